@@ -190,6 +190,10 @@ class WatermarkStrategy:
         interval = _positive(name, 1000 if update_interval is None else update_interval)
         return replace(self, alignment=WatermarkAlignment(watermark_group, drift, interval))
 
+    def without_watermarks(self) -> WatermarkStrategy:
+        """The same timestamps, while event time stands still until the end of the input: so it is in a batch."""
+        return replace(self, generator=_none, idle_timeout_ms=None, alignment=None)
+
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
         """Of records whose timestamps never go back."""

@@ -57,6 +57,24 @@ def test_the_execution_plan_is_the_stream_graph_in_flinks_shape(env: StreamExecu
     }
 
 
+def test_a_sink_function_is_a_sink_in_the_plan(env: StreamExecutionEnvironment) -> None:
+    env.from_collection([1]).add_sink(print)
+    assert [node["pact"] for node in json.loads(env.get_execution_plan())["nodes"]] == ["Data Source", "Data Sink"]
+
+
+def test_united_keyed_streams_are_partitioned_first_as_in_pyflinks_plan(env: StreamExecutionEnvironment) -> None:
+    env.set_parallelism(2)
+    numbers, keyed = env.from_collection([1]), env.from_collection([2]).key_by(abs)
+    numbers.union(keyed).print()
+    keyed.union(numbers).print()
+    nodes = {node["id"]: node for node in json.loads(env.get_execution_plan())["nodes"]}
+    [first, second] = [node for node in nodes.values() if node["pact"] == "Data Sink"]
+    for sink in first, second:
+        partitioned = [nodes[p["id"]] for p in sink["predecessors"] if nodes[p["id"]]["pact"] == "Operator"]
+        assert [(p["type"], p["parallelism"]) for p in partitioned] == [("_keyed_stream_values_operator", 2)]
+        assert [p["ship_strategy"] for p in partitioned[0]["predecessors"]] == ["HASH"]
+
+
 class CoMap(CoMapFunction):
     def map1(self, value: int) -> int:
         return value

@@ -89,7 +89,7 @@ def test_what_needs_a_jvm_or_batches_is_refused_with_what_to_do(env: StreamExecu
         env.add_jars("file:///kafka.jar")
     with pytest.raises(InvalidProgramError, match=r"add_classpaths: file:///x cannot be used, because there is no JVM"):
         env.add_classpaths("file:///x")
-    with pytest.raises(InvalidProgramError, match="cache: it needs batch execution, which is not available"):
+    with pytest.raises(InvalidProgramError, match="cache: a job keeps no results for later ones"):
         env.from_collection([1]).cache()
     env.close()
 

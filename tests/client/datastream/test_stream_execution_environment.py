@@ -57,8 +57,10 @@ def test_setters_and_getters(env: StreamExecutionEnvironment) -> None:
     assert env.set_runtime_mode(RuntimeExecutionMode.STREAMING) is env
     env.set_python_executable(pathlib.Path("/usr/bin/python3"))
     assert env.get_configuration().get_string("python.executable") == "/usr/bin/python3"
-    with pytest.raises(InvalidProgramError, match="BATCH is not available"):
-        env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    assert env.get_configuration().get_string("execution.runtime-mode") == "BATCH"
+    with pytest.raises(InvalidProgramError, match="expected a RuntimeExecutionMode, got 'BATCH'"):
+        env.set_runtime_mode("BATCH")  # type: ignore[arg-type]  # what is tried
     with pytest.raises(InvalidProgramError, match="set_parallelism: a parallelism is a whole number"):
         env.set_parallelism(0)
     with pytest.raises(InvalidProgramError, match="more than the highest, 32768"):

@@ -82,6 +82,23 @@ def test_equal_keys_are_one_group_of_any_type(assigner: Any, kind: Any, keys: li
     assert [int(np.sum([row[n] for row in found])) for n in (1, 2)] == [len(keys), int(np.arange(len(keys)).sum())]
 
 
+@pytest.mark.parametrize(
+    "assigner",
+    [
+        TumblingEventTimeWindows.of(1000),
+        TumblingProcessingTimeWindows.of(1000),
+        ProcessingTimeSessionWindows.with_gap(700),
+    ],
+)
+def test_in_a_batch_windows_fire_when_all_records_came(assigner: Any) -> None:
+    record = TupleType((Types.STRING(), LONG), ("key", "number"))
+    harness = OperatorHarness(spec_of(assigner, record, ["key"], sum("number")), record, batch=True).open()
+    harness.process(RowBatch([("a", 1), ("b", 2), ("a", 3)], [5, 6, 7]))
+    assert (harness.advance(10.0), harness.out.elements) == (None, [])
+    harness.end_input()
+    assert sorted(rows_of(harness)) == [("a", 4), ("b", 2)]
+
+
 def test_several_columns_make_a_key_and_it_lives_where_its_group_does() -> None:
     record = TupleType((Types.STRING(), LONG, LONG), ("name", "day", "amount"))
     spec = spec_of(TumblingEventTimeWindows.of(10), record, ["name", "day"], sum("amount"))

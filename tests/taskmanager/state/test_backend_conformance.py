@@ -380,7 +380,7 @@ def test_a_time_to_live_is_a_duration() -> None:
     assert StateTtlConfig.new_builder(timedelta(seconds=1.5)).build().ttl_ms == 1500
 
 
-def test_all_keys_of_a_state_can_be_asked_for(keyed: Keyed) -> None:
+def test_all_keys_of_a_state_can_be_asked_for_and_forgotten(keyed: Keyed) -> None:
     single, listed = value(keyed, "v", str), keyed.backend.state(ListStateDescriptor("l", int))
     mapped = keyed.backend.state(MapStateDescriptor("m", str, int))
     windowed: Any = keyed.backend.state(ListStateDescriptor("w", int), t.LONG)
@@ -398,3 +398,5 @@ def test_all_keys_of_a_state_can_be_asked_for(keyed: Keyed) -> None:
     assert set(keyed.backend.entries("l")) == set(keyed.backend.entries("m")) == {("b", 2), 3}
     expected = {(("b", 2), 0), (3, 0), (3, 1), *(("gone", window) for window in range(3))}
     assert sorted(map(repr, keyed.backend.entries("w"))) == sorted(map(repr, expected))
+    keyed.backend.forget_all()
+    assert [keyed.backend.entries(name) for name in "vlmw"] == [[], [], [], []]

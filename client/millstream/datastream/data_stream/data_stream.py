@@ -117,10 +117,10 @@ class DataStream(OperatorSettings):
         return self
 
     def cache(self) -> NoReturn:
-        """Refused: a result that later jobs of the program read again is made by batch execution only, as in Flink."""
+        """Refused: no job keeps its results for later jobs of the program."""
         raise InvalidProgramError(
-            "cache: it needs batch execution, which is not available; write the stream to files with sink_to, and read "
-            "them in the next job"
+            "cache: a job keeps no results for later ones; write the stream to files with sink_to, and read them in "
+            "the next job"
         )
 
     def map(self, func: Any, output_type: Any = None) -> DataStream:
@@ -209,15 +209,19 @@ class DataStream(OperatorSettings):
         return self.window_all(tumbling)
 
     def union(self, *streams: DataStream) -> DataStream:
-        """One stream of this one's and the others' records."""
+        """One stream of this one's and the others' records. Keyed streams are partitioned by their keys first."""
         for stream in streams:
             if not isinstance(stream, DataStream):
                 raise InvalidProgramError(f"union: expected streams, got {stream!r}")
             if stream.get_execution_environment() is not self._environment:
                 raise InvalidProgramError("union: the streams belong to different environments")
-        inputs = (self._transformation, *(stream.transformation for stream in streams))
+        inputs = tuple(stream.to_be_united().transformation for stream in (self, *streams))
         kind = self._type if all(stream.get_type() == self._type for stream in streams) else PICKLED
         return self._virtual(UnionTransformation(inputs), kind)
+
+    def to_be_united(self) -> DataStream:
+        """What of it a union takes; called by unions."""
+        return self
 
     @overload
     def connect(self, ds: DataStream) -> ConnectedStreams: ...

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan.function_ends_plan import SinkFunctionSpec
 from millstream.core.jobs.plan.plan import (
+    FilterSpec,
     HashPartitioner,
     KeyedProcessSpec,
     KeySelector,
@@ -17,15 +18,17 @@ from millstream.core.jobs.plan.plan import (
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.adapters.aggregations import Max, MaxBy, Min, MinBy, Sum, aggregated_field, summed_field
 from millstream.datastream.adapters.keyed_adapters import with_keys
+from millstream.datastream.adapters.keyed_records import WithKey, type_with_key
 from millstream.datastream.adapters.process_functions import CallableKeyedProcessFunction
 from millstream.datastream.adapters.signatures import checked_callable, element_type, refuse_generator
 from millstream.datastream.data_stream.data_stream import DataStream
 from millstream.datastream.functions import KeyedProcessFunction, ProcessFunction, SinkFunction
-from millstream.datastream.graph.transformations import PartitionTransformation
+from millstream.datastream.graph.transformations import OperatorTransformation, PartitionTransformation
 
 if TYPE_CHECKING:
     from millstream.datastream.data_stream.interval_join import IntervalJoin
     from millstream.datastream.data_stream.windowed_stream import WindowedStream
+    from millstream.datastream.execution.collecting import CloseableIterator
     from millstream.datastream.window import WindowAssigner
 
 
@@ -114,6 +117,16 @@ class KeyedStream(DataStream):
             raise InvalidProgramError("interval_join: the other stream has no keys; call key_by on it")
         return IntervalJoin(self, other)
 
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Runs the job and answers rows of two fields: each record's key, and the record."""
+        keyed = self._origin.map(WithKey(self._key_selector), type_with_key(self._key_type, self._type))
+        origin = self._origin.transformation
+        if isinstance(origin, OperatorTransformation) and origin.parallelism is not None:
+            keyed.set_parallelism(origin.parallelism)
+        return keyed.execute_and_collect(job_execution_name, limit)
+
     def windowed(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
         """Adds an operator over windows; called by windowed streams."""
         return super()._then(name, spec, record_type)
@@ -125,8 +138,16 @@ class KeyedStream(DataStream):
         spec = ReduceSpec(function, self._key_selector, self._key_type, self._type)
         return self._then(name, spec, self._type)
 
+    def to_be_united(self) -> DataStream:
+        """An operator of its own, as in PyFlink, by whose name too: what follows a union has no keys to go by."""
+        return super()._then("_keyed_stream_values_operator", FilterSpec(_any), self._type)
+
     def _then(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
         return super()._then(name, with_keys(spec, self._key_selector, self._key_type), record_type)
 
     def _partitioned(self, partitioner: Partitioner) -> NoReturn:
         raise InvalidProgramError("a keyed stream is partitioned by its key; its partitioning cannot be overridden")
+
+
+def _any(record: Any) -> bool:
+    return True

@@ -23,6 +23,7 @@ from millstream.core.jobs.plan.plan import (
     SourceSpec,
 )
 from millstream.core.records.types import PICKLED
+from millstream.datastream.graph.batch_mode import has_event_time
 from millstream.datastream.graph.chaining import NodeChain, build_chains
 from millstream.datastream.graph.held_state import held_state
 from millstream.datastream.graph.pickling import pickled
@@ -56,7 +57,7 @@ def build_job_graph(
     return JobGraph(
         job_id=JobId(new_id()),
         name=name,
-        vertices=tuple(_make_vertex(chain, specs.get(chain.head.index)) for chain in chains),
+        vertices=tuple(_make_vertex(chain, specs.get(chain.head.index), graph.is_batch) for chain in chains),
         edges=tuple(edges),
         configuration=dict(configuration or {}),
         artifacts=artifacts,
@@ -69,7 +70,7 @@ def vertex_id(chain: NodeChain) -> VertexId:
     return VertexId(chain.head.id)
 
 
-def _make_vertex(chain: NodeChain, spec: SourceSpec | None) -> JobVertex:
+def _make_vertex(chain: NodeChain, spec: SourceSpec | None, is_batch: bool) -> JobVertex:
     head, name, description = chain.head, chain.name(), chain.description()
     source = pickled(spec.source, head.name, spec.source) if spec is not None else b""
     return JobVertex(
@@ -82,15 +83,17 @@ def _make_vertex(chain: NodeChain, spec: SourceSpec | None) -> JobVertex:
             OperatorInfo(node.id, node.operator.uid or "", node.name, held_state(node.operator.spec))
             for node in chain.nodes
         ),
-        chain=_pickle_chain(chain, spec),
+        chain=_pickle_chain(chain, spec, is_batch),
         source=source,
         max_parallelism_derived=head.max_parallelism_derived,
         description="" if description == name else description,
     )
 
 
-def _pickle_chain(chain: NodeChain, source: SourceSpec | None) -> bytes:
+def _pickle_chain(chain: NodeChain, source: SourceSpec | None, is_batch: bool) -> bytes:
     operators = _chained_operators(chain, source)
+    if is_batch:
+        operators = tuple(_in_batch(o, node) for o, node in zip(operators, chain.nodes, strict=True))
     try:
         return pickled(Chain(operators), chain.name(), None)
     except InvalidProgramError as error:
@@ -98,6 +101,11 @@ def _pickle_chain(chain: NodeChain, source: SourceSpec | None) -> bytes:
     for operator in operators:
         pickled(operator, operator.name, _user_part(operator.spec))
     raise failed
+
+
+def _in_batch(operator: ChainedOperator, node: StreamNode) -> ChainedOperator:
+    spec = operator.spec
+    return replace(operator, spec=spec.in_batch(), batch_input=spec.batch_input(has_event_time(node)))
 
 
 def _chained_operators(chain: NodeChain, source: SourceSpec | None) -> tuple[ChainedOperator, ...]:

@@ -14,6 +14,8 @@ from millstream.core.jobs.names import why_unwritable
 from millstream.core.jobs.plan.plan import ForwardPartitioner, Partitioner, RebalancePartitioner, SourceSpec
 from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM, default_max_parallelism
 from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.datastream.execution_mode import RuntimeExecutionMode
+from millstream.datastream.graph.batch_mode import is_batch
 from millstream.datastream.graph.operator_ids import assign_operator_ids
 from millstream.datastream.graph.transformations import OperatorTransformation, PhysicalInput, inputs_of, reachable
 
@@ -29,6 +31,7 @@ class GraphDefaults(Struct, frozen=True):
     chaining: bool = True
     buffer_timeout: float | None = None
     needs_uids: bool = False
+    mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
 
 
 class StreamEdge(Struct, frozen=True, eq=False):
@@ -67,6 +70,7 @@ class StreamGraph(Struct, frozen=True):
 
     nodes: tuple[StreamNode, ...]
     chaining: bool
+    is_batch: bool = False
 
     def node_of(self, operator: OperatorTransformation) -> StreamNode:
         """The node that an operator became."""
@@ -100,7 +104,7 @@ def build_stream_graph(ends: list[OperatorTransformation], defaults: GraphDefaul
         nodes[operator.number] = node
     for node in nodes.values():
         _check_side_outputs(node)
-    return StreamGraph(tuple(nodes.values()), defaults.chaining)
+    return StreamGraph(tuple(nodes.values()), defaults.chaining, is_batch(operators, defaults.mode))
 
 
 def _check_names(operator: OperatorTransformation, inputs: list[PhysicalInput]) -> None:

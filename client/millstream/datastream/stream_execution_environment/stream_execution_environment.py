@@ -58,6 +58,8 @@ from millstream.datastream.stream_execution_environment.dependency_settings impo
 from millstream.datastream.stream_execution_environment.fault_tolerance_settings import FaultToleranceSettings
 from millstream.datastream.stream_execution_environment.job_listener import JobListener, JobListeners
 
+RUNTIME_MODE = "execution.runtime-mode"
+CHECKPOINT_INTERVAL = "execution.checkpointing.interval"
 DEFAULT_JOB_NAME = "Millstream Streaming Job"
 
 
@@ -168,10 +170,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return -1 if seconds < 0 else round(seconds * 1000)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Jobs run as streams, bounded ones until their input ends; batch execution is refused."""
-        if execution_mode is RuntimeExecutionMode.BATCH:
-            raise InvalidProgramError("set_runtime_mode: BATCH is not available; bounded jobs end in STREAMING too")
-        self._explicit.set("execution.runtime-mode", execution_mode.value)
+        """Whether jobs run as streams, which may end, or as batches, or as batches where all sources are bounded."""
+        if not isinstance(execution_mode, RuntimeExecutionMode):
+            raise InvalidProgramError(f"set_runtime_mode: expected a RuntimeExecutionMode, got {execution_mode!r}")
+        self._explicit.set(RUNTIME_MODE, execution_mode.value)
         return self
 
     def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
@@ -332,7 +334,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         needs = slot_needs(stream_graph, self._slot_sharing_groups.values())
         data = ShippedData()
         try:
-            graph = build_job_graph(stream_graph, name, options_of_job(configuration), artifacts, needs, data.take)
+            options = options_of_job(configuration)
+            if stream_graph.is_batch:
+                options[CHECKPOINT_INTERVAL] = "0"  # whatever the cluster's own configuration says
+            if RUNTIME_MODE in options:
+                options[RUNTIME_MODE] = "BATCH" if stream_graph.is_batch else "STREAMING"  # never AUTOMATIC
+            graph = build_job_graph(stream_graph, name, options, artifacts, needs, data.take)
         except BaseException:
             data.remove()
             raise
@@ -349,6 +356,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
             chaining=self.is_chaining_enabled(),
             buffer_timeout=self._buffer_timeout,
             needs_uids=not configuration.boolean("pipeline.auto-generate-uids"),
+            mode=RuntimeExecutionMode(configuration.string(RUNTIME_MODE)),
         )
         return build_stream_graph(self._operators, defaults)
 

@@ -8,7 +8,7 @@ it is: a name that is a script must not become one.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from millstream.core.jobs.details import PlanInput, PlanNode
@@ -32,16 +32,25 @@ def plan_nodes(graph: JobGraph) -> tuple[PlanNode, ...]:
 
 def plan_json(graph: JobGraph) -> dict[str, Any]:
     """The plan with plain descriptions, ready for `json.dumps`."""
-    return _plan(graph.job_id, graph.name, plan_nodes(graph), str)
+    return _plan(graph.job_id, graph.name, job_type(graph.configuration), plan_nodes(graph), str)
 
 
-def plan_for_rest(job_id: str, name: str, nodes: Iterable[PlanNode]) -> dict[str, Any]:
+def plan_for_rest(
+    job_id: str, name: str, configuration: Mapping[str, str], nodes: Iterable[PlanNode]
+) -> dict[str, Any]:
     """The plan with descriptions in HTML, as REST has it under `plan`."""
-    return _plan(job_id, name, nodes, _in_html)
+    return _plan(job_id, name, job_type(configuration), nodes, _in_html)
 
 
-def _plan(job_id: str, name: str, nodes: Iterable[PlanNode], describe: Callable[[str], str]) -> dict[str, Any]:
-    return {"jid": job_id, "name": name, "type": "STREAMING", "nodes": [_node(node, describe) for node in nodes]}
+def job_type(configuration: Mapping[str, str]) -> str:
+    """STREAMING or BATCH, by a job's options."""
+    return configuration.get("execution.runtime-mode", "STREAMING")
+
+
+def _plan(
+    job_id: str, name: str, kind: str, nodes: Iterable[PlanNode], describe: Callable[[str], str]
+) -> dict[str, Any]:
+    return {"jid": job_id, "name": name, "type": kind, "nodes": [_node(node, describe) for node in nodes]}
 
 
 def _node(node: PlanNode, describe: Callable[[str], str]) -> dict[str, Any]:

@@ -285,6 +285,14 @@ _ROWS = [
         "The number of key groups; -1: derived from the parallelism as Flink does.",
     ),
     Option(
+        "execution.runtime-mode",
+        _T.ENUM,
+        "STREAMING",
+        "How a job runs. BATCH: all of a bounded input is read before there are results, key by key and without "
+        "checkpoints. AUTOMATIC: BATCH if all sources are bounded.",
+        choices=("STREAMING", "BATCH", "AUTOMATIC"),
+    ),
+    Option(
         "pipeline.auto-watermark-interval",
         _T.DURATION,
         0.2,
@@ -354,13 +362,6 @@ _ROWS = [
         "",
         "Where the services and workers of `python job.py` log, at `logging.level`. Empty: only errors are shown, on"
         " standard error or where the program's own logging leads.",
-    ),
-    Option(
-        "execution.runtime-mode",
-        _T.ENUM,
-        "STREAMING",
-        "How jobs run: as streams, in which bounded ones end by themselves. Flink's BATCH is not there yet.",
-        ("STREAMING", "AUTOMATIC"),
     ),
     Option("execution.attached", _T.BOOL, True, "Whether submitting waits for the job to end."),
     Option(

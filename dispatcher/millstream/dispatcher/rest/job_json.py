@@ -11,7 +11,7 @@ from typing import Any
 
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, TaskMetrics, VertexStatus
 from millstream.core.jobs.failures import TaskFailure
-from millstream.core.jobs.plan_json import plan_for_rest
+from millstream.core.jobs.plan_json import job_type, plan_for_rest
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.failure_texts import cause_line
 from millstream.core.settings.secrets import shown_options
@@ -62,7 +62,7 @@ def job(details: JobDetails, now_ms: int) -> Json:
         "name": details.name,
         "isStoppable": False,
         "state": details.state,
-        "job-type": "STREAMING",
+        "job-type": job_type(details.configuration),
         "start-time": details.start_time,
         "end-time": details.end_time or -1,
         "duration": _duration(details.start_time, details.end_time, now_ms),
@@ -73,7 +73,7 @@ def job(details: JobDetails, now_ms: int) -> Json:
         },
         "vertices": vertices,
         "status-counts": _counts(vertex["status"] for vertex in vertices),
-        "plan": plan_for_rest(details.job_id, details.name, details.plan),
+        "plan": plan_for_rest(details.job_id, details.name, details.configuration, details.plan),
         "pending-operators": 0,
         "message": details.message,
         "slots-required": details.slots_required,

@@ -18,7 +18,15 @@ from millstream.core.jobs.plan import plan
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.keys.key_groups import key_group_range
 from millstream.core.messages.deployment import TaskDeployment
-from millstream.core.records.batches import Barrier, Batch, ColumnBatch, Element, RowBatch, StreamSignal
+from millstream.core.records.batches import (
+    LAST_WATERMARK,
+    Barrier,
+    Batch,
+    ColumnBatch,
+    Element,
+    RowBatch,
+    StreamSignal,
+)
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.core.snapshot.metadata.operator_json import operators_to_json
 from millstream.core.snapshot.storage.memory_storage import MemoryStorage
@@ -107,6 +115,8 @@ class OperatorHarness:
         reader_context: ReaderContext | None = None,
         context: TaskRuntimeContext | None = None,
         failed_savepoints: Collection[int] = (),
+        batch: bool = False,
+        timed: bool = True,
     ) -> None:
         self.clock = ManualClock()
         self.out = KeptOutput()
@@ -137,6 +147,8 @@ class OperatorHarness:
         )
         outputs = (plan.ChainedOutput(output=0), *(plan.ChainedOutput(output=n, tag=t) for n, t in enumerate(tags, 1)))
         chained = plan.ChainedOperator("the id", name, spec, PICKLED, outputs)
+        if batch:
+            chained = replace(chained, spec=spec.in_batch(), batch_input=spec.batch_input(timed))
         builder = ChainBuilder(services, [self.out, *self.side.values()], input_types)
         self._chain = builder.build(plan.Chain((chained,)))
 
@@ -182,6 +194,12 @@ class OperatorHarness:
         finally:
             captured.release()
         return Snapshot(barrier, self._storage, operators_to_json(written.operators))
+
+    def end_input(self, rows: int = 2048) -> None:
+        """All input comes to its end, and event time with it; what was held back is released, so many rows at once."""
+        self.signal(LAST_WATERMARK)
+        while self._chain.holds_back:
+            self.operator.release(rows)
 
     def finish(self) -> bool:
         """The input has ended; answers whether the operator has finished, or waits for results of its own threads."""

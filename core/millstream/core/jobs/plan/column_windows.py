@@ -6,8 +6,9 @@ from enum import Enum
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from millstream.core.jobs.plan.plan import KeySelector, OperatorSpec
+from millstream.core.jobs.plan.plan import BatchInput, KeySelector, OperatorSpec
 from millstream.core.records.types import TypeInformation
 
 
@@ -49,10 +50,19 @@ class ColumnWindowSpec(OperatorSpec, Struct, frozen=True):
     key_columns: tuple[str, ...]
     allowed_lateness: int = 0  # milliseconds
     late_tag: str | None = None  # the side output for records that come too late
+    only_at_the_end: bool = False  # also windows of processing time fire when all records came, and not before
 
     def keyed_by(self) -> tuple[KeySelector, ...]:
         """Its stream's."""
         return (self.key_selector,)
+
+    def batch_input(self, timed: bool) -> BatchInput:
+        """It aggregates columns of many keys at once."""
+        return BatchInput.AS_IT_COMES
+
+    def in_batch(self) -> OperatorSpec:
+        """The clock ends no window."""
+        return replace(self, only_at_the_end=True)
 
     def user_code(self) -> tuple[Any, ...]:
         """None but what selects keys: its windows are of the kinds that come with the API."""

@@ -18,6 +18,7 @@ class SinkFunctionSpec(FunctionSpec, frozen=True):
     """A SinkFunction; behind `key_by` it has state by key."""
 
     prefix = "Sink: "
+    is_sink = True
     kind = "sink_function"
     key_selector: KeySelector | None = None
     key_type: TypeInformation = PICKLED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.core.jobs.plan.plan import ConnectedSpec, FunctionSpec, TwoInputKeys
+from millstream.core.jobs.plan.plan import BatchInput, ConnectedSpec, FunctionSpec, TwoInputKeys
 
 
 class IntervalJoinSpec(FunctionSpec, ConnectedSpec, frozen=True):
@@ -17,3 +17,7 @@ class IntervalJoinSpec(FunctionSpec, ConnectedSpec, frozen=True):
     lower: int
     upper: int
     late_tags: tuple[str | None, str | None] = (None, None)  # side outputs for what comes too late, of either stream
+
+    def batch_input(self, timed: bool) -> BatchInput:
+        """It looks for what is near in time, in whatever order that came."""
+        return BatchInput.AS_IT_COMES

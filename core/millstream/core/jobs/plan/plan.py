@@ -8,9 +8,11 @@ specification says what to run, and declares what that needs; the task manager d
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.jobs.state_kinds import KEYED, OPERATOR, StateKind
 from millstream.core.records.types import PICKLED, TypeInformation
@@ -24,6 +26,14 @@ class KeySelector(Struct, frozen=True):
 
     fields: tuple[str | int, ...] = ()
     function: Callable[[Any], Any] | None = None
+
+
+class BatchInput(Enum):
+    """In which order an operator gets its records when the job is run as a batch."""
+
+    AS_IT_COMES = "as it comes"
+    KEY_BY_KEY = "key by key"  # all records of a key, in the order of their timestamps, then those of another
+    SECOND_FIRST = "second first"  # all records of the second input, then those of the first
 
 
 class OperatorSpec:
@@ -64,6 +74,19 @@ class OperatorSpec:
         """The kinds of state that it can hold; those of a checkpointed function are added by the API."""
         return KEYED if self.keyed_by() else frozenset()
 
+    @property
+    def makes_event_time(self) -> bool:
+        """Whether records have timestamps from here on."""
+        return False
+
+    def batch_input(self, timed: bool) -> BatchInput:
+        """In which order it gets its records in a batch, whether or not they have timestamps."""
+        return BatchInput.KEY_BY_KEY if self.keyed_by() else BatchInput.AS_IT_COMES
+
+    def in_batch(self) -> OperatorSpec:
+        """What runs in its place in a batch."""
+        return self
+
     def user_code(self) -> tuple[Any, ...]:
         """What of it is the user's, to name what cannot be pickled."""
         return tuple([selector.function for selector in self.keyed_by() if selector.function is not None])
@@ -96,6 +119,15 @@ class SourceSpec(OperatorSpec, Struct, frozen=True):
         """Its splits."""
         return frozenset({StateKind.SPLITS})
 
+    @property
+    def makes_event_time(self) -> bool:
+        """With a strategy; what a source has of its own is not known here."""
+        return self.strategy is not None
+
+    def in_batch(self) -> OperatorSpec:
+        """Event time stands still until the end."""
+        return self if self.strategy is None else replace(self, strategy=self.strategy.without_watermarks())
+
     def user_code(self) -> tuple[Any, ...]:
         """The source, and where its event time comes from."""
         return (self.source,) if self.strategy is None else (self.source, self.strategy)
@@ -109,7 +141,12 @@ class TimestampsSpec(OperatorSpec, Struct, frozen=True):
     """Event time from here on is what the strategy makes of the records."""
 
     kind = "timestamps"
+    makes_event_time = True
     strategy: Any  # millstream.common.WatermarkStrategy
+
+    def in_batch(self) -> OperatorSpec:
+        """Event time stands still until the end."""
+        return replace(self, strategy=self.strategy.without_watermarks())
 
     def user_code(self) -> tuple[Any, ...]:
         """The strategy."""
@@ -168,7 +205,7 @@ class KeyedProcessSpec(FunctionSpec, frozen=True):
 
 
 class ReduceSpec(FunctionSpec, frozen=True):
-    """A rolling reduce per key: emits the new value for every record.
+    """A rolling reduce per key: emits the new value for every record, or only the last of each key at the end.
 
     `function` is a callable `(old, new) -> value`, or a ReduceFunction.
     """
@@ -177,10 +214,19 @@ class ReduceSpec(FunctionSpec, frozen=True):
     key_selector: KeySelector
     key_type: TypeInformation = PICKLED
     value_type: TypeInformation = PICKLED
+    only_last: bool = False
 
     def keyed_by(self) -> tuple[KeySelector, ...]:
         """Its stream's."""
         return (self.key_selector,)
+
+    def batch_input(self, timed: bool) -> BatchInput:
+        """Without timestamps nothing has to be sorted, as only one value of each key is kept."""
+        return BatchInput.KEY_BY_KEY if timed else BatchInput.AS_IT_COMES
+
+    def in_batch(self) -> OperatorSpec:
+        """Only the results count."""
+        return replace(self, only_last=True)
 
 
 class TwoInputKeys(Struct, frozen=True):
@@ -242,6 +288,10 @@ class BroadcastProcessSpec(FunctionSpec, ConnectedSpec, frozen=True):
     def kind(self) -> str:
         """By whether the first stream is keyed."""
         return "broadcast_process" if self.keys is None else "keyed_broadcast_process"
+
+    def batch_input(self, timed: bool) -> BatchInput:
+        """The states are complete before they are read."""
+        return BatchInput.SECOND_FIRST if self.keys is None else BatchInput.KEY_BY_KEY
 
     def held_state(self) -> frozenset[StateKind]:
         """The broadcast states, and by key where it is keyed."""
@@ -305,6 +355,7 @@ class ChainedOperator(Struct, frozen=True):
     output_type: TypeInformation
     outputs: tuple[ChainedOutput, ...]
     uid: str = ""  # the user's, or empty
+    batch_input: BatchInput = BatchInput.AS_IT_COMES
 
     @property
     def folder(self) -> str:

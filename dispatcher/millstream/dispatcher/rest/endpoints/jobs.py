@@ -76,7 +76,7 @@ class JobEndpoints:
     async def plan(self, request: Request) -> Json:
         """`GET /jobs/:jobid/plan`."""
         details = self._details(request)
-        return {"plan": plan_for_rest(details.job_id, details.name, details.plan)}
+        return {"plan": plan_for_rest(details.job_id, details.name, details.configuration, details.plan)}
 
     async def config(self, request: Request) -> Json:
         """`GET /jobs/:jobid/config`."""

@@ -128,7 +128,7 @@ class WheelEndpoints:
             graph = await while_connected(request, self._runner.plan(call))
         except ProgramFailedError as error:
             raise _program_failed(error) from error
-        return {"plan": plan_for_rest(job_id or graph.job_id, graph.name, plan_nodes(graph))}
+        return {"plan": plan_for_rest(job_id or graph.job_id, graph.name, graph.configuration, plan_nodes(graph))}
 
     def _wheel(self, request: Request) -> UploadedWheel:
         try:

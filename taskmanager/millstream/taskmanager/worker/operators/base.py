@@ -155,6 +155,22 @@ class Operator:
         """Whether no results of its own threads are to come. Only then is it finished, and what follows it."""
         return True
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether it has records of its inputs that it has not looked at: once those ended, it is told to `release`."""
+        return False
+
+    def release(self, rows: int) -> None:
+        """Takes so many of the records that it holds back. Called until there are none, while there is room."""
+
+    @property
+    def ends_keys(self) -> bool:
+        """Whether it does something at the end of a key, in a batch."""
+        return False
+
+    def end_key(self) -> None:
+        """In a batch, when all records of a key came: its timers are due, and nothing more will need its state."""
+
     def progress(self) -> OperatorProgress | None:
         """What people should know who ask why nothing comes out, if it has anything to say.
 

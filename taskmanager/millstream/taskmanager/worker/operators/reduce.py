@@ -1,5 +1,7 @@
 """The rolling reduce of a keyed stream: its value per key lives in the keyed state backend.
 
+In a batch only the last value of each key counts, which leaves when the key has come to its end, or all keys have.
+
 A value is both kept and emitted, so a function that changes its first argument in place would change results that
 were emitted before, and a consumer that changes a result would change the state. Where values can be changed, copies
 are kept and emitted. That is told from the declared type, or from the function's code, else from each value.
@@ -7,12 +9,13 @@ are kept and emitted. That is told from the declared type, or from the function'
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from millstream.core.jobs.plan import plan
 from millstream.core.records.adoption import Adopt, adopter
-from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.batches import LAST_WATERMARK, MAX_TIMESTAMP, TIMESTAMP, Batch, RowBatch, StreamSignal
 from millstream.core.records.copying import is_immutable_type
 from millstream.core.records.function_code import getter, only_calculates, picked
 from millstream.datastream.adapters.aggregations import FieldAggregation, MaxBy, MinBy
@@ -25,12 +28,14 @@ from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.partitioning import key_function
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 
+_TABLE = "reduce"
+_AT_ONCE = 2048  # results of a batch
 _CHANGING_NOTHING = (FieldAggregation, MinBy, MaxBy)
 
 
 @builds(plan.ReduceSpec)
 class ReduceOperator(FunctionOperator):
-    """Emits the key's new value for every record."""
+    """Emits the key's new value for every record, or at the end."""
 
     def __init__(self, setup: OperatorSetup, spec: plan.ReduceSpec) -> None:
         super().__init__(setup, spec.function)
@@ -41,7 +46,8 @@ class ReduceOperator(FunctionOperator):
         self._getter = getter(self._key_of)
         self.keyed_state: KeyedStateBackend = backend
         self._uses_keys = may_ask_for_state(spec.function)
-        self._table = backend.table("reduce", spec.value_type)
+        self._table = backend.table(_TABLE, spec.value_type)
+        self._only_last = spec.only_last
         self._never_changed = is_immutable_type(spec.value_type) or isinstance(spec.function, _CHANGING_NOTHING)
         # Of what was restored nothing is known.
         self._all_plain = only_calculates(spec.function) and adopt is None and setup.services.restored is None
@@ -68,7 +74,28 @@ class ReduceOperator(FunctionOperator):
         finally:
             if self._uses_keys:
                 self.leave_key()
-        self.output.emit(RowBatch(results, self.timestamps_of(batch), self._all_plain or self.handover.plain))
+        if not self._only_last:
+            self.output.emit(RowBatch(results, self.timestamps_of(batch), self._all_plain or self.handover.plain))
+
+    def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
+        """What was kept leaves before the last watermark."""
+        if signal == LAST_WATERMARK:
+            self.end_key()
+        super().on_signal(signal, input_index)
+
+    @property
+    def ends_keys(self) -> bool:
+        """If its last value counts."""
+        return self._only_last
+
+    def end_key(self) -> None:
+        """What was kept leaves, with the last time that there is."""
+        if not self._only_last:
+            return
+        keys = self.keyed_state.entries(_TABLE)
+        for start in range(0, len(keys), _AT_ONCE):
+            values = self._table.get_all(keys[start : start + _AT_ONCE])
+            self.output.emit(RowBatch(values, array(TIMESTAMP, [MAX_TIMESTAMP]) * len(values), self._all_plain))
 
 
 def _adopting(reduce: Callable[..., Any], adopt: Adopt | None) -> Callable[..., Any]:

@@ -85,6 +85,9 @@ class KeyedStateBackend(Protocol):
         The state has been asked for. What has expired may be among them.
         """
 
+    def forget_all(self) -> None:
+        """Removes all entries of all states, but for timers, and for those that are kept as columns."""
+
     def timers(self, name: str, namespace_type: TypeInformation | None = None) -> Timers:
         """The timers of this name; the same ones each time. Names are shared with states."""
 

@@ -58,6 +58,7 @@ class KeyedTables(ABC, Generic[T, Q]):
         self._address = Address()
         self._tables: NamedTables[T | Q] = NamedTables(operator_name, self._empty, clock)
         self._swept_every_record: list[tuple[T, int]] = []
+        self._columns: set[str] = set()
 
     # What a backend does in its own way
 
@@ -131,6 +132,14 @@ class KeyedTables(ABC, Generic[T, Q]):
         """All keys that have something in a state, or pairs of key and namespace."""
         return cast(T, self._tables.declared[name]).entries()
 
+    def forget_all(self) -> None:
+        """Removes all entries of all states, but for timers, and for those that are kept as columns."""
+        for name, table in self._tables.declared.items():
+            if table.declaration.kind is not StateKind.TIMERS and name not in self._columns:
+                of_entries = cast(T, table)
+                for entry in of_entries.entries():
+                    of_entries.remove(entry)
+
     def timers(self, name: str, namespace_type: TypeInformation | None = None) -> Q:
         """The timers of this name; the same ones each time."""
         types = StateTypes(self._key_type, namespace=namespace_type)
@@ -142,6 +151,7 @@ class KeyedTables(ABC, Generic[T, Q]):
         """A state that its operator keeps as columns, in memory, whatever keeps the others."""
         declaration = StateDeclaration(name, kind, types)
         state: Any = ColumnState(declaration, self._index, freeze)
+        self._columns.add(name)
         return self._tables.declare_columns(declaration, state)
 
     def restore(self, states: Iterable[RestoredState]) -> None:

@@ -17,8 +17,8 @@ from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.taskmanager.worker.consumers import Consumers
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import Operator, OperatorError
+from millstream.taskmanager.worker.operators.batch.held_input import in_order
 from millstream.taskmanager.worker.operators.output import Emit, LocalOutput, Output, Send
-from millstream.taskmanager.worker.operators.registry import build_operator
 from millstream.taskmanager.worker.operators.setup import OperatorSetup, TaskServices
 
 
@@ -51,6 +51,11 @@ class OperatorChain:
         """Hands a signal of one of the task's inputs to the operators, if there are any."""
         if self.operators:
             self.head.on_signal(signal, input_index)
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether there are records of the task's input that no function has seen."""
+        return bool(self.operators) and self.head.holds_back
 
     def ways(self) -> dict[str, tuple[Emit, TypeInformation]]:
         """How records travel on the edges inside of the chain, and of which type they are, by the edges' names.
@@ -124,7 +129,8 @@ class ChainBuilder:
         built: dict[int, Operator] = {}
         for index in reversed(range(len(specs))):
             chained = specs[index]
-            operator = build_operator(self._setup(chained, input_types[index], built), chained.spec)
+            setup = self._setup(chained, input_types[index], built)
+            operator = in_order(setup, chained)
             if restored is not None:
                 for kind in chained.spec.held_state() - KEYED - OPERATOR:
                     operator.restore(restored.elements(chained.operator_id, kind))

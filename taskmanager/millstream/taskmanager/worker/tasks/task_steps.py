@@ -34,6 +34,8 @@ from millstream.taskmanager.worker.tasks.watermark_valve import WatermarkValve
 if TYPE_CHECKING:
     from millstream.taskmanager.worker.tasks.task import Task
 
+_RELEASED = 2048  # records in a step
+
 
 class TaskSteps:
     """Of one task. Without operators, as one that had finished has none, it passes its input's end on."""
@@ -87,10 +89,12 @@ class TaskSteps:
             self.last_result = self._drain()
         elif self._task.checkpoints.awaits_results:
             self.last_result = StepResult.WORKED if self._task.checkpoints.go_on() else StepResult.IDLE
-        elif self._is_over:
+        elif self._is_over and not self._chain.holds_back:
             self.last_result = self._end()
         elif not self._has_room():
             self.last_result = self._take_input(pressed=True)
+        elif self._is_over:
+            self.last_result = self._release()
         elif self._chain.source is not None:
             self.last_result = self._poll(self._chain.source)
         else:
@@ -125,6 +129,11 @@ class TaskSteps:
     def _end(self) -> StepResult:
         """Ends the task, unless an operator still waits for results: their mails wake the worker."""
         return StepResult.WORKED if self._task.end() else StepResult.IDLE
+
+    def _release(self) -> StepResult:
+        """The input is over, and what was held back of it is not."""
+        self._chain.head.release(_RELEASED)
+        return StepResult.WORKED
 
     def _poll(self, source: Operator) -> StepResult:
         if source.is_paused:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from millstream.core.clock import Clock
-from millstream.core.records.batches import MIN_TIMESTAMP
+from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP
 from millstream.datastream.timerservice import TimerService
 from millstream.taskmanager.worker.state.timers import TimerQueue, Timers
 
@@ -31,6 +33,8 @@ class OperatorTimers(TimerService):
         self._event: TimerQueue | _NoTimers = _NoTimers(why_none)
         self._processing: TimerQueue | _NoTimers = self._event
         self.watermark = MIN_TIMESTAMP
+        self.quiesced = False
+        """Whether timers that are registered are ignored, as at the end of a key: one might follow another for ever."""
 
     def use(self, timers: Timers) -> None:
         """From now on timers can be set."""
@@ -39,6 +43,15 @@ class OperatorTimers(TimerService):
     def refuse(self, why_none: str) -> None:
         """They cannot, for another reason."""
         self._event = self._processing = _NoTimers(why_none)
+
+    @contextmanager
+    def at_the_end(self) -> Iterator[None]:
+        """What is called meanwhile is called at the end of a key, and of event time."""
+        before, self.watermark, self.quiesced = self.watermark, MAX_TIMESTAMP, True
+        try:
+            yield
+        finally:
+            self.watermark, self.quiesced = before, False
 
     def current_processing_time(self) -> int:
         """As the machine has it."""
@@ -50,11 +63,13 @@ class OperatorTimers(TimerService):
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         """Of the key at hand."""
-        self._processing.register(timestamp if type(timestamp) is int else _wrong(timestamp))
+        if not self.quiesced:
+            self._processing.register(timestamp if type(timestamp) is int else _wrong(timestamp))
 
     def register_event_time_timer(self, timestamp: int) -> None:
         """Of the key at hand."""
-        self._event.register(timestamp if type(timestamp) is int else _wrong(timestamp))
+        if not self.quiesced:
+            self._event.register(timestamp if type(timestamp) is int else _wrong(timestamp))
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         """Of the key at hand."""

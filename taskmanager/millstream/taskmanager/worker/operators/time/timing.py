@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.core.jobs.progress import OperatorProgress, TimedKind
-from millstream.core.records.batches import StreamSignal, Watermark
+from millstream.core.records.batches import MAX_TIMESTAMP, StreamSignal, Watermark
 from millstream.datastream.functions import Function
 from millstream.datastream.time_domain import TimeDomain
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -60,6 +60,18 @@ class TimingOperator(ProcessingOperator):
             return None
         queue = self._timers.processing
         return fire_due(queue, self._clock, now, lambda until: self._fire(queue, until, TimeDomain.PROCESSING_TIME))
+
+    @property
+    def ends_keys(self) -> bool:
+        """Where timers can be set."""
+        return self._timers is not None
+
+    def end_key(self) -> None:
+        """All timers fire, those of event time first."""
+        if self._timers is not None:
+            with self.timer_service.at_the_end():
+                self._fire(self._timers.event, MAX_TIMESTAMP, TimeDomain.EVENT_TIME)
+                self._fire(self._timers.processing, MAX_TIMESTAMP, TimeDomain.PROCESSING_TIME)
 
     def progress(self) -> OperatorProgress | None:
         """The timers that wait."""

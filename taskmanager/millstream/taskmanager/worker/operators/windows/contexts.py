@@ -79,11 +79,13 @@ class WindowTriggerContext(Trigger.OnMergeContext):
 
     def register_processing_time_timer(self, time: int) -> None:
         """Has `on_processing_time` called for this window."""
-        self._timers.processing.register(time, self.namespace)
+        if not self._clocks.quiesced:
+            self._timers.processing.register(time, self.namespace)
 
     def register_event_time_timer(self, time: int) -> None:
         """Has `on_event_time` called for this window."""
-        self._timers.event.register(time, self.namespace)
+        if not self._clocks.quiesced:
+            self._timers.event.register(time, self.namespace)
 
     def delete_processing_time_timer(self, time: int) -> None:
         """Takes it back."""

@@ -185,6 +185,19 @@ class WindowOperator(FunctionOperator):
         queue = self._timers.processing
         return fire_due(queue, self._clock, now, lambda until: self._fire_timers(queue, until, event_time=False))
 
+    @property
+    def ends_keys(self) -> bool:
+        """Its windows fire."""
+        return True
+
+    def end_key(self) -> None:
+        """All timers fire, those of event time first."""
+        with self._clocks.at_the_end():
+            if self._aligned is not None:
+                self._fire_aligned(self._aligned, MAX_TIMESTAMP)
+            self._fire_timers(self._timers.event, MAX_TIMESTAMP, event_time=True)
+            self._fire_timers(self._timers.processing, MAX_TIMESTAMP, event_time=False)
+
     def progress(self) -> OperatorProgress | None:
         """The windows that wait."""
         return OperatorProgress(self.name, waiting(self._timers, TimedKind.WINDOWS, self._waiting_records))

@@ -128,13 +128,13 @@ class ColumnWindowOperator(Operator):
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
         """A watermark is sent on when all windows that it ends have fired."""
-        if isinstance(signal, Watermark) and self._is_event_time:
+        if isinstance(signal, Watermark) and (self._is_event_time or self._spec.only_at_the_end):
             self._advance(signal.timestamp)
         super().on_signal(signal, input_index)
 
     def on_time(self, now: float) -> float | None:
         """Fires what the machine's clock has come to."""
-        if self._is_event_time:
+        if self._is_event_time or self._spec.only_at_the_end:
             return None
         return fire_due(self, self._clock, now, lambda until: self._advance(until - 1))
 

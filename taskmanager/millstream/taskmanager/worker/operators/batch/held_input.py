@@ -1,0 +1,210 @@
+"""An operator of a batch that gets its records in another order than they come: what it waits for is held back.
+
+The records of an input are kept until all inputs have ended, then handed to the operator: key by key, each key's in the
+order of their timestamps. A key ends when all of its records came, and its state goes with it. The inputs that nothing
+is said of pass at once: so a broadcast stream has been read when the first record beside it is. Event time stands still
+meanwhile, and comes to its end with the last record. What is held is in no snapshot, so there are none until then.
+"""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, assert_never
+
+from millstream.core.errors import MillstreamError
+from millstream.core.jobs.plan.plan import BatchInput, ChainedOperator
+from millstream.core.keys.key_groups import stable_hash
+from millstream.core.keys.key_values import hashable, without_nan
+from millstream.core.records.batches import (
+    LAST_WATERMARK,
+    MIN_TIMESTAMP,
+    TIMESTAMP,
+    Barrier,
+    Batch,
+    RowBatch,
+    StreamSignal,
+    Watermark,
+    WatermarkStatus,
+)
+from millstream.core.records.conversion import record_batch_to_rows
+from millstream.taskmanager.worker.interruption import TaskInterrupted
+from millstream.taskmanager.worker.operators.base import KeyOf, Operator
+from millstream.taskmanager.worker.operators.batch.gathered_output import GatheredOutput
+from millstream.taskmanager.worker.operators.batch.sorted_records import Place, SortedRecords
+from millstream.taskmanager.worker.operators.output import Emit
+from millstream.taskmanager.worker.operators.registry import build_operator
+from millstream.taskmanager.worker.operators.setup import OperatorSetup
+from millstream.taskmanager.worker.partitioning import key_function
+
+
+def in_order(setup: OperatorSetup, chained: ChainedOperator) -> Operator:
+    """The operator of a chain, with its input in the order that it needs in a batch."""
+    match chained.batch_input:
+        case BatchInput.AS_IT_COMES:
+            return build_operator(setup, chained.spec)
+        case BatchInput.KEY_BY_KEY:
+            return HeldInput(setup, chained, [key_function(selector) for selector in chained.spec.keyed_by()])
+        case BatchInput.SECOND_FIRST:
+            return HeldInput(setup, chained, [None])
+        case _:
+            assert_never(chained.batch_input)
+
+
+class HeldInput(Operator):
+    """Around an operator that has one input or two and no threads of its own; its first inputs are held."""
+
+    def __init__(self, setup: OperatorSetup, chained: ChainedOperator, keys: Sequence[KeyOf | None]) -> None:
+        super().__init__(setup)
+        main = GatheredOutput(setup.output)
+        side = {tag: GatheredOutput(output) for tag, output in setup.side_outputs.items()}
+        self._gathered = [main, *side.values()]
+        setup.output, setup.side_outputs = main, dict(side)
+        self._operator = operator = build_operator(setup, chained.spec)
+        self.keyed_state, self.operator_state = operator.keyed_state, operator.operator_state
+        self._receivers = operator.receivers()
+        self._keys = keys
+        self._held = SortedRecords()
+        self._numbers = itertools.count()
+        self._sorted: Iterator[Place] | None = None
+        self._key: tuple[int, int] | None = None
+        self._is_over = False  # event time has come to its end
+        self._is_released = False
+
+    # Records
+
+    def receivers(self) -> Sequence[Emit]:
+        """Those of the operator, but for the inputs that are held."""
+        held = [partial(self._hold, number, key_of) for number, key_of in enumerate(self._keys)]
+        return [*held, *[partial(self._pass, receiver) for receiver in self._receivers[len(held) :]]]
+
+    def _pass(self, receiver: Emit, batch: Batch) -> None:
+        receiver(batch)
+        self._flush()
+
+    def _hold(self, input_index: int, key_of: KeyOf | None, batch: Batch) -> None:
+        kind = self.input_types[input_index]
+        rows = batch.rows if isinstance(batch, RowBatch) else record_batch_to_rows(batch.data, kind)
+        times = self.timestamps_of(batch)
+        lane = 2 * input_index + (times is not None)
+        stamps: Iterable[int] = itertools.repeat(MIN_TIMESTAMP, len(rows)) if times is None else times
+        places = zip(self._places_of(rows, key_of), stamps, self._numbers, rows, strict=False)
+        self._held.add([Place(*hashes, time, number, lane, row) for hashes, time, number, row in places])
+
+    def _places_of(self, rows: list[Any], key_of: KeyOf | None) -> Iterable[tuple[int, int]]:
+        """Where the keys of the records belong; without keys, each behind the one that came before it."""
+        if key_of is None:
+            return zip(itertools.repeat(0, len(rows)), itertools.count(self._held.count), strict=False)
+        source = iter(rows)
+        try:
+            keys = [without_nan(hashable(key_of(row))) for row in source]
+            return [(stable_hash(key), hash(key)) for key in keys]
+        except TaskInterrupted:
+            raise
+        except BaseException as error:
+            raise self.failed(error, rows, source, key_of) from error
+
+    @property
+    def holds_back(self) -> bool:
+        """Until all of it was released."""
+        return not self._is_released
+
+    @property
+    def is_settled(self) -> bool:
+        """Only then."""
+        return self._is_released
+
+    def release(self, rows: int) -> None:
+        """The next so many records; behind the last, event time comes to its end."""
+        if self._sorted is None:
+            self._sorted = self._held.read()
+        taken = list(itertools.islice(self._sorted, rows))
+        last = taken[-1].key if taken else None
+        ends_keys = self._operator.ends_keys
+
+        def part_of(place: Place) -> tuple[Any, int]:
+            """What goes to the operator together: of one stream, and of one key where its end matters to the operator.
+
+            The last key is by itself in any case: of the others nothing more will come, so their state can go.
+            """
+            return place.key if ends_keys else place.key == last, place.lane
+
+        for (_, lane), places in itertools.groupby(taken, part_of):
+            self._take(lane, list(places))
+        self._flush()
+        if len(taken) < rows:
+            self._end()
+
+    def _take(self, lane: int, places: list[Place]) -> None:
+        if places[0].key != self._key:
+            self._end_key()
+        self._key = places[-1].key
+        times = array(TIMESTAMP, [place.timestamp for place in places]) if lane % 2 else None
+        self._receivers[lane // 2](RowBatch([place.record for place in places], times))
+
+    def _end_key(self) -> None:
+        if self._key is not None:
+            self._operator.end_key()
+            if self.keyed_state is not None:
+                self.keyed_state.forget_all()
+            for output in self._gathered:
+                output.next_key()
+
+    def _flush(self) -> None:
+        for output in self._gathered:
+            output.flush()
+
+    def _end(self) -> None:
+        self._end_key()
+        self._flush()
+        self._is_released = True
+        self._held.close()
+        if self._is_over:
+            self._operator.on_signal(LAST_WATERMARK)
+
+    def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
+        """Event time stands still, until the end."""
+        match signal:
+            case Watermark():
+                self._is_over = self._is_over or signal == LAST_WATERMARK
+            case WatermarkStatus():
+                pass
+            case _:
+                self._operator.on_signal(signal, input_index)
+
+    # Life
+
+    def initialize_state(self, restored_checkpoint_id: int | None) -> None:
+        """The operator's."""
+        self._operator.initialize_state(restored_checkpoint_id)
+
+    def open(self) -> None:
+        """Opens the operator."""
+        self._operator.open()
+
+    def finish(self) -> None:
+        """Finishes the operator."""
+        self._operator.finish()
+
+    def prepare_snapshot(self, barrier: Barrier) -> None:
+        """Refused while records are held that would be lost."""
+        if not self._is_released:
+            raise MillstreamError(f"'{self.name}': a job that is run as a batch has no checkpoints and no savepoints")
+        self._operator.prepare_snapshot(barrier)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Tells the operator."""
+        self._operator.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Tells the operator."""
+        self._operator.notify_checkpoint_aborted(checkpoint_id)
+
+    def close(self) -> None:
+        """Closes the operator, and drops what is held."""
+        try:
+            self._operator.close()
+        finally:
+            self._held.close()
