@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from store_implementations import IMPLEMENTATIONS, Led, StoreServer
 from waiting import run
-from zookeeper_process import ZookeeperProcess, has_java, running_zookeeper
+from zookeeper_process import ZookeeperProcess, running_zookeeper, why_not
 
 from millstream.core.services.leader_lookup import Role
 from millstream.core.store.store import Contest
@@ -30,8 +30,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[StoreServer]:
 
 @pytest.fixture(scope="session")
 def zookeeper_process() -> Iterator[ZookeeperProcess]:
-    if not has_java():
-        pytest.skip("there is no Java to run ZooKeeper")
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
     with running_zookeeper() as process:
         yield process
 

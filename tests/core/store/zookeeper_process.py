@@ -121,9 +121,15 @@ def running_zookeeper() -> Iterator[ZookeeperProcess]:
             server.stop()
 
 
-def has_java() -> bool:
-    """Whether ZooKeeper can be started. CI has to."""
-    return shutil.which("java") is not None or "CI" in os.environ
+def why_not() -> str | None:
+    """Why ZooKeeper cannot be started, if so. CI has Java."""
+    if shutil.which("java") is None and "CI" not in os.environ:
+        return "there is no Java to run ZooKeeper"
+    try:
+        _jars()
+    except OSError as error:
+        return f"ZooKeeper's jars cannot be fetched: {error}"
+    return None
 
 
 def _jars() -> list[Path]:
