@@ -30,4 +30,4 @@ def test_installing_into_a_fresh_environment_and_running_the_job(tmp_path: Path)
         arguments = [part.strip("'") for part in command.split()]
         subprocess.run([python, *arguments, "--quiet"], cwd=clone, check=True, timeout=600)
         done = subprocess.run([python, "job.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
-        assert "('the', 4)" in done.stdout
+        assert "(the,4)" in done.stdout
