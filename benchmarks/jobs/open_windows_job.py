@@ -14,11 +14,11 @@ from typing import Any
 from job import environment, execute
 from keyed_state_job import MAX_PARALLELISM, Beats, Keys
 from marks import report
-from millstream.datastream.checkpointed import CheckpointedFunction
 from window_beats import BEATS
 
 from millstream.common import Duration, WatermarkStrategy
 from millstream.datastream import AggregateFunction, ProcessWindowFunction
+from millstream.datastream.functions.checkpointed import CheckpointedFunction
 from millstream.datastream.window import TumblingEventTimeWindows
 
 DAY = 24 * 3600 * 1000
