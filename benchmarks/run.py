@@ -46,7 +46,7 @@ def main() -> int:
     """Runs what the command line asks for."""
     arguments = _parse()
     signal.signal(signal.SIGTERM, _terminated)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs are ended by it, which a background job's are deaf to
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs end by it; those of a background job would not
     about = machine.describe()
     scale = Scale(
         factor=arguments.factor or (5.0 if arguments.long else 1.0),
