@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import pytest
@@ -48,6 +49,11 @@ def test_a_function_that_picks_a_part_has_a_getter_that_gives_the_same(function:
 )  # fmt: skip
 def test_any_other_function_has_none(function: Any) -> None:
     assert getter(function) is None
+
+
+def test_a_getter_stands_for_itself() -> None:
+    for part in itemgetter(0), attrgetter("first"):
+        assert getter(part) is part
 
 
 def test_a_getter_that_fails_for_a_row_picks_nothing() -> None:

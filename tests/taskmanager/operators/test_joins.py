@@ -178,17 +178,18 @@ class Sums(FlatJoinFunction):
         return [first[1] + second[1]] if first[1] else None
 
 
-def window_join(function: Any, restored: Any = None, **more: Any) -> OperatorHarness:
+def window_join(function: Any, restored: Any = None, key: KeySelector = KEY, **more: Any) -> OperatorHarness:
     assigner = more.pop("assigner", TumblingEventTimeWindows.of(10))
     trigger = more.pop("trigger", None) or assigner.get_default_trigger(None)
     spec = CoGroupSpec(
-        assigner, trigger, Tagged(PAIR, PAIR), function, KEY, from_hint(str), second_selector=KEY, **more
+        assigner, trigger, Tagged(PAIR, PAIR), function, key, from_hint(str), second_selector=key, **more
     )  # fmt: skip
     return OperatorHarness(spec, PAIR, PAIR, restored=restored).open()
 
 
-def test_a_group_is_there_when_one_side_has_nothing() -> None:
-    made = window_join(Both())
+@pytest.mark.parametrize("key", [KEY, KeySelector(function=lambda pair: pair[0])], ids=["field", "function"])
+def test_a_group_is_there_when_one_side_has_nothing(key: KeySelector) -> None:
+    made = window_join(Both(), key=key)
     feed(made, 0, 1, 2)
     feed(made, 1, 3, key="b")
     made.signal(Watermark(9))

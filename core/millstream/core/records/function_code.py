@@ -33,6 +33,8 @@ _CALCULATING = frozenset(
 
 def getter(function: Any) -> Callable[[Any], Any] | None:
     """A getter of the standard library that gives what the function gives for its first argument, if one does."""
+    if isinstance(function, itemgetter | attrgetter):
+        return function
     method = isinstance(function, MethodType)
     plain = function.__func__ if method else function
     if not isinstance(plain, FunctionType):

@@ -27,7 +27,7 @@ class CoGroupOperator(WindowOperator):
         def key_of(record: TaggedUnion) -> Any:
             return second(record.two) if record.from_second else first(record.one)
 
-        self._key_of = key_of
+        self._select_keys(key_of)
         self._combine = None if spec.evictor is None else list
 
     def receivers(self) -> Sequence[Emit]:

@@ -27,7 +27,7 @@ from millstream.core.records.batches import (
 from millstream.core.records.function_code import getter, picked
 from millstream.datastream.window import MergingWindowAssigner, TriggerResult
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.operators.base import FunctionOperator, OperatorError
+from millstream.taskmanager.worker.operators.base import FunctionOperator, KeyOf, OperatorError
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.results import Results
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
@@ -61,8 +61,7 @@ class WindowOperator(FunctionOperator):
         backend = setup.keyed_state(spec.key_type)
         self.keyed_state: KeyedStateBackend = backend
         self._clock = setup.services.clock
-        self._key_of = key_function(spec.key_selector)
-        self._getter = getter(self._key_of)
+        self._select_keys(key_function(spec.key_selector))
         self._assigner, self._trigger = spec.assigner, spec.trigger
         self._lateness, self._late_tag = spec.allowed_lateness, spec.late_tag
         self._is_event_time = bool(spec.assigner.is_event_time())
@@ -91,6 +90,10 @@ class WindowOperator(FunctionOperator):
         self._waiting_records = 0  # that came since a window fired last
 
     # Records
+
+    def _select_keys(self, key_of: KeyOf) -> None:
+        """How to tell the key of what `process` gets."""
+        self._key_of, self._getter = key_of, getter(key_of)
 
     def process(self, batch: Batch) -> None:
         """Each record into its windows."""
