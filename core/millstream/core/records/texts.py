@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from millstream.core.records.instant import Instant
 from millstream.core.records.types import (
     BIG_DEC,
     BOOLEAN,
@@ -160,9 +161,8 @@ def _timestamp(value: Any) -> str:
 
 def _instant(value: Any) -> str:
     """A `datetime`, or an `Instant`, which knows its milliseconds."""
-    if hasattr(value, "to_epoch_milli"):
-        moment = datetime.datetime.fromtimestamp(0, datetime.UTC)
-        value = moment + datetime.timedelta(milliseconds=value.to_epoch_milli())
+    if isinstance(value, Instant):
+        value = Instant.of_epoch_milli(value.to_epoch_milli()).to_datetime()
     if not isinstance(value, datetime.datetime):
         return str(value)
     thousandths, rest = divmod(value.microsecond, 1000)
