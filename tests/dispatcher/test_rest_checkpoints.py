@@ -34,10 +34,16 @@ async def test_of_a_running_job(dispatcher: RunningDispatcher, monkeypatch: pyte
     http, job = dispatcher.http, graph()
     root = f"/jobs/{job.job_id}/checkpoints"
     await dispatcher.submit(job)
-    (error,) = (await http("GET", root, status=503)).json["errors"]
+    with monkeypatch.context() as patch:
+        patch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
+        (error,) = (await http("GET", root, status=503)).json["errors"]
     assert error == f"no job manager runs job {job.job_id}, it is INITIALIZING"
+    before = asyncio.ensure_future(http("GET", root))
     async with dispatcher.job_manager() as manager:
         await manager.next(StartJob)
+        query = await manager.next(CheckpointQuery)
+        manager.send(CheckpointAnswer(query.request_id, b'"asked before there was a job manager"'))
+        assert (await before).json == "asked before there was a job manager"
 
         async def asked(path: str) -> tuple[CheckpointQuery, asyncio.Future[Any]]:
             request = asyncio.ensure_future(http("GET", root + path))

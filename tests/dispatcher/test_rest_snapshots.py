@@ -110,7 +110,7 @@ async def test_a_savepoint(job: RunningJob) -> None:
     assert (await job.manager.next(SnapshotRequest)).trigger_id != defaults.trigger_id
 
 
-async def test_a_savepoint_that_fails(job: RunningJob) -> None:
+async def test_a_savepoint_that_fails(job: RunningJob, monkeypatch: pytest.MonkeyPatch) -> None:
     trigger = await job.ask()
     job.answer(await job.manager.next(SnapshotRequest), error="no space left")
     cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]
@@ -121,6 +121,7 @@ async def test_a_savepoint_that_fails(job: RunningJob) -> None:
     await job.manager.disconnect()
     cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]
     assert "the job manager is disconnected, and may have taken the snapshot" in cause["stack-trace"]
+    monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
     trigger = await job.ask()
     cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]
     assert f"no job manager runs job {job.job_id}, it is RUNNING" in cause["stack-trace"]

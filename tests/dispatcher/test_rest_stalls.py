@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import jsonschema
+import pytest
 from dispatcher_fixtures import RunningDispatcher, graph
 
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, TaskMetrics, VertexStatus
@@ -15,14 +16,19 @@ from millstream.core.jobs.stalls import Finding, FindingKind, Stall, Waiting, Wa
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages.dispatcher import ForgetJob, StartJob
 from millstream.core.messages.stalls import StallAnswer, StallQuery
+from millstream.dispatcher import lifecycle
 from millstream.dispatcher.rest import stall_schemas
 
 
-async def test_a_running_job_is_explained_by_its_job_manager(dispatcher: RunningDispatcher) -> None:
+async def test_a_running_job_is_explained_by_its_job_manager(
+    dispatcher: RunningDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
     http, job = dispatcher.http, graph()
     path = f"/jobs/{job.job_id}/stall"
     await dispatcher.submit(job)
-    (error,) = (await http("GET", path, status=503)).json["errors"]
+    with monkeypatch.context() as patch:
+        patch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
+        (error,) = (await http("GET", path, status=503)).json["errors"]
     assert error == f"no job manager runs job {job.job_id}, it is INITIALIZING"
     async with dispatcher.job_manager() as manager:
         await manager.next(StartJob)

@@ -84,6 +84,7 @@ class JobLifecycle:
         self._queries = Relayed[CheckpointAnswer]()
         self._stall_queries = Relayed[StallAnswer]()
         self._timer: asyncio.TimerHandle | None = None
+        self._changed = asyncio.Event()
         self._closed = False
 
     def lead(self, graphs: JobGraphStore) -> None:
@@ -147,7 +148,7 @@ class JobLifecycle:
         """Passes a request for results on to the job manager. What keeps it from being answered is in the answer."""
         details = self.details(request.job_id)
         session_id = self._table.session_of(request.job_id)
-        if session_id is None:
+        if session_id is None:  # not waited for: the client asks again
             return CollectResponse(error=f"no job manager runs job {request.job_id}, it is {details.state}")
         relayed = replace(request, request_id=new_id())
         send = partial(self._send, session_id, relayed)
@@ -170,9 +171,10 @@ class JobLifecycle:
         def failed(reason: str) -> SnapshotResult:
             return SnapshotResult(wanted.trigger_id, error=reason)
 
-        session_id = self._table.session_of(request.job_id)
-        if session_id is None:
-            return failed(f"no job manager runs job {request.job_id}, it is {record.details.state}")
+        try:
+            session_id = await self._manager_of(request.job_id)
+        except UnreachableError as error:
+            return failed(str(error))
         send = partial(self._send, session_id, wanted)
         answer = asyncio.ensure_future(self._snapshots.answer(session_id, wanted.trigger_id, send, None))
         ended = asyncio.ensure_future(self._ended(request.job_id))
@@ -202,10 +204,7 @@ class JobLifecycle:
         return await self._ask(self._stall_queries, replace(query, request_id=new_id()))
 
     async def _ask(self, relayed: Relayed[A], query: CheckpointQuery | StallQuery) -> A:
-        session_id = self._table.session_of(query.job_id)
-        if session_id is None:
-            state = self.details(query.job_id).state
-            raise UnreachableError(f"no job manager runs job {query.job_id}, it is {state}")
+        session_id = await self._manager_of(query.job_id)
         send = partial(self._send, session_id, query)
         try:
             return await relayed.answer(session_id, query.request_id, send, ANSWER_TIMEOUT)
@@ -213,6 +212,20 @@ class JobLifecycle:
             raise UnreachableError(f"the job manager did not answer within {ANSWER_TIMEOUT:g} s") from None
         except SessionEndedError as error:
             raise UnreachableError(f"the job manager is disconnected: {error}") from error
+
+    async def _manager_of(self, job_id: JobId) -> SessionId:
+        """The session of the job manager that runs the job: one that just starts, or is dialling again, is waited for.
+
+        Raises UnreachableError when the job has ended, or there is none for too long.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                while not self.details(job_id).state.is_terminal:
+                    session_id = self._table.session_of(job_id)
+                    if session_id is not None:
+                        return session_id
+                    await self._changed.wait()
+        raise UnreachableError(f"no job manager runs job {job_id}, it is {self.details(job_id).state}")
 
     def close(self) -> None:
         """Ends all sessions, and those that come; running jobs go on without the dispatcher."""
@@ -319,6 +332,8 @@ class JobLifecycle:
                     del self._records[job_id]
                 case _:
                     assert_never(effect)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
         self._set_timer()
 
     def _start(self, session: SessionId, job_id: JobId) -> None:
