@@ -51,6 +51,7 @@ SECTIONS = {
         "dispatcher.", "jobmanager.", "resourcemanager.rpc", "taskmanager.host", "taskmanager.rpc", "rest.",
         "heartbeat.", "registration.", "security.", "io.", "logging.", "env.", "taskmanager.prints",
     ),
+    "High availability": ("high-availability.",),
     "Submission": ("web.", "jobstore.", "python."),
     "Slots and scheduling": (
         "taskmanager.numberOfTaskSlots", "slot.", "resourcemanager.", "slotmanager.", "parallelism.", "pipeline.",

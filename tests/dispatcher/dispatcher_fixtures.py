@@ -31,7 +31,7 @@ from millstream.core.messages.dispatcher import (
 )
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.settings.configuration import Configuration
-from millstream.core.store.store import Store
+from millstream.core.store.high_availability import HighAvailability
 from millstream.core.wire.contracts import DISPATCHER, JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher.service import DispatcherService
 
@@ -66,8 +66,8 @@ def graph(job_id: str | None = None, name: str = "a job", parallelism: int = 2) 
 
 
 @asynccontextmanager
-async def running(options: Configuration, store: Store | None = None) -> AsyncIterator[DispatcherService]:
-    service = DispatcherService(options, store=store)
+async def running(options: Configuration, ha: HighAvailability | None = None) -> AsyncIterator[DispatcherService]:
+    service = DispatcherService(options, ha=ha)
     try:
         await service.start()
         yield service
@@ -238,8 +238,10 @@ class RunningDispatcher:
 
 
 @asynccontextmanager
-async def dispatching(options: Configuration, store: Store | None = None) -> AsyncIterator[RunningDispatcher]:
-    async with running(options, store) as service, open_channel(service.address, options) as channel:
+async def dispatching(
+    options: Configuration, ha: HighAvailability | None = None
+) -> AsyncIterator[RunningDispatcher]:
+    async with running(options, ha) as service, open_channel(service.address, options) as channel:
         yield RunningDispatcher(service, options, channel)
 
 

@@ -24,8 +24,9 @@ from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import dispatcher as dp
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.session import Empty, Heartbeat, Hello
-from millstream.core.services.leader_lookup import Role
+from millstream.core.services.leader_lookup import ConfiguredLeaders, Role
 from millstream.core.services.rpc import Stub, open_channel
+from millstream.core.store.high_availability import in_memory
 from millstream.core.store.memory import MemoryStore
 from millstream.core.store.store import Contest, Kind
 from millstream.core.wire.contracts import DISPATCHER, JOB_MANAGER_AT_DISPATCHER
@@ -76,7 +77,8 @@ async def test_a_job_is_in_the_store_before_its_submission_is_answered_until_a_j
 ) -> None:
     store = MemoryStore()
     session, reader = store.connect(), store.connect()
-    async with dispatching(configuration(tmp_path), session) as dispatcher:
+    ha = in_memory(session, ConfiguredLeaders(configuration(tmp_path)))
+    async with dispatching(configuration(tmp_path), ha) as dispatcher:
         assert (await reader.leader(Contest(Role.DISPATCHER))).address == dispatcher.service.address
         taken, cancelled = graph(), graph()
         for job in (taken, cancelled):

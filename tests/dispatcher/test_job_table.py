@@ -16,6 +16,7 @@ A, B = JobId("a"), JobId("b")
 ONE, TWO = JobManagerId("one"), JobManagerId("two")
 S1, S2, S3 = ev.SessionId(1), ev.SessionId(2), ev.SessionId(3)
 
+RUNNING, FINISHED, CANCELED = map(ev.Claim, (JobStatus.RUNNING, JobStatus.FINISHED, JobStatus.CANCELED))
 
 def table(capacity: int = 10) -> ev.JobTable:
     return ev.JobTable(grace=5.0, capacity=capacity)
@@ -54,8 +55,8 @@ def test_a_queued_job_is_cancelled_at_once() -> None:
 def test_the_end_is_recorded_then_forgotten_then_dropped() -> None:
     machine = table(capacity=0)
     play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A))
-    assert play(machine, ev.JobReported(S1, A, JobStatus.RUNNING)) == [ev.RecordReport(A)]
-    ended = play(machine, ev.JobReported(S1, A, JobStatus.FINISHED))
+    assert play(machine, ev.JobReported(S1, A, RUNNING)) == [ev.RecordReport(A)]
+    ended = play(machine, ev.JobReported(S1, A, FINISHED))
     assert ended == [ev.RecordReport(A), ev.ForgetJob(S1, A), ev.DropJob(A)]
     assert A not in machine
 
@@ -70,16 +71,16 @@ def test_a_lost_job_manager_fails_its_jobs_after_the_grace_time() -> None:
         ev.EndJob(A, JobStatus.FAILED, "job manager one was lost: it died")
     ]
     assert machine.next_deadline() is None
-    assert play(machine, ev.ManagerRegistered(ONE, S2, {A: JobStatus.RUNNING})) == [ev.AbandonJob(S2, A)]
-    assert play(machine, ev.JobReported(S2, A, JobStatus.CANCELED)) == [ev.ForgetJob(S2, A)]
+    assert play(machine, ev.ManagerRegistered(ONE, S2, {A: RUNNING})) == [ev.AbandonJob(S2, A)]
+    assert play(machine, ev.JobReported(S2, A, CANCELED)) == [ev.ForgetJob(S2, A)]
 
 
 def test_a_job_manager_that_comes_back_keeps_its_jobs_and_hears_of_cancellations() -> None:
     machine = table()
-    play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A), ev.JobReported(S1, A, JobStatus.RUNNING))
+    play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A), ev.JobReported(S1, A, RUNNING))
     play(machine, ev.ManagerDisconnected(ONE, S1, "cut"))
     assert play(machine, ev.CancelRequested(A)) == []
-    effects = play(machine, ev.ManagerRegistered(ONE, S2, {A: JobStatus.RUNNING}))
+    effects = play(machine, ev.ManagerRegistered(ONE, S2, {A: RUNNING}))
     assert effects == [ev.RecordReport(A), ev.CancelJob(S2, A)]
 
 
@@ -91,7 +92,7 @@ def test_a_start_that_never_arrived_is_sent_again() -> None:
 
 def test_a_job_that_its_job_manager_no_longer_has_fails() -> None:
     machine = table()
-    play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A), ev.JobReported(S1, A, JobStatus.RUNNING))
+    play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A), ev.JobReported(S1, A, RUNNING))
     effects = play(machine, ev.ManagerRegistered(ONE, S2, {}))
     assert effects == [ev.EndJob(A, JobStatus.FAILED, "job manager one no longer runs it")]
 
@@ -102,12 +103,12 @@ def test_a_newer_session_replaces_an_older_one() -> None:
     play(machine, ev.ManagerDisconnected(ONE, S1, "old"))
     assert machine.next_deadline() is None
     assert play(machine, ev.Submitted(A)) == [ev.StartJob(S2, A)]
-    assert play(machine, ev.JobReported(S1, A, JobStatus.RUNNING)) == []
+    assert play(machine, ev.JobReported(S1, A, RUNNING)) == []
 
 
 def test_a_restarted_dispatcher_adopts_running_jobs() -> None:
     machine = table()
-    assert play(machine, ev.ManagerRegistered(ONE, S1, {A: JobStatus.RUNNING, B: JobStatus.FINISHED})) == [
+    assert play(machine, ev.ManagerRegistered(ONE, S1, {A: RUNNING, B: FINISHED})) == [
         ev.RecordReport(A),
         ev.RecordReport(B),
         ev.ForgetJob(S1, B),
@@ -162,9 +163,9 @@ class JobTableHistories(RuleBasedStateMachine):
                 case ev.RecordReport(job_id):
                     assert job_id not in self.ended, "a job changed after its end"
                     self.submitted.add(job_id)
-                    if isinstance(event, ev.JobReported) and event.status.is_terminal:
+                    if isinstance(event, ev.JobReported) and event.claim.status.is_terminal:
                         self.ended.add(job_id)
-                    if isinstance(event, ev.ManagerRegistered) and event.jobs[job_id].is_terminal:
+                    if isinstance(event, ev.ManagerRegistered) and event.jobs[job_id].status.is_terminal:
                         self.ended.add(job_id)
                 case ev.EndJob(job_id, status, reason):
                     assert status.is_terminal
@@ -200,7 +201,8 @@ class JobTableHistories(RuleBasedStateMachine):
         self.next_session += 1
         self.sessions[key] = ev.SessionId(self.next_session)
         running = self.running.setdefault(key, {})
-        self.apply(ev.ManagerRegistered(key, self.sessions[key], dict(running)), deliver)
+        claims = {job_id: ev.Claim(status) for job_id, status in running.items()}
+        self.apply(ev.ManagerRegistered(key, self.sessions[key], claims), deliver)
 
     @precondition(lambda self: self.sessions)
     @rule(data=st.data())
@@ -215,7 +217,7 @@ class JobTableHistories(RuleBasedStateMachine):
         job_id = data.draw(st.sampled_from(sorted(self.running[key])))
         if not self.running[key][job_id].is_terminal:
             self.running[key][job_id] = status
-            self.apply(ev.JobReported(self.sessions[key], job_id, status))
+            self.apply(ev.JobReported(self.sessions[key], job_id, ev.Claim(status)))
 
     @rule(name=st.sampled_from(["x", "y", "z"]))
     def crash(self, name: str) -> None:

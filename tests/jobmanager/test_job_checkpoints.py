@@ -32,6 +32,7 @@ from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.job_master import JobMaster
+from millstream.jobmanager.restore_points import RestorePoints
 
 M = TypeVar("M")
 START = Instant(0, 0)
@@ -88,9 +89,9 @@ class Rig:
         self.clock = SetClock()
         self.store = MemoryStore()
         self.session = self.store.connect()
-        candidate = Candidate(self.session, "host:1")
+        points = RestorePoints(graph.job_id, Candidate(self.session, "host:1"))
         self.checkpoints = JobCheckpoints(
-            self.master, settings, self.surroundings, self.background, self.clock, candidate
+            self.master, settings, self.surroundings, self.background, self.clock, points
         )
         self.master.start(START)
         self.master.handle(ev.EnumeratorsReadied(), START)
@@ -316,8 +317,8 @@ async def test_splits_are_remembered_only_where_some_readers_may_restart_without
 ) -> None:
     graph = job([vertex("s", 2, source=True), vertex("b", 2)], [edge("s", "b", strategy)])
     master, background = JobMaster(graph, 10.0, START), BackgroundTasks()
-    candidate = Candidate(MemoryStore().connect(), "host:1")
-    checkpoints = JobCheckpoints(master, PLAIN, FakeSurroundings(), background, SetClock(), candidate)
+    points = RestorePoints(graph.job_id, Candidate(MemoryStore().connect(), "host:1"))
+    checkpoints = JobCheckpoints(master, PLAIN, FakeSurroundings(), background, SetClock(), points)
     assert checkpoints.sources.to_reader(assignment(1, b"7 bytes"))
     assert checkpoints.sources.assignments.size == remembered
     assert checkpoints.sources.assignments.take_back(Subtask(VertexId("s"), 1)) == [b"7 bytes"] * (remembered // 7)

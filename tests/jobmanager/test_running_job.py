@@ -7,6 +7,7 @@ from typing import Any
 from job_graphs import pipeline
 
 from millstream.core.clock import SystemClock
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, JobId, TaskManagerId, VertexId
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.messages.resource_manager import Requirement
@@ -17,13 +18,17 @@ from millstream.core.processes.background import BackgroundTasks
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.leaders import Candidate
 from millstream.core.store.memory import MemoryStore
+from millstream.core.store.store import Leadership
 from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.restore_points import Led, RestorePoints
 from millstream.jobmanager.running_job import RunningJob
 
 
 class NoLinks:
     artifact_address = ""
-    candidate = Candidate(MemoryStore().connect(), "")
+
+    async def record_end(self, details: JobDetails, leadership: Leadership) -> None:
+        """Nobody wants to know."""
 
     def command(self, task_manager: TaskManagerId, command: JobManagerCommand) -> None:
         """Nobody is there."""
@@ -39,6 +44,10 @@ class NoLinks:
 
     def in_charge(self) -> bool:
         return True
+
+
+async def led(job_id: JobId) -> Led:
+    return await RestorePoints(job_id, Candidate(MemoryStore().connect(), "")).lead()
 
 
 class JobWithoutProcess(RunningJob):
@@ -57,7 +66,8 @@ class JobWithoutProcess(RunningJob):
 async def test_events_of_readers_of_earlier_attempts_do_not_reach_the_enumerators() -> None:
     options = Configuration({"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 s"})
     background = BackgroundTasks()
-    job = JobWithoutProcess(pipeline(1, source=True), options, NoLinks(), background, SystemClock())
+    graph = pipeline(1, source=True)
+    job = JobWithoutProcess(graph, options, NoLinks(), background, SystemClock(), await led(graph.job_id))
     job.start()
     job.tell(ev.SlotOffered(AllocationId("a0"), TaskManagerId("tm"), "host"))
     job.tell(ev.WorkerReadied(AllocationId("a0"), "address"))

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from job_graphs import pipeline
-from test_running_job import JobWithoutProcess, NoLinks
+from test_running_job import JobWithoutProcess, NoLinks, led
 
 from millstream.core.clock import SystemClock
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, JobId, TaskManagerId, VertexId
@@ -75,7 +75,8 @@ def test_readers_are_answered_where_they_run_and_those_of_earlier_attempts_do_no
     async def scenario() -> None:
         options = Configuration({"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 s"})
         background, told = BackgroundTasks(), Told()
-        job = JobWithoutProcess(pipeline(2, source=True), options, told, background, SystemClock())
+        graph = pipeline(2, source=True)
+        job = JobWithoutProcess(graph, options, told, background, SystemClock(), await led(graph.job_id))
         job.start()
         for slot in ("a0", "a1"):
             job.tell(ev.SlotOffered(AllocationId(slot), TaskManagerId("tm"), "host"))

@@ -1,13 +1,20 @@
 """The dispatcher's table of jobs: which wait, which job manager runs which, which have ended. Pure.
 
 Rules:
-- a job is queued until a job manager is registered, then belongs to one for good;
-- a job manager that is disconnected keeps its jobs for a grace time; when it has not registered again by then, those
-  that have not ended fail;
-- a job manager that registers with a job nobody knows brings it along (the dispatcher was restarted);
+- a job is queued until a job manager is registered, then belongs to one;
 - a job that has ended never changes again: a job manager that still runs it is told to stop it, which is no
   cancellation: what the job has stored stays;
 - only the most recent ended jobs are remembered.
+
+Without high availability, a job belongs to its job manager for good:
+- one that is disconnected keeps its jobs for a grace time; when it has not registered again by then, those that have
+  not ended fail;
+- one that registers with a job nobody knows brings it along (the dispatcher was restarted).
+
+With it (`recovers`), a job belongs to whoever leads it, and all jobs are known from the store:
+- the jobs of a job manager that is disconnected, and those that a new dispatcher finds, are orphaned: somebody may lead
+  them. They are queued again when nobody does, as the store says, or belong to whoever registers with them;
+- of two that claim a job, the one with the higher epoch has it.
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from typing import NewType, assert_never
 
 from msgspec import Struct, field
 
-from millstream.core.jobs.ids import JobId, JobManagerId
+from millstream.core.jobs.ids import ANY_EPOCH, JobId, JobManagerId, LeaderEpoch
 from millstream.core.jobs.states import JobStatus
 
 SessionId = NewType("SessionId", int)
@@ -29,11 +36,39 @@ class Phase(Enum):
 
     QUEUED = "queued"
     ASSIGNED = "assigned"
+    ORPHANED = "orphaned"
     ENDED = "ended"
+
+
+class Claim(Struct, frozen=True):
+    """What a job manager says of a job: how it is, and under which epoch it leads it."""
+
+    status: JobStatus
+    epoch: LeaderEpoch = ANY_EPOCH
 
 
 class Submitted(Struct, frozen=True):
     """A client submitted a job under a new id."""
+
+    job_id: JobId
+
+
+class Recovered(Struct, frozen=True):
+    """The store has a job that an earlier dispatcher took; perhaps its user wants it cancelled."""
+
+    job_id: JobId
+    cancelled: bool = False
+
+
+class FoundEnded(Struct, frozen=True):
+    """The store has the end of a job."""
+
+    job_id: JobId
+    status: JobStatus
+
+
+class NobodyLeads(Struct, frozen=True):
+    """The store says so of a job that is watched."""
 
     job_id: JobId
 
@@ -49,7 +84,7 @@ class ManagerRegistered(Struct, frozen=True):
 
     manager: JobManagerId
     session: SessionId
-    jobs: Mapping[JobId, JobStatus]
+    jobs: Mapping[JobId, Claim]
 
 
 class ManagerDisconnected(Struct, frozen=True):
@@ -65,14 +100,24 @@ class JobReported(Struct, frozen=True):
 
     session: SessionId
     job_id: JobId
-    status: JobStatus
+    claim: Claim
 
 
 class TimePassed(Struct, frozen=True):
     """The deadline that `next_deadline` named may have come."""
 
 
-Event = Submitted | CancelRequested | ManagerRegistered | ManagerDisconnected | JobReported | TimePassed
+Event = (
+    Submitted
+    | Recovered
+    | FoundEnded
+    | NobodyLeads
+    | CancelRequested
+    | ManagerRegistered
+    | ManagerDisconnected
+    | JobReported
+    | TimePassed
+)
 
 
 class StartJob(Struct, frozen=True):
@@ -90,9 +135,19 @@ class CancelJob(Struct, frozen=True):
 
 
 class AbandonJob(Struct, frozen=True):
-    """Tell the job manager to stop the job and to keep what it has stored."""
+    """Tell the job manager to stop the job and to keep what it has stored.
+
+    With an epoch, because somebody else has the job: unless it leads the job under a higher one.
+    """
 
     session: SessionId
+    job_id: JobId
+    epoch: LeaderEpoch = ANY_EPOCH
+
+
+class WatchLeader(Struct, frozen=True):
+    """Say when nobody leads the job."""
+
     job_id: JobId
 
 
@@ -118,10 +173,10 @@ class EndJob(Struct, frozen=True):
 
 
 class JobOutOfTouch(Struct, frozen=True):
-    """Its job manager is disconnected; the job fails unless that is back within so many seconds."""
+    """Its job manager is disconnected; the job fails unless that is back within so many seconds, if they are given."""
 
     job_id: JobId
-    grace: float
+    grace: float | None = None
 
 
 class DropJob(Struct, frozen=True):
@@ -130,7 +185,7 @@ class DropJob(Struct, frozen=True):
     job_id: JobId
 
 
-Effect = StartJob | CancelJob | AbandonJob | ForgetJob | RecordReport | EndJob | JobOutOfTouch | DropJob
+Effect = StartJob | CancelJob | AbandonJob | WatchLeader | ForgetJob | RecordReport | EndJob | JobOutOfTouch | DropJob
 
 
 class _Job(Struct):
@@ -139,6 +194,7 @@ class _Job(Struct):
     status: JobStatus = JobStatus.INITIALIZING
     reported: bool = False
     cancel_requested: bool = False
+    epoch: LeaderEpoch = ANY_EPOCH
 
 
 class _Manager(Struct):
@@ -151,8 +207,9 @@ class _Manager(Struct):
 class JobTable:
     """The state machine. `grace` is how long a disconnected job manager may take to come back."""
 
-    def __init__(self, grace: float, capacity: int) -> None:
+    def __init__(self, grace: float, capacity: int, recovers: bool = False) -> None:
         self._grace = grace
+        self._recovers = recovers
         self._capacity = max(capacity, 0)
         self._jobs: dict[JobId, _Job] = {}
         self._ended: dict[JobId, None] = {}
@@ -181,14 +238,22 @@ class JobTable:
         match event:
             case Submitted(job_id):
                 return self._submitted(job_id)
+            case Recovered(job_id, cancelled):
+                self._jobs[job_id] = _Job(Phase.ORPHANED, reported=True, cancel_requested=cancelled)
+                return [WatchLeader(job_id)]
+            case FoundEnded(job_id, status):
+                self._jobs[job_id] = _Job(status=status)
+                return self._record_end(job_id)
+            case NobodyLeads(job_id):
+                return self._nobody_leads(job_id)
             case CancelRequested(job_id):
                 return self._cancel_requested(job_id)
             case ManagerRegistered(manager, session, jobs):
                 return self._registered(manager, session, jobs)
             case ManagerDisconnected(manager, session, reason):
                 return self._disconnected(manager, session, reason, now)
-            case JobReported(session, job_id, status):
-                return self._reported(session, job_id, status)
+            case JobReported(session, job_id, claim):
+                return self._reported(session, job_id, claim)
             case TimePassed():
                 return self._time_passed(now)
             case _:
@@ -208,66 +273,113 @@ class JobTable:
                 job.phase, job.manager = Phase.ASSIGNED, key
                 manager.jobs.add(job_id)
                 effects.append(StartJob(session, job_id))
+                if job.cancel_requested:
+                    effects.append(CancelJob(session, job_id))
         return effects
+
+    def _nobody_leads(self, job_id: JobId) -> list[Effect]:
+        job = self._jobs.get(job_id)
+        if job is None or job.phase is not Phase.ORPHANED:
+            return []
+        job.phase = Phase.QUEUED
+        return self._assign_queued()
 
     def _cancel_requested(self, job_id: JobId) -> list[Effect]:
         job = self._jobs.get(job_id)
         if job is None or job.phase is Phase.ENDED:
             return []
-        if job.phase is Phase.QUEUED:
+        if job.phase is Phase.QUEUED and not job.reported:
             return self._end(job_id, JobStatus.CANCELED, "cancelled before it started")
         job.cancel_requested = True
         session = self.session_of(job_id)
         return [CancelJob(session, job_id)] if session is not None else []
 
-    def _registered(self, key: JobManagerId, session: SessionId, running: Mapping[JobId, JobStatus]) -> list[Effect]:
+    def _registered(self, key: JobManagerId, session: SessionId, claims: Mapping[JobId, Claim]) -> list[Effect]:
         manager = self._managers.setdefault(key, _Manager(session))
         manager.session = session
+        missing = [job_id for job_id in self._jobs if job_id in manager.jobs and job_id not in claims]
         effects: list[Effect] = []
-        for job_id in [j for j in self._jobs if j in manager.jobs and j not in running]:
-            job = self._jobs[job_id]
-            if job.reported:
-                effects += self._end(job_id, JobStatus.FAILED, f"job manager {key} no longer runs it")
-            elif job.cancel_requested:
-                effects += self._end(job_id, JobStatus.CANCELED, "cancelled before it started")
-            else:
-                effects.append(StartJob(session, job_id))
-        for job_id, status in running.items():
-            effects += self._found_running(key, manager, session, job_id, status)
+        if self._recovers:
+            effects += self._orphan(manager, missing)
+        else:
+            for job_id in missing:
+                effects += self._no_longer_run(key, session, job_id)
+        for job_id, claim in claims.items():
+            effects += self._claimed(key, session, job_id, claim)
         return effects + self._assign_queued()
 
-    def _found_running(
-        self, key: JobManagerId, manager: _Manager, session: SessionId, job_id: JobId, status: JobStatus
-    ) -> list[Effect]:
+    def _no_longer_run(self, key: JobManagerId, session: SessionId, job_id: JobId) -> list[Effect]:
+        job = self._jobs[job_id]
+        if job.reported:
+            return self._end(job_id, JobStatus.FAILED, f"job manager {key} no longer runs it")
+        if job.cancel_requested:
+            return self._end(job_id, JobStatus.CANCELED, "cancelled before it started")
+        return [StartJob(session, job_id)]
+
+    def _claimed(self, key: JobManagerId, session: SessionId, job_id: JobId, claim: Claim) -> list[Effect]:
+        """A job manager says that it runs a job."""
         job = self._jobs.get(job_id)
-        if job is None:
-            job = self._jobs[job_id] = _Job(Phase.ASSIGNED, key)
-            manager.jobs.add(job_id)
-        if job.phase is Phase.QUEUED:
-            job.phase, job.manager = Phase.ASSIGNED, key
-            manager.jobs.add(job_id)
-        if job.manager != key or job.phase is Phase.ENDED:
-            return [ForgetJob(session, job_id) if status.is_terminal else AbandonJob(session, job_id)]
-        effects = self._reported(session, job_id, status)
+        if job is None and not self._recovers:
+            job = self._jobs[job_id] = _Job()
+        if job is None or job.phase is Phase.ENDED or not self._is_right(key, job, claim):
+            epoch = job.epoch if job is not None and job.phase is not Phase.ENDED else ANY_EPOCH
+            return [ForgetJob(session, job_id) if claim.status.is_terminal else AbandonJob(session, job_id, epoch)]
+        effects = self._hand_over(key, job_id, job)
+        job.epoch = claim.epoch
+        effects += self._reported(session, job_id, claim)
         if job.cancel_requested and job.phase is Phase.ASSIGNED:
             effects.append(CancelJob(session, job_id))
         return effects
+
+    def _is_right(self, key: JobManagerId, job: _Job, claim: Claim) -> bool:
+        """Whether a claim stands against what is known of the job."""
+        if self._recovers:
+            return claim.epoch >= job.epoch
+        return job.manager in (None, key)
+
+    def _hand_over(self, key: JobManagerId, job_id: JobId, job: _Job) -> list[Effect]:
+        """The job belongs to this job manager; the one that had it waits for it in vain, or does not know yet."""
+        before = self._managers.get(job.manager) if job.manager not in (None, key) else None
+        job.phase, job.manager = Phase.ASSIGNED, key
+        self._managers[key].jobs.add(job_id)
+        if before is None:
+            return []
+        before.jobs.discard(job_id)
+        return [AbandonJob(before.session, job_id, job.epoch)] if before.session is not None else []
 
     def _disconnected(self, key: JobManagerId, session: SessionId, reason: str, now: float) -> list[Effect]:
         manager = self._managers.get(key)
         if manager is None or manager.session != session:
             return []
+        if self._recovers:
+            del self._managers[key]
+            return self._orphan(manager, [job_id for job_id in self._jobs if job_id in manager.jobs])
         manager.session, manager.lost_at, manager.reason = None, now + self._grace, reason
         return [JobOutOfTouch(job_id, self._grace) for job_id in self._jobs if job_id in manager.jobs]
 
-    def _reported(self, session: SessionId, job_id: JobId, status: JobStatus) -> list[Effect]:
-        job = self._jobs.get(job_id)
+    def _orphan(self, manager: _Manager, job_ids: list[JobId]) -> list[Effect]:
+        for job_id in job_ids:
+            manager.jobs.discard(job_id)
+            self._jobs[job_id].phase, self._jobs[job_id].manager = Phase.ORPHANED, None
+        return [effect for job_id in job_ids for effect in (JobOutOfTouch(job_id), WatchLeader(job_id))]
+
+    def _reported(self, session: SessionId, job_id: JobId, claim: Claim) -> list[Effect]:
+        job, status = self._jobs.get(job_id), claim.status
         if job is None or self.session_of(job_id) != session:
-            return [ForgetJob(session, job_id)] if status.is_terminal else []
-        job.status, job.reported = status, True
+            return self._reported_by_another(session, job_id, job, claim)
+        job.status, job.reported, job.epoch = status, True, max(job.epoch, claim.epoch)
         if not status.is_terminal:
             return [RecordReport(job_id)]
         return [RecordReport(job_id), ForgetJob(session, job_id), *self._record_end(job_id)]
+
+    def _reported_by_another(
+        self, session: SessionId, job_id: JobId, job: _Job | None, claim: Claim
+    ) -> list[Effect]:
+        """Than the one that has the job: it may have won it meanwhile."""
+        keys = [key for key, manager in self._managers.items() if manager.session == session]
+        if self._recovers and keys and job is not None and job.phase is not Phase.ENDED and claim.epoch > job.epoch:
+            return self._claimed(keys[0], session, job_id, claim)
+        return [ForgetJob(session, job_id)] if claim.status.is_terminal else []
 
     def _time_passed(self, now: float) -> list[Effect]:
         effects: list[Effect] = []

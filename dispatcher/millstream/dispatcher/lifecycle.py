@@ -1,5 +1,8 @@
 """The asyncio shell around the table of jobs: sessions of job managers, what each job was last reported as, watchers.
 
+It begins anew with each term in which the dispatcher leads: what earlier terms left is read from the store first. In
+between, the dispatcher stands by, and answers with `StandbyError`.
+
 Owned by one asyncio loop.
 """
 
@@ -20,7 +23,7 @@ from millstream.core.clock import Clock
 from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import JobId, JobManagerId, new_id
+from millstream.core.jobs.ids import JobId, JobManagerId, LeaderEpoch, new_id
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.printable import printable
 from millstream.core.messages import dispatcher as msg
@@ -31,10 +34,12 @@ from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.session import Session
 from millstream.core.settings.configuration import Configuration
-from millstream.core.store.job_graphs import JobGraphStore, StoredGraph
+from millstream.core.store.job_graphs import StoredGraph
+from millstream.core.store.store import StoreError
 from millstream.dispatcher import jobs
 from millstream.dispatcher.details import ended_details, submitted_details
-from millstream.dispatcher.jobs import JobTable, SessionId
+from millstream.dispatcher.durable_jobs import DurableJobs, LeftJob
+from millstream.dispatcher.jobs import Claim, JobTable, SessionId
 from millstream.dispatcher.relayed import Relayed, SessionEndedError
 
 log = logging.getLogger(__name__)
@@ -53,6 +58,13 @@ class UnknownJobError(MillstreamError):
         super().__init__(f"job {job_id} could not be found")
 
 
+class StandbyError(MillstreamError):
+    """Another dispatcher leads, or nobody does."""
+
+    def __init__(self) -> None:
+        super().__init__("this dispatcher does not lead the cluster now")
+
+
 class JobEndedError(MillstreamError):
     """What is asked of a job cannot be done any more: it has ended."""
 
@@ -61,7 +73,7 @@ class _Record(Struct):
     details: JobDetails
     changed_ms: int
     graph: StoredGraph | None = None  # until a job manager has taken the job: it may hold whole collections
-    watchers: set[asyncio.Queue[JobDetails]] = field(default_factory=set)
+    watchers: set[asyncio.Queue[JobDetails | None]] = field(default_factory=set)
 
 
 class JobLifecycle:
@@ -70,47 +82,103 @@ class JobLifecycle:
     def __init__(self, configuration: Configuration, clock: Clock, background: BackgroundTasks) -> None:
         self._clock = clock
         self._background = background
-        self._graphs: JobGraphStore | None = None
-        self._leads = asyncio.Event()
+        self._grace = configuration.seconds("heartbeat.timeout")
+        self._capacity = configuration.integer("jobstore.max-capacity")
+        self._session_ids = itertools.count(1)
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
         self.epoch = epoch_of_start(clock)
         """Under which the dispatcher leads."""
-        capacity = configuration.integer("jobstore.max-capacity")
-        self._table = JobTable(configuration.seconds("heartbeat.timeout"), capacity)
+        self._durable: DurableJobs | None = None
+        self._begin(recovers=False)
+
+    def _begin(self, recovers: bool) -> None:
+        self._table = JobTable(self._grace, self._capacity, recovers)
         self._records: dict[JobId, _Record] = {}
         self._sessions: dict[SessionId, ManagerSession] = {}
-        self._session_ids = itertools.count(1)
         self._collecting = Relayed[CollectResponse]()
         self._snapshots = Relayed[SnapshotResult]()
         self._queries = Relayed[CheckpointAnswer]()
         self._stall_queries = Relayed[StallAnswer]()
-        self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
-        self._closed = False
 
-    def lead(self, graphs: JobGraphStore) -> None:
-        """The dispatcher leads, and may write to the store: from now on jobs are taken."""
-        self._graphs = graphs
-        self._leads.set()
+    @property
+    def leads(self) -> bool:
+        """Whether jobs are taken, and shown."""
+        return self._durable is not None
+
+    async def lead(self, epoch: LeaderEpoch, durable: DurableJobs) -> None:
+        """The dispatcher leads, and may write to the store: once the jobs of earlier terms are known, it goes on."""
+        found = await durable.left() if durable.recovers else []
+        self._begin(durable.recovers)
+        if durable.recovers:
+            self.epoch = epoch
+        self._durable = durable
+        for job in found:
+            self._take_up(job)
+
+    def _take_up(self, job: LeftJob) -> None:
+        now = self._clock.now_ms()
+        if job.result is not None:
+            self._records[job.job_id] = _Record(job.result, job.result.end_time, job.graph)
+            self._handle(jobs.FoundEnded(job.job_id, job.result.state))
+            self._clean_up(self._records[job.job_id])
+        elif job.graph is not None:
+            details = replace(submitted_details(job.graph.graph, now), message="looking for its job manager")
+            self._records[job.job_id] = _Record(details, now, job.graph)
+            log.info("job %s (%s) was submitted to an earlier dispatcher", job.job_id, printable(details.name))
+            self._handle(jobs.Recovered(job.job_id, job.graph.cancelled))
+
+    def step_down(self) -> None:
+        """The term is over: everybody has to look for the next leader."""
+        sessions, records = list(self._sessions.values()), list(self._records.values())
+        relayed = (self._collecting, self._snapshots, self._queries, self._stall_queries)
+        ids = list(self._sessions)
+        self._durable = None
+        self._begin(recovers=True)
+        self._set_timer()
+        for asked in relayed:
+            for session_id in ids:
+                asked.session_ended(session_id, "the dispatcher leads no more")
+        for session in sessions:
+            session.close("this dispatcher leads no more")
+        for record in records:
+            for watcher in record.watchers:
+                watcher.put_nowait(None)
+
+    def _leading(self) -> DurableJobs:
+        if self._durable is None:
+            raise StandbyError
+        return self._durable
 
     async def submit(self, graph: JobGraph) -> None:
         """Takes a valid job under an id that is not in use; returns when it cannot be lost any more."""
-        await self._leads.wait()
-        assert self._graphs is not None
-        stored = await self._graphs.add(graph)
+        durable = self._leading()
+        try:
+            stored = await durable.add(graph)
+        except StoreError as error:
+            raise StandbyError from error
+        if self._durable is not durable:  # the next term's leader has read it from the store, or will
+            raise StandbyError
         now = self._clock.now_ms()
         self._records[graph.job_id] = _Record(submitted_details(graph, now), now, stored)
         log.info("job %s (%s) was submitted", graph.job_id, printable(graph.name))
         self._handle(jobs.Submitted(graph.job_id))
 
-    def cancel(self, job_id: JobId) -> None:
-        """Asks for the job to be cancelled. Raises when it is unknown, or has ended otherwise."""
+    async def cancel(self, job_id: JobId) -> None:
+        """Asks for the job to be cancelled, for good. Raises when it is unknown, or has ended otherwise."""
         status = self.details(job_id).state
         if status.is_terminal and status is not JobStatus.CANCELED:
             raise JobEndedError(f"job {job_id} cannot be cancelled: it is already {status}")
+        try:
+            await self._leading().cancel(job_id)
+        except StoreError as error:
+            raise StandbyError from error
         self._handle(jobs.CancelRequested(job_id))
 
     def knows(self, job_id: JobId) -> bool:
         """Whether the id is in use."""
+        self._leading()
         return job_id in self._records
 
     def details(self, job_id: JobId) -> JobDetails:
@@ -123,21 +191,25 @@ class JobLifecycle:
 
     def all(self) -> list[JobDetails]:
         """All jobs, in the order of their submission."""
+        self._leading()
         return [record.details for record in self._records.values()]
 
     def artifacts_in_use(self) -> set[str]:
         """The sha256 of every artifact that a job which has not ended may still ask for."""
-        return {sha256 for d in self.all() if not d.state.is_terminal for sha256 in d.artifacts}
+        known = [record.details for record in self._records.values()]
+        return {sha256 for details in known if not details.state.is_terminal for sha256 in details.artifacts}
 
     async def watch(self, job_id: JobId) -> AsyncGenerator[JobDetails, None]:
         """The job's details now and after each change of its state, message, restarts or failure, up to its end."""
         record = self._record(job_id)
-        updates: asyncio.Queue[JobDetails] = asyncio.Queue()
+        updates: asyncio.Queue[JobDetails | None] = asyncio.Queue()
         updates.put_nowait(record.details)
         record.watchers.add(updates)
         try:
             while True:
                 details = await updates.get()
+                if details is None:
+                    raise StandbyError
                 yield details
                 if details.state.is_terminal:
                     return
@@ -235,6 +307,7 @@ class JobLifecycle:
             session.close(_STOPPING)
 
     def _record(self, job_id: JobId) -> _Record:
+        self._leading()
         record = self._records.get(job_id)
         if record is None:
             raise UnknownJobError(job_id)
@@ -248,19 +321,20 @@ class JobLifecycle:
 
     def register(self, connection: ManagerConnection, message: msg.RegisterJobManager) -> None:
         """A job manager said who it is and what it is running."""
-        if self._closed:  # it would be given a job, and the store is closed
-            connection.session.close(_STOPPING)
+        if self._closed or not self.leads:  # it would be given a job, and the store is closed
+            connection.session.close(_STOPPING if self._closed else str(StandbyError()))
             return
         connection.manager = message.job_manager_id
         self._sessions[connection.id] = connection.session
         log.info("job manager %s at %s registered with %d jobs", connection.manager, message.address, len(message.jobs))
-        running = {details.job_id: details.state for details in message.jobs}
+        running = {details.job_id: Claim(details.state, details.epoch) for details in message.jobs}
         reports = {details.job_id: details for details in message.jobs}
         self._handle(jobs.ManagerRegistered(connection.manager, connection.id, running), reports)
 
     def reported(self, session: SessionId, details: JobDetails) -> None:
         """A job manager reported a job."""
-        self._handle(jobs.JobReported(session, details.job_id, details.state), {details.job_id: details})
+        claim = Claim(details.state, details.epoch)
+        self._handle(jobs.JobReported(session, details.job_id, claim), {details.job_id: details})
 
     def answered(self, message: CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer) -> None:
         """A job manager answered a request."""
@@ -289,7 +363,7 @@ class JobLifecycle:
         record = self._records[job_id]
         before, record.details = record.details, details
         if details.state.is_terminal:
-            self._drop_graph(record)
+            self._clean_up(record)
         if _shown(before) == _shown(details):
             return
         record.changed_ms = self._clock.now_ms()
@@ -304,16 +378,20 @@ class JobLifecycle:
                 case jobs.RecordReport(job_id):
                     details = (reports or {})[job_id]
                     record = self._records.setdefault(job_id, _Record(details, self._clock.now_ms()))
-                    self._drop_graph(record)
+                    if record.graph is not None and self._durable is not None and self._durable.taken(record.graph):
+                        record.graph = None
                     self._update(job_id, details)
                 case jobs.StartJob(session, job_id):
                     self._start(session, job_id)
                 case jobs.CancelJob(session, job_id):
                     self._send(session, msg.CancelJob(job_id))
-                case jobs.AbandonJob(session, job_id):
-                    log.warning("job %s has ended, and a job manager still has it: it is told to stop it", job_id)
+                case jobs.AbandonJob(session, job_id, epoch):
+                    what = f"belongs to epoch {epoch}" if epoch else "has ended"
+                    log.warning("job %s %s, and another job manager still has it: it is told to stop it", job_id, what)
                     reason = "the dispatcher had reported the job as ended, while this job manager was away"
-                    self._send(session, msg.AbandonJob(job_id, reason))
+                    self._send(session, msg.AbandonJob(job_id, reason, epoch))
+                case jobs.WatchLeader(job_id):
+                    self._background.spawn(self._watch_leader(job_id))
                 case jobs.ForgetJob(session, job_id):
                     self._send(session, msg.ForgetJob(job_id))
                 case jobs.EndJob(job_id, status, reason):
@@ -326,10 +404,15 @@ class JobLifecycle:
                 case jobs.JobOutOfTouch() if self._closed:  # it is this one that goes
                     pass
                 case jobs.JobOutOfTouch(job_id, grace):
-                    message = f"no connection to its job manager; it fails unless that is back within {grace:g} s"
+                    then = "another one takes it when that leads it no more"
+                    if grace is not None:
+                        then = f"it fails unless that is back within {grace:g} s"
+                    message = f"no connection to its job manager; {then}"
                     self._update(job_id, replace(self._records[job_id].details, message=message))
                 case jobs.DropJob(job_id):
                     del self._records[job_id]
+                    if self._durable is not None:
+                        self._durable.forget(job_id)
                 case _:
                     assert_never(effect)
         changed, self._changed = self._changed, asyncio.Event()
@@ -342,11 +425,18 @@ class JobLifecycle:
         self._update(job_id, replace(record.details, message="starting"))
         self._send(session, msg.StartJob(record.graph.graph))
 
-    def _drop_graph(self, record: _Record) -> None:
-        """The job manager has it now; without one that could follow that, nobody asks for it again."""
-        if record.graph is not None and self._graphs is not None and not self._closed:
-            self._background.spawn(self._graphs.remove(record.graph))
+    def _clean_up(self, record: _Record) -> None:
+        """The job has ended."""
+        if self._durable is not None and not self._closed:
+            self._durable.ended(record.details, record.graph)
             record.graph = None
+
+    async def _watch_leader(self, job_id: JobId) -> None:
+        durable = self._durable
+        if durable is not None:
+            await durable.nobody_leads(job_id)
+            if self._durable is durable and not self._closed:
+                self._handle(jobs.NobodyLeads(job_id))
 
     def _send(self, session: SessionId, message: msg.DispatcherMessage) -> None:
         if session in self._sessions:

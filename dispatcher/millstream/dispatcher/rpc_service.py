@@ -27,6 +27,7 @@ from millstream.dispatcher.lifecycle import (
     JobLifecycle,
     ManagerConnection,
     ManagerSession,
+    StandbyError,
     UnknownJobError,
 )
 
@@ -59,7 +60,7 @@ class DispatcherRpc:
     async def cancel_job(self, request: msg.JobRequest, context: Context) -> Empty:
         """Returns once the cancellation is asked for, not once it is done."""
         try:
-            self._lifecycle.cancel(request.job_id)
+            await self._lifecycle.cancel(request.job_id)
         except MillstreamError as error:
             await _abort(context, error)
         return Empty()
@@ -73,7 +74,10 @@ class DispatcherRpc:
 
     async def list_jobs(self, request: Empty, context: Context) -> msg.JobList:
         """All jobs that are remembered."""
-        return msg.JobList(tuple(self._lifecycle.all()))
+        try:
+            return msg.JobList(tuple(self._lifecycle.all()))
+        except MillstreamError as error:
+            await _abort(context, error)
 
     async def watch_job(self, request: msg.JobRequest, context: Context) -> AsyncIterator[JobDetails]:
         """The job's details now and whenever its state or message changes, up to its end."""
@@ -82,8 +86,11 @@ class DispatcherRpc:
         except MillstreamError as error:
             await _abort(context, error)
         async with contextlib.aclosing(self._lifecycle.watch(request.job_id)) as updates:
-            async for details in updates:
-                yield details
+            try:
+                async for details in updates:
+                    yield details
+            except StandbyError as error:
+                await _abort(context, error)
 
     async def collect(self, request: CollectRequest, context: Context) -> CollectResponse:
         """Results of a sink, relayed."""
@@ -132,6 +139,8 @@ class DispatcherRpc:
     async def connect_job_manager(self, _: object, context: Context) -> None:
         """A job manager's session."""
         connection: ManagerConnection | None = None
+        if not self._lifecycle.leads:
+            await _abort(context, StandbyError())
 
         def started(session: ManagerSession) -> Callable[[msg.JobManagerMessage], None]:
             nonlocal connection
@@ -156,7 +165,9 @@ async def _data(first: msg.ArtifactChunk, rest: AsyncIterator[msg.ArtifactChunk]
 
 
 async def _abort(context: Context, error: Exception) -> NoReturn:
-    if isinstance(error, UnknownJobError):
+    if isinstance(error, StandbyError):
+        code = grpc.StatusCode.UNAVAILABLE
+    elif isinstance(error, UnknownJobError):
         code = grpc.StatusCode.NOT_FOUND
     elif isinstance(error, JobEndedError):
         code = grpc.StatusCode.FAILED_PRECONDITION

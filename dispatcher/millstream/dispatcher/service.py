@@ -6,6 +6,7 @@ REST is imported only when it is served: an embedded cluster without it starts f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,12 @@ from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.settings.configuration import Configuration
-from millstream.core.store.contents import MemoryContents
-from millstream.core.store.job_graphs import JobGraphStore
-from millstream.core.store.memory import MemoryStore
-from millstream.core.store.store import Contest, Store
+from millstream.core.store.high_availability import HighAvailability, open_high_availability
+from millstream.core.store.store import Contest, Leadership, StoreError
+from millstream.core.store.terms import StepDown, hold_office
 from millstream.core.wire.contracts import DISPATCHER
 from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.durable_jobs import DurableJobs
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rpc_service import DispatcherRpc
 
@@ -44,7 +45,7 @@ class DispatcherService:
         clock: Clock | None = None,
         with_rest: bool = True,
         network: Network = GRPC,
-        store: Store | None = None,
+        ha: HighAvailability | None = None,
     ) -> None:
         self.address = ""
         self.rest_address = ""
@@ -53,7 +54,7 @@ class DispatcherService:
         self._clock = clock or SystemClock()
         self._with_rest = with_rest
         self._background = BackgroundTasks()
-        self._store = store or MemoryStore().connect()
+        self._ha = ha
         self._lifecycle = JobLifecycle(configuration, self._clock, self._background)
         self._retention = configuration.seconds("dispatcher.artifacts.retention")
         self._artifacts: ArtifactStore | None = None
@@ -64,21 +65,38 @@ class DispatcherService:
     async def start(self) -> None:
         """Listens for programs, job managers and REST clients. Raises MillstreamError when it cannot."""
         configuration = self._configuration
-        folder = work_directory(configuration, "artifacts")
+        self._ha = ha = self._ha or open_high_availability(configuration)
+        folder = ha.artifacts or work_directory(configuration, "artifacts")
         self._artifacts = artifacts = ArtifactStore(folder, configuration.integer("web.upload.max-size"))
         self._background.spawn(self._clean_repeatedly())
         handler = service_handler(DISPATCHER, DispatcherRpc(configuration, self._lifecycle, artifacts))
         host, port = configured_endpoint(configuration, Role.DISPATCHER)
         self._server, bound = await self._network.serve(host, port, [handler], configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"
-        leadership = await self._store.campaign(Contest(Role.DISPATCHER), self.address)
-        self._lifecycle.lead(JobGraphStore(self._store, MemoryContents(), leadership))
         if self._with_rest:
             from millstream.dispatcher.rest.api import RestApi
 
-            self._rest = RestApi(configuration, self._clock, self._lifecycle, artifacts, self.address)
+            self._rest = RestApi(configuration, self._clock, self._lifecycle, artifacts, self.address, ha.leaders)
             await self._rest.start()
             self.rest_address = self._rest.address
+        if ha.recovers:
+            self._background.spawn(hold_office(ha.store, Contest(Role.DISPATCHER), self.address, self._lead))
+        else:  # nobody else can lead: it is done when this returns
+            await self._lead(await ha.store.campaign(Contest(Role.DISPATCHER), self.address))
+
+    async def _lead(self, leadership: Leadership) -> StepDown:
+        assert self._ha is not None, "start comes first"
+        store = self._ha.store
+        await self._lifecycle.lead(leadership.epoch, DurableJobs(self._ha, leadership, self._background))
+        showing = asyncio.ensure_future(store.campaign(Contest(Role.REST), self.rest_address))
+
+        async def step_down() -> None:
+            self._lifecycle.step_down()
+            showing.cancel()
+            with contextlib.suppress(asyncio.CancelledError, StoreError):
+                await store.resign(await showing)
+
+        return step_down
 
     async def _clean_repeatedly(self) -> None:
         pause = self._configuration.seconds("heartbeat.timeout")  # by then, job managers have said what they run
@@ -90,6 +108,8 @@ class DispatcherService:
     async def clean_artifacts(self) -> None:
         """Deletes the artifacts that no job has needed for long; called now and then."""
         assert self._artifacts is not None, "before the start"
+        if not self._lifecycle.leads:  # it does not know what is in use
+            return
         in_use = self._lifecycle.artifacts_in_use()
         deleted = await asyncio.to_thread(self._artifacts.clean, in_use, self._retention)
         if deleted:
@@ -104,7 +124,8 @@ class DispatcherService:
             await self._rest.stop()
         self._lifecycle.close()
         await self._background.cancel()
-        await self._store.close()
+        if self._ha is not None:
+            await self._ha.store.close()
         if self._server is not None:
             await self._server.stop(_GRACE)
 

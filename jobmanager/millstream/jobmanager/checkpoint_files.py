@@ -39,7 +39,7 @@ from millstream.jobmanager.checkpoints.model import (
     SnapshotOptions,
 )
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings, StorageKind
-from millstream.jobmanager.restoring.starting_snapshot import StartingSnapshot
+from millstream.jobmanager.restoring.starting_snapshot import StartingSnapshot, completed_checkpoint
 from millstream.jobmanager.snapshot_content import AcknowledgedState, snapshot_metadata
 
 log = logging.getLogger(__name__)
@@ -97,6 +97,21 @@ class CheckpointFiles:
         else:
             self._kept_start = frozenset(snapshot.metadata.shared_files())
 
+    async def take_up(self, pointers: Iterable[str]) -> list[CompletedCheckpoint]:
+        """Completed checkpoints that the job took under an earlier leader; one that cannot be read is left alone."""
+        found: list[CompletedCheckpoint] = []
+        for pointer in pointers:
+            try:
+                metadata = await asyncio.to_thread(self._storage.read_metadata, pointer)
+            except (MillstreamError, OSError) as error:
+                log.warning("job %s: the checkpoint at %s is not used, and stays: %s", self._job_id, pointer, error)
+                continue
+            shared = metadata.shared_files()
+            self._shared.register(metadata.checkpoint_id, shared)
+            self._foreign -= {path.rpartition("/")[2] for path in shared}
+            found.append(completed_checkpoint(metadata, pointer, owned=True))
+        return found
+
     async def prepare_checkpoints(self, create: bool = True) -> int:
         """Makes the directory of checkpoints, if they go into files, and looks what an earlier run has left there.
 
@@ -135,11 +150,11 @@ class CheckpointFiles:
     async def prepare_savepoint(self, directory: str | None) -> None:
         """Makes the directory of savepoints; one that cannot be made would else cost the job a failed checkpoint."""
         if directory is not None:
-            storage = FileSystemStorage(self._reachable(directory), self._job_id)
+            storage = FileSystemStorage(self.reachable(directory), self._job_id)
             await asyncio.to_thread(storage.create_root, private=False)
 
-    def _reachable(self, directory: str) -> str:
-        """A directory of savepoints with credentials and options: its own, or those of a configured one."""
+    def reachable(self, directory: str) -> str:
+        """A place in storage with credentials and options: its own, or those of a configured directory."""
         if has_options(directory):
             return directory
         return with_options_of(root_of(directory, self._directories), directory)
@@ -148,14 +163,14 @@ class CheckpointFiles:
         """The folder of a snapshot that is being taken, with what tasks need to reach it; the same each time."""
         location = self._folder(checkpoint_id, options)[1]
         directory = options.target_directory
-        return location if directory is None else with_options_of(self._reachable(directory), location)
+        return location if directory is None else with_options_of(self.reachable(directory), location)
 
     def _folder(self, checkpoint_id: CheckpointId, options: SnapshotOptions) -> tuple[CheckpointStorage, str]:
         if checkpoint_id not in self._folders:
             if self._first_id is None:
                 self._first_id = checkpoint_id
             if options.target_directory is not None:
-                files = FileSystemStorage(self._reachable(options.target_directory), self._job_id)
+                files = FileSystemStorage(self.reachable(options.target_directory), self._job_id)
                 self._folders[checkpoint_id] = files, files.savepoint_location()
             else:
                 self._folders[checkpoint_id] = self._storage, self._storage.checkpoint_location(checkpoint_id)

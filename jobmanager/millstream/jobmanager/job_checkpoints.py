@@ -41,14 +41,13 @@ from millstream.core.messages.sources import EnumeratorsCommand, EnumeratorsSnap
 from millstream.core.messages.task_manager import JobManagerCommand
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.snapshot.storage.memory_storage import SCHEME as MEMORY_SCHEME
-from millstream.core.store.leaders import Candidate
 from millstream.core.store.store import StoreError
 from millstream.jobmanager import checkpoint_messages as messages
 from millstream.jobmanager.checkpoint_files import CheckpointFiles, storage_of
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
-from millstream.jobmanager.checkpoints.model import CheckpointId, TaskRef
+from millstream.jobmanager.checkpoints.model import CheckpointId, CompletedCheckpoint, TaskRef
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.regions import PipelinedRegions
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
@@ -120,7 +119,7 @@ class JobCheckpoints:
         surroundings: Surroundings,
         background: BackgroundTasks,
         clock: Clock,
-        candidate: Candidate,
+        restore_points: RestorePoints,
         restarts: bool = True,
         recovery: RecoverySettings | None = None,
     ) -> None:
@@ -128,6 +127,7 @@ class JobCheckpoints:
         self.settings = settings
         self._recovery = recovery
         self._start: StartingSnapshot | None = None
+        self._older: list[CompletedCheckpoint] = []
         self._ran = False
         self._graph = master.graph
         self._surroundings = surroundings
@@ -138,7 +138,7 @@ class JobCheckpoints:
         self._files = CheckpointFiles(self._graph.job_id, storage, background, directories)
         apart = _restarting_apart(master.topology, self._graph) if restarts else ()
         self.sources = SourceRollback(self._graph, surroundings.enumerators, apart)
-        self._restore_points = RestorePoints(self._graph.job_id, candidate)
+        self._restore_points = restore_points
         self._first_id = 1
         self._prepared = asyncio.Event()
         self.coordinator = self._coordinator()
@@ -181,7 +181,7 @@ class JobCheckpoints:
     # The coordinator
 
     def _coordinator(self) -> CheckpointCoordinator:
-        retained = [self._start.checkpoint] if self._start is not None else []
+        retained = [*self._older, self._start.checkpoint] if self._start is not None else []
         return CheckpointCoordinator(
             self._master.topology,
             self.settings,
@@ -505,7 +505,8 @@ class JobCheckpoints:
     async def _begin(self, recovery: RecoverySettings, effect: job_ev.Restore) -> bool:
         """Makes the snapshot that the job starts from its restore point, unless that is not wanted any more."""
         try:
-            start = await asyncio.to_thread(read_starting_snapshot, recovery, self._graph)
+            path = self._files.reachable(recovery.path)
+            start = await asyncio.to_thread(read_starting_snapshot, replace(recovery, path=path), self._graph)
             await self._prepared.wait()
         except (MillstreamError, OSError, ValueError) as error:
             if self._restart == effect.restart:
@@ -513,6 +514,7 @@ class JobCheckpoints:
             return False
         if self._restart != effect.restart:
             return False
+        self._older = await self._files.take_up(recovery.older)
         self._start, self._graph = start, start.graph
         self._files.start_from(start)
         self.coordinator = self._coordinator()

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec import Struct
+
 from millstream.core.jobs.ids import JobId
 from millstream.core.services.leader_lookup import Role
 from millstream.core.store.changes import resign
@@ -33,10 +35,12 @@ class RestorePoints:
         self._leadership: Leadership | None = None
         self._blocks: list[range] = []
 
-    async def lead(self) -> None:
-        """Returns when this job manager leads the job; an earlier run of it under the same id has left by then."""
+    async def lead(self) -> Led:
+        """Returns when this job manager leads the job, with what an earlier leader of it left to restore it from."""
         async with self._turn:
-            self._leadership = await self._candidate.campaign(Contest(Role.JOB_MANAGER, self._job_id))
+            if self._leadership is None:
+                self._leadership = await self._candidate.campaign(Contest(Role.JOB_MANAGER, self._job_id))
+            return Led(self, self._leadership, (await self._pointers.read()).pointers)
 
     async def leave(self, keeps_pointers: bool) -> None:
         """The job has ended; its pointers go, unless a later leader may want them."""
@@ -46,6 +50,12 @@ class RestorePoints:
                 if not keeps_pointers:
                     await self._pointers.clear()
             finally:
+                await resign(self._candidate.store, self._leadership)
+
+    async def resign(self) -> None:
+        """Leaves the job to another job manager, with all that is stored of it."""
+        async with self._turn:
+            if self._leadership is not None:
                 await resign(self._candidate.store, self._leadership)
 
     def may_use(self, checkpoint_id: CheckpointId) -> bool:
@@ -79,3 +89,11 @@ class RestorePoints:
     def _pointers(self) -> CheckpointPointers:
         assert self._leadership is not None, "lead comes first"
         return CheckpointPointers(self._candidate.store, self._job_id, self._leadership)
+
+
+class Led(Struct, frozen=True):
+    """A job that this job manager leads; what it has `left` of an earlier leader is what it is restored from."""
+
+    points: RestorePoints
+    leadership: Leadership
+    left: tuple[Pointer, ...] = ()

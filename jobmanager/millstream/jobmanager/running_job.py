@@ -7,6 +7,7 @@ service's, reached through `Links`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, TaskManagerId, VertexId
+from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, LeaderEpoch, TaskManagerId, VertexId
 from millstream.core.jobs.stalls import ended
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition, restart_line
@@ -43,7 +44,7 @@ from millstream.core.messages.sources import (
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
-from millstream.core.store.leaders import Candidate
+from millstream.core.store.store import Leadership, StoreError
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
@@ -55,6 +56,7 @@ from millstream.jobmanager.job_master.details import job_details
 from millstream.jobmanager.job_master.job_failures import job_failure
 from millstream.jobmanager.job_master.job_master import JobMaster
 from millstream.jobmanager.job_master.job_slots import slot_needs
+from millstream.jobmanager.restore_points import Led
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
 from millstream.jobmanager.sources.alignment import AlignmentGroups
 from millstream.jobmanager.sources.enumerator_process import EnumeratorProcess
@@ -75,9 +77,8 @@ class Links(Protocol):
         """Where artifacts are fetched from."""
         ...
 
-    @property
-    def candidate(self) -> Candidate:
-        """The job manager as one that may lead jobs."""
+    async def record_end(self, details: JobDetails, leadership: Leadership) -> None:
+        """Returns when it is known for good how the job ended. Raises StoreError when this one leads it no more."""
         ...
 
     def command(self, task_manager: TaskManagerId, command: msg.JobManagerCommand) -> None:
@@ -111,9 +112,13 @@ class RunningJob:
         links: Links,
         background: BackgroundTasks,
         clock: Clock,
+        led: Led,
         launch: Launcher = start_job_process,
     ) -> None:
         self.graph = graph
+        self._led = led
+        self.is_recorded = False
+        """Whether the job has ended, and that is known for good."""
         self._configuration = cluster
         self._links = links
         self._background = background
@@ -137,11 +142,13 @@ class RunningJob:
             strategy = create_restart_strategy(restart_settings(configuration, settings.enabled), Random())
             history = configuration.integer("web.exception-history-size")
             recovery = RecoverySettings.from_configuration(configuration)
+            if led.left:
+                recovery = RecoverySettings.of_pointers(led.left)
             limit = same_error_limit(configuration)
             self.master = JobMaster(graph, slot_timeout, now, strategy, history, recovery is not None, limit)
             restarts = not isinstance(strategy, NoRestartStrategy)
             self.checkpoints = JobCheckpoints(
-                self.master, settings, self, background, clock, links.candidate, restarts, recovery
+                self.master, settings, self, background, clock, led.points, restarts, recovery
             )
             self._state_backend = configuration.string("state.backend.type")
         except MillstreamError as error:
@@ -168,6 +175,30 @@ class RunningJob:
             self.checkpoints.suspend()
         if self._enumerators is not None:
             await self._enumerators.stop()
+
+    @property
+    def epoch(self) -> LeaderEpoch:
+        """Under which the job is led here."""
+        return self._led.leadership.epoch
+
+    @property
+    def may_be_told(self) -> bool:
+        """Whether the dispatcher may hear of it: an end must be known for good before."""
+        return self.is_recorded or not self.master.status.is_terminal
+
+    async def resign(self, reason: str) -> None:
+        """Leaves the job to whoever is next in line for it."""
+        await self.leave(reason)
+        with contextlib.suppress(StoreError):  # it is over already
+            await self._led.points.resign()
+
+    async def leave(self, reason: str) -> None:
+        """Another job manager may lead the job: nothing of it goes on here, and what is stored of it stays."""
+        slots = list(self.master.slots.values())
+        await self.stop()
+        self._links.declare(Requirement(self.graph.job_id, 0, epoch=self._led.leadership.epoch))
+        for slot in slots:
+            self.command(slot.task_manager, msg.FreeSlot(slot.allocation_id, reason))
 
     def tell(self, event: ev.Event) -> None:
         """Something happened to the job."""
@@ -232,6 +263,7 @@ class RunningJob:
             latest_checkpoint=latest,
             checkpoint_directory=directory,
             checkpoints=reports.everything(Instant.of(self._clock)) if reports is not None else b"",
+            epoch=self._led.leadership.epoch,
         )
 
     def _reports(self) -> CheckpointReports | None:
@@ -286,7 +318,7 @@ class RunningJob:
         for effect in effects:
             match effect:
                 case ev.DeclareSlots(slots):
-                    self._links.declare(Requirement(job_id, slots, *slot_needs(graph)))
+                    self._links.declare(Requirement(job_id, slots, *slot_needs(graph), self._led.leadership.epoch))
                 case ev.AnswerOffer(allocation_id, task_manager, accepted):
                     self.command(task_manager, msg.OfferAnswer(allocation_id, accepted))
                 case ev.StartEnumerators():
@@ -347,9 +379,20 @@ class RunningJob:
             told = f"\n{cause.traceback.rstrip()}" if has_traceback(cause) and not again else ""
             why = f"; {self.master.message}" if self.master.message else ""
             log.warning("%s ended: %s%s: %s%s%s", name, status, again, cause_line(cause), why, told)
+        self._stop_enumerators()
+        self._background.spawn(self._record_end())
+
+    async def _record_end(self) -> None:
+        """Before anything of the job is deleted, and before anybody is told: whoever follows must not run it again."""
+        try:
+            await self._links.record_end(self.details(), self._led.leadership)
+        except StoreError as error:
+            log.error("job %s: its end is left to the job manager that leads it now: %s", self.graph.job_id, error)
+            return
+        self.is_recorded = True
         if self.checkpoints is not None:
             self.checkpoints.job_ended(self.master.status, self.master.keeps_checkpoints)
-        self._stop_enumerators()
+        self._links.report_soon(self.graph.job_id)
 
     def _stop_enumerators(self) -> None:
         if self._enumerators is not None:

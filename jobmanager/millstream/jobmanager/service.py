@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import MillstreamError, UnreachableError
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId, new_id
+from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, LeaderEpoch, TaskManagerId, new_id
 from millstream.core.logs.printable import printable
 from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
@@ -30,15 +31,14 @@ from millstream.core.messages.stalls import StallAnswer, StallQuery
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.services.handshake import epoch_of_start
-from millstream.core.services.leader_lookup import ConfiguredLeaders, Leader, LeaderLookup, Role, configured_endpoint
+from millstream.core.services.leader_lookup import Leader, Role, configured_endpoint
 from millstream.core.services.lease import Lease, lease_seconds
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
-from millstream.core.store.leaders import Candidate
-from millstream.core.store.memory import MemoryStore
-from millstream.core.store.store import Store
+from millstream.core.store.high_availability import HighAvailability, open_high_availability
+from millstream.core.store.store import Leadership
 from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.contracts import (
     JOB_MANAGER,
@@ -46,7 +46,9 @@ from millstream.core.wire.contracts import (
     JOB_MANAGER_AT_RESOURCE_MANAGER,
     TASK_MANAGER_AT_JOB_MANAGER,
 )
+from millstream.jobmanager.candidacies import Candidacies
 from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.restore_points import Led
 from millstream.jobmanager.running_job import ForTheJob, RunningJob
 from millstream.jobmanager.snapshot_requests import SnapshotResults
 
@@ -74,10 +76,9 @@ class JobManagerService:
         self,
         configuration: Configuration,
         clock: Clock | None = None,
-        leaders: LeaderLookup | None = None,
         network: Network = GRPC,
         launch: Launcher = start_job_process,
-        store: Store | None = None,
+        ha: HighAvailability | None = None,
     ) -> None:
         self.address = ""
         self.artifact_address = ""
@@ -86,15 +87,15 @@ class JobManagerService:
         self._configuration = configuration
         self._clock = clock or SystemClock()
         self._epoch = epoch_of_start(self._clock)
-        self._leaders = leaders or ConfiguredLeaders(configuration)
+        self._ha = ha
+        self._candidacies: Candidacies | None = None
         self._network = network
         self._launch = launch
-        self.candidate = Candidate(store or MemoryStore().connect(), self.address)
-        """For the leadership of jobs; at its address from the start on."""
         self._server: grpc.aio.Server | None = None
         self._failed: asyncio.Future[MillstreamError] | None = None
         self._background = BackgroundTasks()
         self.jobs: dict[JobId, RunningJob] = {}
+        self._deferred: dict[JobId, list[dp.DispatcherMessage]] = {}  # for jobs that are not led yet
         self._task_managers: dict[TaskManagerId, _TaskManager] = {}
         self._dispatcher: Session[dp.JobManagerMessage, dp.DispatcherMessage] | None = None
         self._resource_manager: Session[rm.JobManagerReport, rm.JobManagerNotice] | None = None
@@ -111,13 +112,14 @@ class JobManagerService:
         loop = asyncio.get_running_loop()
         self._failed = loop.create_future()
         self._lease = Lease(lease_seconds(self._configuration), _TICK, loop.time())
+        self._ha = self._ha or open_high_availability(self._configuration)
         handler = service_handler(JOB_MANAGER, self)
         host, port = configured_endpoint(self._configuration, Role.JOB_MANAGER)
         self._server, bound = await self._network.serve(
             host, port, [handler], self._configuration, "jobmanager.rpc.port"
         )
         self.address = f"{host}:{bound}"
-        self.candidate = Candidate(self.candidate.store, self.address)
+        self._candidacies = Candidacies(self._ha, self.address, self)
         for keeping in (
             self._keep_connected(
                 Role.DISPATCHER, JOB_MANAGER_AT_DISPATCHER, self._dispatcher_connected, self._dispatcher_lost
@@ -138,8 +140,11 @@ class JobManagerService:
             return
         self._stopped = True
         await asyncio.gather(*(job.stop() for job in self.jobs.values()), return_exceptions=True)
+        if self._candidacies is not None:
+            await self._candidacies.close()
         await self._background.cancel()
-        await self.candidate.store.close()
+        if self._ha is not None:
+            await self._ha.store.close()
         if self._server is not None:
             await self._server.stop(0.2)
 
@@ -164,8 +169,9 @@ class JobManagerService:
         started: Callable[[Any], Callable[[Any], None]],
         ended: Callable[[str], None],
     ) -> None:
-        dialer = Dialer(Leader(self._leaders, peer), contract, self._configuration, self._network)
-        timeout = self._configuration.seconds("registration.timeout")
+        assert self._ha is not None, "start comes first"
+        dialer = Dialer(Leader(self._ha.leaders, peer), contract, self._configuration, self._network)
+        timeout = None if self._recovers else self._configuration.seconds("registration.timeout")
         reason = await dialer.keep_connected(peer, started, ended, timeout)
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(UnreachableError(reason))
@@ -186,13 +192,17 @@ class JobManagerService:
     # The lease from the dispatcher, which has jobs that it hears nothing of for too long reported as failed
 
     def in_charge(self) -> bool:
-        """Whether the dispatcher cannot have given this job manager up."""
+        """Whether the dispatcher cannot have given this job manager up. With high availability, the store decides."""
+        if self._recovers:
+            return True
         assert self._lease is not None, "start comes first"
         if self._dispatcher is not None:
             self._lease.renew(self._dispatcher.confirmed_at)
         return self._lease.holds(asyncio.get_running_loop().time())
 
     def _keep_lease(self) -> None:
+        if self._recovers:
+            return
         assert self._lease is not None, "start comes first"
         in_charge, is_over = self.in_charge(), self._lease.is_over(asyncio.get_running_loop().time())
         if in_charge:
@@ -215,7 +225,7 @@ class JobManagerService:
         self._dispatcher = session
         self.artifact_address = session.address
         self._registered_at = asyncio.get_running_loop().time()
-        jobs = tuple(job.details() for job in self.jobs.values())
+        jobs = tuple(job.details() for job in self.jobs.values() if job.may_be_told)
         session.send(dp.RegisterJobManager(self._id, self.address, jobs))
         self._snapshots.connected(session.send)
         log.info("registered at the dispatcher")
@@ -225,6 +235,8 @@ class JobManagerService:
         self.in_charge()  # with what it confirmed last
         self._dispatcher = None
         self._snapshots.disconnected()
+        self._leading().stand_down_all()  # what is not won yet, the dispatcher gives to somebody once more
+        self._deferred.clear()
         log.warning("%s; jobs go on for now, registering again", reason)
 
     def _dispatcher_message(self, message: dp.DispatcherMessage) -> None:
@@ -235,11 +247,19 @@ class JobManagerService:
     def _handle_dispatcher_message(self, message: dp.DispatcherMessage) -> None:
         match message:
             case dp.StartJob(graph):
-                self._start_job(graph)
+                if graph.job_id not in self.jobs:
+                    self._leading().stand(graph)
+            case (
+                dp.CancelJob(job_id=job_id)
+                | SnapshotRequest(job_id=job_id)
+                | CheckpointQuery(job_id=job_id)
+                | StallQuery(job_id=job_id)
+            ) if self._leading().stands_for(job_id):
+                self._deferred.setdefault(job_id, []).append(message)
             case dp.CancelJob(job_id):
                 self._event(job_id, ev.CancelRequested())
-            case dp.AbandonJob(job_id, reason):
-                self._event(job_id, ev.Abandoned(reason))
+            case dp.AbandonJob(job_id, reason, epoch):
+                self._abandon(job_id, reason, epoch)
             case dp.ForgetJob(job_id):
                 job = self.jobs.get(job_id)
                 if job is not None and job.master.status.is_terminal:
@@ -255,19 +275,66 @@ class JobManagerService:
             case _:
                 assert_never(message)
 
-    def _start_job(self, graph: JobGraph) -> None:
-        if graph.job_id in self.jobs:
-            return
+    # The jobs that are led
+
+    @property
+    def _recovers(self) -> bool:
+        return self._ha is not None and self._ha.recovers
+
+    def _leading(self) -> Candidacies:
+        assert self._candidacies is not None, "start comes first"
+        return self._candidacies
+
+    def won(self, graph: JobGraph, led: Led) -> None:
+        """See `candidacies.Manager`."""
         job = self.jobs[graph.job_id] = RunningJob(
-            graph, self._configuration, self, self._background, self._clock, self._launch
+            graph, self._configuration, self, self._background, self._clock, led, self._launch
         )
         name = printable(graph.name)
         log.info("job %s (%s): %d slots needed", graph.job_id, name, job.master.slots_required)
         job.start()
+        for message in self._deferred.pop(graph.job_id, ()):
+            self._handle_dispatcher_message(message)
+
+    def found_ended(self, result: JobDetails) -> None:
+        """See `candidacies.Manager`."""
+        if self._dispatcher is not None:
+            self._dispatcher.send(result)
+
+    def lost(self, job_id: JobId) -> None:
+        """See `candidacies.Manager`."""
+        job = self.jobs.get(job_id)
+        if job is not None and not job.is_recorded and not self._stopped:
+            self._drop(job_id, "this job manager leads the job no more")
+
+    def _drop(self, job_id: JobId, reason: str) -> None:
+        """The dispatcher is to find somebody else for the job, or this one again: it is asked by a new registration."""
+        log.warning("job %s: %s", job_id, reason)
+        self._leading().left(job_id)
+        self._background.spawn(self.jobs.pop(job_id).leave(reason))
+        if self._dispatcher is not None:
+            self._dispatcher.close(f"registering again: {reason}")
+
+    async def record_end(self, details: JobDetails, leadership: Leadership) -> None:
+        """See `Links`."""
+        await self._leading().record_end(details, leadership)
+
+    def _abandon(self, job_id: JobId, reason: str, epoch: LeaderEpoch) -> None:
+        """The job has ended to users; or it belongs to somebody else, unless this one leads it since."""
+        self._leading().stand_down(job_id)
+        self._deferred.pop(job_id, None)
+        job = self.jobs.get(job_id)
+        if job is None or (epoch and job.epoch > epoch):
+            return
+        if self._recovers:
+            self._leading().left(job_id)
+            self._background.spawn(self.jobs.pop(job_id).resign(reason))
+        else:
+            job.tell(ev.Abandoned(reason))
 
     def _report(self, job_id: JobId) -> None:
         job = self.jobs.get(job_id)
-        if job is not None and self._dispatcher is not None:
+        if job is not None and self._dispatcher is not None and job.may_be_told:
             self._dispatcher.send(job.details())
 
     def report_soon(self, job_id: JobId) -> None:

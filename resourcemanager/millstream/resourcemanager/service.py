@@ -2,6 +2,9 @@
 
 Everything here runs on one asyncio loop. A session's messages become events, effects become messages; a session that
 ends, for whatever reason, is the loss of its peer. A peer that registers again replaces its older session.
+
+With high availability it serves only while it leads, and knows nothing at the beginning of a term: task managers say
+which of their slots are whose when they register, and job managers what their jobs need.
 """
 
 from __future__ import annotations
@@ -16,15 +19,27 @@ from msgspec import Struct
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import MillstreamError
-from millstream.core.jobs.ids import NO_ALLOCATION, NO_JOB, AllocationId, JobManagerId, TaskManagerId, new_id
+from millstream.core.jobs.ids import (
+    NO_ALLOCATION,
+    NO_JOB,
+    AllocationId,
+    JobManagerId,
+    LeaderEpoch,
+    TaskManagerId,
+    new_id,
+)
 from millstream.core.messages import resource_manager as msg
 from millstream.core.messages.session import Empty
+from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
-from millstream.core.services.session import Session, serve_session
+from millstream.core.services.session import STANDS_BY, Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.high_availability import HighAvailability, open_high_availability
+from millstream.core.store.store import Contest, Leadership
+from millstream.core.store.terms import StepDown, hold_office
 from millstream.core.wire.contracts import (
     JOB_MANAGER_AT_RESOURCE_MANAGER,
     RESOURCE_MANAGER,
@@ -95,15 +110,18 @@ class ResourceManagerService:
         clock: Clock | None = None,
         provider: ResourceProvider | None = None,
         network: Network = GRPC,
+        ha: HighAvailability | None = None,
     ) -> None:
         self.address = ""
         self._configuration = configuration
         self._network = network
         self._clock = clock or SystemClock()
-        self._epoch = epoch_of_start(self._clock)
-        on_demand = configuration.string("resourcemanager.provider") == "process"
-        self._provider = provider or (ProcessProvider(configuration) if on_demand else StandaloneProvider())
-        self._slots = SlotManager(lambda: AllocationId(new_id()), _provisioning(configuration) if on_demand else None)
+        self._ha = ha
+        self._epoch: LeaderEpoch | None = None
+        self._on_demand = configuration.string("resourcemanager.provider") == "process"
+        self._provider = provider or (ProcessProvider(configuration) if self._on_demand else StandaloneProvider())
+        self._slots = self._new_slots()
+        self._background = BackgroundTasks()
         self._task_managers: dict[TaskManagerId, _TaskManager] = {}
         self._job_managers: dict[JobManagerId, JobManagerSession] = {}
         self._server: grpc.aio.Server | None = None
@@ -119,6 +137,27 @@ class ResourceManagerService:
         self.address = f"{host}:{bound}"
         await self._provider.start(self.address)
         self._ticking = asyncio.get_running_loop().create_task(self._tick())
+        self._ha = ha = self._ha or open_high_availability(self._configuration)
+        if ha.recovers:
+            self._background.spawn(hold_office(ha.store, Contest(Role.RESOURCE_MANAGER), self.address, self._lead))
+        else:
+            self._epoch = epoch_of_start(self._clock)
+
+    def _new_slots(self) -> SlotManager:
+        provisioning = _provisioning(self._configuration) if self._on_demand else None
+        return SlotManager(lambda: AllocationId(new_id()), provisioning)
+
+    async def _lead(self, leadership: Leadership) -> StepDown:
+        self._epoch = leadership.epoch
+        return self._step_down
+
+    async def _step_down(self) -> None:
+        sessions: list[Session[Any, Any]] = [entry.session for entry in self._task_managers.values()]
+        sessions += self._job_managers.values()
+        self._epoch = None
+        self._task_managers, self._job_managers, self._slots = {}, {}, self._new_slots()
+        for session in sessions:
+            session.close("this resource manager leads no more")
 
     async def stop(self) -> None:
         """Ends the sessions, the server, and the task managers that the provider started."""
@@ -126,6 +165,9 @@ class ResourceManagerService:
             self._ticking.cancel()
             await asyncio.gather(self._ticking, return_exceptions=True)
             self._ticking = None
+        await self._background.cancel()
+        if self._ha is not None:
+            await self._ha.store.close()
         await self._provider.stop()
         for entry in self._task_managers.values():
             entry.session.close(_STOPPING)
@@ -185,6 +227,8 @@ class ResourceManagerService:
 
     async def get_overview(self, request: Empty, context: Any) -> msg.Overview:
         """Task managers in the order in which they registered; a slot that is on its way to a job counts as taken."""
+        if self._epoch is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, STANDS_BY)
         known = tuple(self._info(ident, entry) for ident, entry in self._task_managers.items())
         return msg.Overview(known, self._slots.missing_slots())
 
@@ -330,4 +374,4 @@ def _reports(slots: Iterable[msg.SlotStatus]) -> tuple[SlotReport, ...]:
 
 
 def _requirement(message: msg.Requirement) -> SlotRequirement:
-    return SlotRequirement(message.job_id, message.slots, message.need, message.largest)
+    return SlotRequirement(message.job_id, message.slots, message.need, message.largest, message.epoch)

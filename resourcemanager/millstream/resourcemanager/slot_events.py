@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.jobs.ids import ANY_EPOCH, AllocationId, JobId, JobManagerId, LeaderEpoch, TaskManagerId
 from millstream.core.messages.resource_manager import NOTHING, Resources
 
 
@@ -26,6 +26,8 @@ class SlotRequirement(Struct, frozen=True):
     slots: int
     need: Resources = NOTHING
     largest: Resources = NOTHING
+    epoch: LeaderEpoch = ANY_EPOCH
+    """Under which the job is led: what an earlier leader wants does not count."""
 
 
 class TaskManagerRegistered(Struct, frozen=True):

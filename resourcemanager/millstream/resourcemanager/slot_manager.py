@@ -20,7 +20,7 @@ from typing import assert_never
 
 from msgspec import Struct, field
 
-from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.jobs.ids import ANY_EPOCH, AllocationId, JobId, JobManagerId, LeaderEpoch, TaskManagerId
 from millstream.core.messages.resource_manager import NOTHING, Resources
 from millstream.resourcemanager.slot_events import (
     AllocateSlot,
@@ -108,6 +108,7 @@ class _Requirement(Struct):
     incomplete_since: float
     need: Resources = NOTHING
     largest: Resources = NOTHING
+    epoch: LeaderEpoch = ANY_EPOCH
     was_complete: bool = False
     notified: tuple[int, ...] | None = None
 
@@ -264,18 +265,20 @@ class SlotManager:
 
     def _require(self, job_manager_id: JobManagerId, requirement: SlotRequirement, now: float) -> None:
         current = self._requirements.get(requirement.job_id)
+        if current is not None and requirement.epoch < current.epoch:
+            return
         if requirement.slots <= 0:
             if current is not None and current.job_manager_id == job_manager_id:
                 del self._requirements[requirement.job_id]
         elif current is None:
             self._requirements[requirement.job_id] = _Requirement(
-                job_manager_id, requirement.slots, now, requirement.need, requirement.largest
+                job_manager_id, requirement.slots, now, requirement.need, requirement.largest, requirement.epoch
             )
         else:
             if current.job_manager_id != job_manager_id:
                 current.notified = None
             current.job_manager_id, current.slots = job_manager_id, requirement.slots
-            current.need, current.largest = requirement.need, requirement.largest
+            current.need, current.largest, current.epoch = requirement.need, requirement.largest, requirement.epoch
 
     def _drop_requirements(self, job_manager_id: JobManagerId) -> None:
         self._requirements = {j: r for j, r in self._requirements.items() if r.job_manager_id != job_manager_id}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from millstream.core.jobs.failures import TaskFailure
-from millstream.core.jobs.ids import JobId, VertexId
+from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch, VertexId
 from millstream.core.jobs.states import ExecutionState, JobStatus
 
 
@@ -123,3 +123,5 @@ class JobDetails(Struct, frozen=True):
     """Where the last completed one is, when it is in files."""
     checkpoint_directory: str = ""
     """Where the job's checkpoints go, when they go into files."""
+    epoch: LeaderEpoch = ANY_EPOCH
+    """Under which its job manager leads it; 0: nobody else can."""

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, JobGraph
-from millstream.core.jobs.ids import JobId, JobManagerId
+from millstream.core.jobs.ids import ANY_EPOCH, JobId, JobManagerId, LeaderEpoch
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.stalls import StallAnswer, StallQuery
@@ -93,10 +93,14 @@ class ForgetJob(Struct, frozen=True):
 
 
 class AbandonJob(Struct, frozen=True):
-    """The job has ended as far as users know: it must not run, and what it has stored stays."""
+    """The job has ended as far as users know: it must not run, and what it has stored stays.
+
+    With an epoch, somebody else has it: it must not run here, unless this job manager leads it under a higher one.
+    """
 
     job_id: JobId
     reason: str
+    epoch: LeaderEpoch = ANY_EPOCH
 
 
 DispatcherMessage = (

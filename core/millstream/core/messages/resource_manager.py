@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from millstream.core.jobs.ids import NO_ALLOCATION, NO_JOB, AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.jobs.ids import (
+    ANY_EPOCH,
+    NO_ALLOCATION,
+    NO_JOB,
+    AllocationId,
+    JobId,
+    JobManagerId,
+    LeaderEpoch,
+    TaskManagerId,
+)
 
 
 class SlotStatus(Struct, frozen=True):
@@ -95,6 +104,8 @@ class Requirement(Struct, frozen=True):
     """Of each of them, on average: which slot is for which group is decided when they are there."""
     largest: Resources = NOTHING
     """Of the one that needs most."""
+    epoch: LeaderEpoch = ANY_EPOCH
+    """Under which the job is led: what an earlier leader wants does not count."""
 
 
 class RegisterJobManager(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Where a service of the cluster is reached now. Whoever talks to one asks here, each time anew.
 
-Today the configuration says it, once and for all. With several candidates for a role it is the one that leads, which
-changes while the cluster runs.
+Without high availability the configuration says it, once and for all. With several candidates for a role it is the one
+that leads, which changes while the cluster runs (`core/store/leaders.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ class Role(StrEnum):
     """A service of which one leads. The values are the beginnings of its options' names."""
 
     DISPATCHER = "dispatcher"
+    REST = "rest"
+    """Of the dispatcher that leads."""
     JOB_MANAGER = "jobmanager"
     RESOURCE_MANAGER = "resourcemanager"
 
@@ -71,7 +73,8 @@ class ConfiguredLeaders:
 
 def endpoint_options(role: Role) -> tuple[str, str]:
     """The options of the address and the port that a service in this role listens on, where others find it."""
-    return f"{role}.rpc.address", f"{role}.rpc.port"
+    prefix = "rest" if role is Role.REST else f"{role}.rpc"
+    return f"{prefix}.address", f"{prefix}.port"
 
 
 def configured_endpoint(configuration: Configuration, role: Role) -> tuple[str, int]:

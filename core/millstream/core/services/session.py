@@ -33,6 +33,8 @@ S = TypeVar("S")
 R = TypeVar("R")
 log = logging.getLogger(__name__)
 
+STANDS_BY = "this service does not lead now: another one may"
+
 
 class _Stream(Protocol):
     """Of bytes, each a message."""
@@ -208,14 +210,19 @@ async def serve_session(
     contract: SessionContract[R, S],
     peer: str,
     configuration: Configuration,
-    epoch: LeaderEpoch,
+    epoch: LeaderEpoch | None,
     started: Callable[[Session[S, R]], Callable[[R], None]],
 ) -> str:
     """The end that leads under `epoch`, awaited by a stream-stream method. `started` is as in `Session.run`.
 
+    Without an epoch it stands by, and refuses.
+
     gRPC cancels the method when the client's end breaks or the server stops. That is an end like any other here: the
     answer is its reason, so what the caller does after a session's end is done on every end.
     """
+    if epoch is None:
+        await context.abort(grpc.StatusCode.UNAVAILABLE, STANDS_BY)
+        return STANDS_BY
     session: Session[S, R] = Session(context, contract.down, contract.up, peer, configuration)
     await context.send_initial_metadata(())  # what the dialling end waits for
     try:

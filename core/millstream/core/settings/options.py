@@ -65,6 +65,40 @@ _ROWS = [
         "The address under which a task manager and its slot workers listen and are reached.",
     ),
     Option("taskmanager.rpc.port", _T.INT, 0, "The task manager's gRPC port; 0 picks a free one."),
+    Option(
+        "high-availability.type",
+        _T.ENUM,
+        "none",
+        "Where it is kept who leads and what outlives a process. none: in memory, a service that is lost takes its "
+        "jobs along; file: in high-availability.storageDir, for services of one host; zookeeper: in ZooKeeper.",
+        choices=("none", "file", "zookeeper"),
+    ),
+    Option(
+        "high-availability.storageDir",
+        _T.STRING,
+        "",
+        "A folder that all services of the cluster share: graphs, artifacts and results of jobs lie in it.",
+    ),
+    Option("high-availability.cluster-id", _T.STRING, "default", "Tells clusters with a common store apart."),
+    Option("high-availability.zookeeper.quorum", _T.STRING, "", "The ensemble, as host:port,host:port."),
+    Option("high-availability.zookeeper.path.root", _T.STRING, "/millstream", "Below which all is kept in ZooKeeper."),
+    Option(
+        "high-availability.zookeeper.client.session-timeout",
+        _T.DURATION,
+        60.0,
+        "How long ZooKeeper waits for a service that it does not hear from, before another one leads in its place.",
+    ),
+    Option(
+        "high-availability.zookeeper.client.acl",
+        _T.ENUM,
+        "open",
+        "Who may touch what the cluster keeps in ZooKeeper: everyone, or only who authenticates as its creator.",
+        choices=("open", "creator"),
+    ),
+    Option(
+        "high-availability.zookeeper.client.sasl.username", _T.STRING, "", "For SASL (DIGEST-MD5); without it, none."
+    ),
+    Option("high-availability.zookeeper.client.sasl.password", _T.STRING, "", "Belongs to the name."),
     Option("rest.address", _T.STRING, "127.0.0.1", "Where clients reach the REST API."),
     Option("rest.bind-address", _T.STRING, "127.0.0.1", "The address that the REST API listens on."),
     Option("rest.port", _T.INT, 8081, "The REST API's port; 0 picks a free one."),

@@ -6,6 +6,8 @@ Graphs name artifacts by the hash of their content, and those lie in a folder un
 
 from __future__ import annotations
 
+import json
+
 from msgspec import Struct
 
 from millstream.core.errors import InvalidProgramError
@@ -16,11 +18,24 @@ from millstream.core.store.contents import Contents
 from millstream.core.store.store import Key, Kind, Leadership, Store
 
 
+class _Entry(Struct, frozen=True):
+    pointer: str
+    cancelled: bool = False
+
+    def to_bytes(self) -> bytes:
+        return json.dumps({"pointer": self.pointer, "cancelled": self.cancelled}).encode()
+
+    @staticmethod
+    def from_bytes(stored: bytes | None) -> _Entry | None:
+        return None if stored is None else _Entry(**json.loads(stored))
+
+
 class StoredGraph(Struct, frozen=True):
-    """A graph, and where it lies."""
+    """A graph, where it lies, and whether its user wants the job cancelled."""
 
     graph: JobGraph
     pointer: str
+    cancelled: bool = False
 
 
 class JobGraphStore:
@@ -34,12 +49,12 @@ class JobGraphStore:
     async def add(self, graph: JobGraph) -> StoredGraph:
         """Returns when the graph cannot be lost any more. Raises InvalidProgramError when its job is there already."""
         pointer = await self._contents.put(graph)
-        mine = pointer.encode()
 
         def new(stored: bytes | None) -> bytes:
-            if stored not in (None, mine):
+            entry = _Entry.from_bytes(stored)
+            if entry is not None and entry.pointer != pointer:
                 raise InvalidProgramError(f"a job with the id {graph.job_id} was already submitted")
-            return mine
+            return _Entry(pointer).to_bytes()
 
         try:
             await change(self._store, _key(graph.job_id), self._leadership, new)
@@ -50,17 +65,28 @@ class JobGraphStore:
 
     async def get(self, job_id: JobId) -> StoredGraph | None:
         """The graph of a job, or None."""
-        stored = await read(self._store, _key(job_id))
-        if stored is None:
+        entry = _Entry.from_bytes(await read(self._store, _key(job_id)))
+        if entry is None:
             return None
-        pointer = stored.decode()
-        return StoredGraph(await self._contents.get(pointer), pointer)
+        return StoredGraph(await self._contents.get(entry.pointer), entry.pointer, entry.cancelled)
+
+    async def cancel(self, job_id: JobId) -> None:
+        """Returns when it cannot be forgotten any more that the job is to be cancelled."""
+
+        def new(stored: bytes | None) -> bytes | None:
+            entry = _Entry.from_bytes(stored)
+            return None if entry is None else _Entry(entry.pointer, cancelled=True).to_bytes()
+
+        await change(self._store, _key(job_id), self._leadership, new)
 
     async def remove(self, stored: StoredGraph) -> None:
         """Removes this graph, if it is there; one that was added since under the same id stays."""
-        mine = stored.pointer.encode()
-        key = _key(stored.graph.job_id)
-        await change(self._store, key, self._leadership, lambda now: None if now == mine else now)
+
+        def new(now: bytes | None) -> bytes | None:
+            entry = _Entry.from_bytes(now)
+            return None if entry is None or entry.pointer == stored.pointer else now
+
+        await change(self._store, _key(stored.graph.job_id), self._leadership, new)
         await self._contents.delete(stored.pointer)
 
     async def job_ids(self) -> list[JobId]:

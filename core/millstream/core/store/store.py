@@ -84,6 +84,7 @@ class Kind(StrEnum):
 
     JOB_GRAPH = "job-graphs"
     CHECKPOINTS = "checkpoints"
+    JOB_RESULT = "job-results"
 
 
 class Key(Struct, frozen=True):

@@ -13,7 +13,7 @@ from millstream.core.messages.session import Empty
 from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
 from millstream.core.wire.contract import ServiceContract, SessionContract
 from millstream.core.wire.wire import Wire
-from millstream.proto import dispatcher_pb2, graph_pb2, resourcemanager_pb2, taskmanager_pb2
+from millstream.proto import dispatcher_pb2, graph_pb2, resourcemanager_pb2, status_pb2, taskmanager_pb2
 
 _DISPATCHER = dispatcher_pb2.DESCRIPTOR.services_by_name["Dispatcher"]
 _RESOURCE_MANAGER = resourcemanager_pb2.DESCRIPTOR.services_by_name["ResourceManager"]
@@ -66,3 +66,5 @@ TASK_MANAGER_AT_JOB_MANAGER: SessionContract[task_manager.TaskManagerMessage, ta
 
 JOB_GRAPH: Wire[JobGraph] = Wire(JobGraph, graph_pb2.JobGraph)
 """Also the form of a plan that one process leaves in a file for another."""
+JOB_DETAILS: Wire[JobDetails] = Wire(JobDetails, status_pb2.JobDetails)
+"""Also the form in which the end of a job is kept."""

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from millstream.core.clock import Clock
 from millstream.core.environments.environments import EnvironmentCache
 from millstream.core.errors import MillstreamError
+from millstream.core.services.leader_lookup import LeaderLookup
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.cluster_view import ClusterView
@@ -39,9 +40,10 @@ class RestApi:
         lifecycle: JobLifecycle,
         artifacts: ArtifactStore,
         dispatcher_address: str,
+        leaders: LeaderLookup,
     ) -> None:
         self.address = ""
-        self._cluster = ClusterView(configuration)
+        self._cluster = ClusterView(configuration, leaders)
         self._server = RestServer(configuration)
         self._access = AccessPolicy.of(configuration)
         self._operations = RestOperations(configuration, clock)

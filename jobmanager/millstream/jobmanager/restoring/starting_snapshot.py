@@ -5,11 +5,14 @@ It is read and checked as a whole before anything of the job is deployed. Whatev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.settings.configuration import Configuration
 from millstream.core.snapshot import FileSystemStorage, SnapshotKind, SnapshotMetadata, check_files, storage_at
+from millstream.core.store.checkpoint_pointers import Pointer
 from millstream.jobmanager.checkpoints import model
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
@@ -26,6 +29,14 @@ class RecoverySettings(Struct, frozen=True):
     path: str
     claim: bool = False
     ignore_unclaimed_state: bool = False
+    older: tuple[str, ...] = ()
+    """Further checkpoints that the job has, when it goes on with its own."""
+
+    @staticmethod
+    def of_pointers(pointers: Sequence[Pointer]) -> RecoverySettings:
+        """For a job that goes on with the checkpoints that it took under an earlier leader."""
+        *older, latest = (pointer.location for pointer in pointers)
+        return RecoverySettings(latest, claim=True, ignore_unclaimed_state=True, older=tuple(older))
 
     @staticmethod
     def from_configuration(options: Configuration) -> RecoverySettings | None:
@@ -52,11 +63,16 @@ class StartingSnapshot(Struct, frozen=True):
     @property
     def checkpoint(self) -> CompletedCheckpoint:
         """The job's first restore point."""
-        is_savepoint = self.metadata.kind is SnapshotKind.SAVEPOINT
-        kind = model.SnapshotKind.SAVEPOINT if is_savepoint else model.SnapshotKind.CHECKPOINT
-        checkpoint_id = CheckpointId(self.metadata.checkpoint_id)
-        content = CheckpointContent(checkpoint_id, SnapshotOptions(kind), self.metadata.created_ms, ())
-        return CompletedCheckpoint(content, self.location, owned=self.claimed)
+        return completed_checkpoint(self.metadata, self.location, self.claimed)
+
+
+def completed_checkpoint(metadata: SnapshotMetadata, location: str, owned: bool) -> CompletedCheckpoint:
+    """One that this coordinator has not taken."""
+    is_savepoint = metadata.kind is SnapshotKind.SAVEPOINT
+    kind = model.SnapshotKind.SAVEPOINT if is_savepoint else model.SnapshotKind.CHECKPOINT
+    checkpoint_id = CheckpointId(metadata.checkpoint_id)
+    content = CheckpointContent(checkpoint_id, SnapshotOptions(kind), metadata.created_ms, ())
+    return CompletedCheckpoint(content, location, owned=owned)
 
 
 def read_starting_snapshot(recovery: RecoverySettings, graph: JobGraph) -> StartingSnapshot:

@@ -27,12 +27,13 @@ from millstream.core.messages.session import Empty
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.daemon import ServiceDismissed
 from millstream.core.processes.job_process import Launcher, start_job_process
-from millstream.core.services.leader_lookup import ConfiguredLeaders, Leader, LeaderLookup, Role
+from millstream.core.services.leader_lookup import Leader, Role
 from millstream.core.services.lease import lease_seconds
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.high_availability import FoundLeaders, open_leaders
 from millstream.core.wire.contracts import (
     TASK_MANAGER,
     TASK_MANAGER_AT_JOB_MANAGER,
@@ -55,14 +56,14 @@ class TaskManagerService:
     def __init__(
         self,
         configuration: Configuration,
-        leaders: LeaderLookup | None = None,
+        leaders: FoundLeaders | None = None,
         network: Network = GRPC,
         launch: Launcher = start_job_process,
     ) -> None:
         self.address = ""
         self.id = TaskManagerId("")
         self._configuration = configuration
-        self._leaders = leaders or ConfiguredLeaders(configuration)
+        self._leaders = leaders
         self._network = network
         self._launch = launch
         self._host = configuration.string("taskmanager.host")
@@ -82,6 +83,7 @@ class TaskManagerService:
         """Listens, then keeps a session with the resource manager."""
         self._failed = asyncio.get_running_loop().create_future()
         work_directory(self._configuration)  # says at once when it cannot be used
+        self._leaders = self._leaders or open_leaders(self._configuration)
         handler = service_handler(TASK_MANAGER, self)
         port = self._configuration.integer("taskmanager.rpc.port")
         self._server, bound = await self._network.serve(
@@ -100,6 +102,8 @@ class TaskManagerService:
         self._stopped = True
         await asyncio.gather(*(worker.stop() for worker in self._workers.values()), return_exceptions=True)
         await self._background.cancel()
+        if self._leaders is not None:
+            await self._leaders.close()
         if self._local_state is not None:
             await asyncio.to_thread(self._local_state.close)
         if self._server is not None:
@@ -125,7 +129,8 @@ class TaskManagerService:
     # The resource manager
 
     async def _keep_registered(self) -> None:
-        leader = Leader(self._leaders, Role.RESOURCE_MANAGER)
+        assert self._leaders is not None, "start comes first"
+        leader = Leader(self._leaders.lookup, Role.RESOURCE_MANAGER)
         dialer = Dialer(leader, TASK_MANAGER_AT_RESOURCE_MANAGER, self._configuration, self._network)
         reason = await dialer.keep_connected(
             "resource manager",

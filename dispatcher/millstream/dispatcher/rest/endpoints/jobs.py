@@ -70,7 +70,7 @@ class JobEndpoints:
         mode = request.query_params.get("mode", "cancel")
         if mode != "cancel":
             raise RestError(400, f"mode '{mode}' is not supported; use mode=cancel")
-        self._lifecycle.cancel(self._details(request).job_id)
+        await self._lifecycle.cancel(self._details(request).job_id)
         return {}
 
     async def plan(self, request: Request) -> Json:

@@ -120,7 +120,7 @@ class SnapshotEndpoints:
         if outcome.failure:
             return outcome
         try:
-            self._lifecycle.cancel(wanted.job_id)
+            await self._lifecycle.cancel(wanted.job_id)
         except MillstreamError as error:
             return Outcome(f"the savepoint is at {outcome.location}, but {error}")
         return outcome

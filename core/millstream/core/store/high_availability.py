@@ -1,0 +1,142 @@
+"""What a service needs to be one of several: the store, where leaders are found, and where large content lies.
+
+Which it is says `high-availability.type`. Without high availability there is one of each service, found where the
+configuration says; a store in memory stands in, so that services know no difference but `recovers`.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from millstream.core.errors import ConfigurationError
+from millstream.core.files.directories import private_folder
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup
+from millstream.core.settings.configuration import Configuration
+from millstream.core.store.contents import Contents, MemoryContents
+from millstream.core.store.folder_contents import FolderContents
+from millstream.core.store.leaders import StoredLeaders
+from millstream.core.store.memory import MemoryStore
+from millstream.core.store.store import Store
+
+_KEY = "high-availability"
+_ID = re.compile(r"/?(?!\.+\Z)[A-Za-z0-9_.\-]{1,120}\Z")
+
+
+class HaType(StrEnum):
+    """The values of `high-availability.type`."""
+
+    NONE = "none"
+    FILE = "file"
+    ZOOKEEPER = "zookeeper"
+
+
+class HighAvailability(Struct, frozen=True):
+    """One service's. Owned by its loop; whoever opened it closes the store."""
+
+    store: Store
+    leaders: LeaderLookup
+    graphs: Contents[JobGraph]
+    results: Contents[JobDetails]
+    artifacts: Path | None = None
+    """The folder of all dispatchers; None: each has its own."""
+    recovers: bool = False
+    """Whether others take up what this service leaves."""
+
+
+def in_memory(store: Store, leaders: LeaderLookup) -> HighAvailability:
+    """For a service that takes everything along when it ends."""
+    return HighAvailability(store, leaders, MemoryContents(), MemoryContents())
+
+
+def is_highly_available(configuration: Configuration) -> bool:
+    """Whether leaders are found in a store, and not where the configuration says."""
+    return configuration.string(f"{_KEY}.type") != HaType.NONE
+
+
+def open_high_availability(configuration: Configuration) -> HighAvailability:
+    """A session with the configured store, of the running loop's. Raises ConfigurationError."""
+    kind = HaType(configuration.string(f"{_KEY}.type"))
+    if kind is HaType.NONE:
+        return in_memory(MemoryStore().connect(), ConfiguredLeaders(configuration))
+    from millstream.core.wire.contracts import JOB_DETAILS, JOB_GRAPH
+
+    folder = _storage(configuration)
+    store = open_store(configuration)
+    return HighAvailability(
+        store,
+        StoredLeaders(store),
+        FolderContents(folder / "job-graphs", JOB_GRAPH.to_bytes, JOB_GRAPH.from_bytes),
+        FolderContents(folder / "job-results", JOB_DETAILS.to_bytes, JOB_DETAILS.from_bytes),
+        private_folder(folder, "artifacts", option=f"{_KEY}.storageDir"),
+        recovers=True,
+    )
+
+
+class FoundLeaders(Struct, frozen=True):
+    """The look-up of whoever leads nothing itself, and the session that it takes."""
+
+    lookup: LeaderLookup
+    store: Store | None = None
+
+    async def close(self) -> None:
+        """Ends the session."""
+        if self.store is not None:
+            await self.store.close()
+
+
+def open_leaders(configuration: Configuration) -> FoundLeaders:
+    """As the configuration says, of the running loop's. Raises ConfigurationError."""
+    if not is_highly_available(configuration):
+        return FoundLeaders(ConfiguredLeaders(configuration))
+    store = open_store(configuration)
+    return FoundLeaders(StoredLeaders(store), store)
+
+
+def open_store(configuration: Configuration) -> Store:
+    """A session with the store of a cluster that has one. Raises ConfigurationError."""
+    if configuration.string(f"{_KEY}.type") == HaType.FILE:
+        from millstream.core.store.directory.store import DirectoryStore
+
+        return DirectoryStore(private_folder(_storage(configuration), "store", option=f"{_KEY}.storageDir")).connect()
+    from millstream.core.store.zookeeper.opening import open_store as open_zookeeper
+    from millstream.core.store.zookeeper.settings import Acl, Credentials, ZookeeperSettings
+
+    username, password = (configuration.string(f"{_KEY}.zookeeper.client.sasl.{n}") for n in ("username", "password"))
+    root = f"{configuration.string(f'{_KEY}.zookeeper.path.root').rstrip('/')}/{_cluster_id(configuration)}"
+    try:
+        settings = ZookeeperSettings(
+            configuration.string(f"{_KEY}.zookeeper.quorum"),
+            root,
+            configuration.seconds(f"{_KEY}.zookeeper.client.session-timeout"),
+            Acl(configuration.string(f"{_KEY}.zookeeper.client.acl")),
+            Credentials(username, password) if username else None,
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"options '{_KEY}.zookeeper.*': {error}") from error
+    return open_zookeeper(settings)
+
+
+def _storage(configuration: Configuration) -> Path:
+    """The cluster's part of `high-availability.storageDir`."""
+    told = configuration.string(f"{_KEY}.storageDir")
+    path = told.removeprefix("file://")
+    if not path.startswith("/"):
+        why = "is not set" if not told else f"is '{told}'"
+        raise ConfigurationError(
+            f"option '{_KEY}.storageDir' {why}; it has to be the absolute path of a folder that all services share"
+        )
+    return private_folder(Path(path), _cluster_id(configuration), option=f"{_KEY}.storageDir")
+
+
+def _cluster_id(configuration: Configuration) -> str:
+    told = configuration.string(f"{_KEY}.cluster-id")
+    if not _ID.match(told):
+        raise ConfigurationError(f"option '{_KEY}.cluster-id': '{told}' is not of 1 to 120 letters, digits, _, . and -")
+    return told.removeprefix("/")
+

@@ -1,0 +1,60 @@
+"""How jobs have ended: a pointer in the store, all that is shown of the job among the contents.
+
+A result is written before anything else of the job is cleaned up, by whoever leads the job, or by the dispatcher for a
+job that nobody runs. From then on the job is not run again, whoever reads its graph: what is left of it is only to be
+cleaned up, and that is tried until it is done. The result goes when the dispatcher remembers the job no longer.
+"""
+
+from __future__ import annotations
+
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.ids import JobId
+from millstream.core.store.changes import change, names, read
+from millstream.core.store.contents import Contents, NoContentError
+from millstream.core.store.store import Key, Kind, Leadership, Store
+
+
+class JobResultStore:
+    """All calls wait for a store that does not answer. What changes something raises FencedError."""
+
+    def __init__(self, store: Store, contents: Contents[JobDetails], leadership: Leadership) -> None:
+        self._store = store
+        self._contents = contents
+        self._leadership = leadership
+
+    async def add(self, details: JobDetails) -> None:
+        """Returns when the end of the job is known for good. One that was there before stays."""
+        key = _key(details.job_id)
+        if await read(self._store, key) is not None:
+            return
+        pointer = await self._contents.put(details)
+        await change(self._store, key, self._leadership, lambda stored: stored or pointer.encode())
+
+    async def has(self, job_id: JobId) -> bool:
+        """Whether the job has ended."""
+        return await read(self._store, _key(job_id)) is not None
+
+    async def get(self, job_id: JobId) -> JobDetails | None:
+        """How the job ended, or None. What its content has lost is a job that has ended, and no more."""
+        stored = await read(self._store, _key(job_id))
+        if stored is None:
+            return None
+        try:
+            return await self._contents.get(stored.decode())
+        except NoContentError:
+            return None
+
+    async def remove(self, job_id: JobId) -> None:
+        """The job is remembered no longer."""
+        stored = await read(self._store, _key(job_id))
+        if stored is not None:
+            await change(self._store, _key(job_id), self._leadership, lambda _: None)
+            await self._contents.delete(stored.decode())
+
+    async def job_ids(self) -> list[JobId]:
+        """Of all that have ended and are remembered."""
+        return [JobId(name) for name in await names(self._store, Kind.JOB_RESULT)]
+
+
+def _key(job_id: JobId) -> Key:
+    return Key(Kind.JOB_RESULT, job_id)

@@ -1,0 +1,115 @@
+"""What the dispatcher keeps of its jobs in the store, for the dispatcher that follows it.
+
+Owned by the dispatcher's loop, for one term of its leadership. What is to be cleaned up is tried for as long as the
+term lasts, and the next one goes on with it: the result of a job that has ended is there until its graph is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec import Struct
+
+from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import JobId
+from millstream.core.processes.background import BackgroundTasks
+from millstream.core.services.leader_lookup import Role
+from millstream.core.store.contents import NoContentError
+from millstream.core.store.high_availability import HighAvailability
+from millstream.core.store.job_graphs import JobGraphStore, StoredGraph
+from millstream.core.store.job_results import JobResultStore
+from millstream.core.store.store import Contest, Leadership, StoreError
+
+log = logging.getLogger(__name__)
+
+
+class LeftJob(Struct, frozen=True):
+    """A job that an earlier dispatcher took; with its end, if it has ended."""
+
+    job_id: JobId
+    graph: StoredGraph | None
+    result: JobDetails | None
+
+
+class DurableJobs:
+    """One term's. `recovers` says that others follow; without them only what this process needs is kept."""
+
+    def __init__(self, ha: HighAvailability, leadership: Leadership, background: BackgroundTasks) -> None:
+        self.recovers = ha.recovers
+        self._store = ha.store
+        self._background = background
+        self._graphs = JobGraphStore(ha.store, ha.graphs, leadership)
+        self._results = JobResultStore(ha.store, ha.results, leadership)
+
+    async def left(self) -> list[LeftJob]:
+        """Everything that earlier terms left, in the order in which jobs began as far as that is known."""
+        found: list[LeftJob] = []
+        for job_id in sorted({*await self._graphs.job_ids(), *await self._results.job_ids()}):
+            try:
+                job = LeftJob(job_id, await self._graphs.get(job_id), await self._results.get(job_id))
+            except NoContentError as error:
+                log.error("job %s cannot be recovered, its graph is lost: %s", job_id, error)
+            else:
+                found.append(job)
+        return sorted(found, key=lambda job: job.result.start_time if job.result is not None else 0)
+
+    async def add(self, graph: JobGraph) -> StoredGraph:
+        """Returns when the job cannot be lost any more. Raises InvalidProgramError when it was there already."""
+        if self.recovers and await self._results.has(graph.job_id):
+            raise InvalidProgramError(f"a job with the id {graph.job_id} was already submitted, and has ended")
+        return await self._graphs.add(graph)
+
+    async def cancel(self, job_id: JobId) -> None:
+        """Returns when whoever follows knows that the job is to be cancelled."""
+        if self.recovers:
+            await self._graphs.cancel(job_id)
+
+    def taken(self, graph: StoredGraph) -> bool:
+        """A job manager has the job; whether the graph goes now, since nobody else can ask for it."""
+        if not self.recovers:
+            self._spawn(self._graphs.remove(graph))
+        return not self.recovers
+
+    def ended(self, details: JobDetails, graph: StoredGraph | None) -> None:
+        """The job has ended: its graph goes, once its end is known for good."""
+        self._spawn(self._end(details, graph))
+
+    async def _end(self, details: JobDetails, graph: StoredGraph | None) -> None:
+        if self.recovers:
+            await self._results.add(details)
+        if graph is not None:
+            await self._graphs.remove(graph)
+
+    def forget(self, job_id: JobId) -> None:
+        """The job is remembered no longer."""
+        if self.recovers:
+            self._spawn(self._results.remove(job_id))
+
+    async def nobody_leads(self, job_id: JobId) -> None:
+        """Returns when no job manager leads the job."""
+        contest = Contest(Role.JOB_MANAGER, job_id)
+        while True:
+            try:
+                leader = await self._store.leader(contest)
+            except StoreError:
+                await self._store.connected()
+                continue
+            if leader is None:
+                return
+            await self._store.changed(contest, leader.epoch)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._background.spawn(_unless_over(work))
+
+
+async def _unless_over(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except StoreError as error:
+        log.warning("left to the dispatcher that leads now: %s", error)
+    except OSError as error:
+        log.error("what a job left cannot be written or deleted: %s", error)

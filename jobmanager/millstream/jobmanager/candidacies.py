@@ -1,0 +1,118 @@
+"""The jobs that this job manager was told to run, until it leads them, and the end of that.
+
+Whoever runs a job leads it in the store. Without high availability that is at once so; with it, an earlier leader has
+to be gone. A job that has ended by then, as the store says, is not run again: only that it has ended is told.
+
+Owned by the job manager's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import JobId
+from millstream.core.store.high_availability import HighAvailability
+from millstream.core.store.job_results import JobResultStore
+from millstream.core.store.leaders import Candidate
+from millstream.core.store.store import Leadership, StoreError
+from millstream.jobmanager.restore_points import Led, RestorePoints
+
+log = logging.getLogger(__name__)
+
+
+class Manager(Protocol):
+    """What the job manager does about it."""
+
+    def won(self, graph: JobGraph, led: Led) -> None:
+        """It leads the job."""
+        ...
+
+    def found_ended(self, result: JobDetails) -> None:
+        """The job has ended under an earlier leader."""
+        ...
+
+    def lost(self, job_id: JobId) -> None:
+        """It leads the job no more, unless it has left it by itself."""
+        ...
+
+
+class Candidacies:
+    """Of one job manager, which is reached at `address`."""
+
+    def __init__(self, ha: HighAvailability, address: str, manager: Manager) -> None:
+        self._ha = ha
+        self._candidate = Candidate(ha.store, address)
+        self._manager = manager
+        self._running: dict[JobId, asyncio.Task[None]] = {}
+        self._watching: dict[JobId, asyncio.Task[None]] = {}
+
+    def stand(self, graph: JobGraph) -> None:
+        """For the leadership of a job; a second time changes nothing."""
+        job_id = graph.job_id
+        if job_id not in self._running and job_id not in self._watching:
+            task = self._running[job_id] = asyncio.ensure_future(self._lead(graph))
+            task.add_done_callback(lambda done: self._ended(self._running, job_id, done))
+
+    def stands_for(self, job_id: JobId) -> bool:
+        """Whether the job may come to be led here."""
+        return job_id in self._running
+
+    def stand_down(self, job_id: JobId) -> None:
+        """From the candidacy, if there is one."""
+        if (task := self._running.pop(job_id, None)) is not None:
+            task.cancel()
+
+    def stand_down_all(self) -> None:
+        """From all that are not won yet."""
+        for job_id in list(self._running):
+            self.stand_down(job_id)
+
+    def left(self, job_id: JobId) -> None:
+        """The job is this job manager's no more, by its own will."""
+        if (task := self._watching.pop(job_id, None)) is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Ends everything here; what is led ends with the session."""
+        tasks = [*self._running.values(), *self._watching.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def record_end(self, details: JobDetails, leadership: Leadership) -> None:
+        """See `Links`; without high availability nobody follows who would want to know."""
+        if self._ha.recovers:
+            await JobResultStore(self._ha.store, self._ha.results, leadership).add(details)
+
+    async def _lead(self, graph: JobGraph) -> None:
+        points = RestorePoints(graph.job_id, self._candidate)
+        try:
+            led = await points.lead()
+            results = JobResultStore(self._ha.store, self._ha.results, led.leadership)
+            if self._ha.recovers and (result := await results.get(graph.job_id)) is not None:
+                log.info("job %s has ended before, as %s", graph.job_id, result.state)
+                self._manager.found_ended(result)
+                await points.resign()
+                return
+        except StoreError as error:
+            log.warning("job %s is not led: %s", graph.job_id, error)
+            return
+        self._running.pop(graph.job_id, None)
+        watching = self._watching[graph.job_id] = asyncio.ensure_future(self._watch(graph.job_id, led.leadership))
+        watching.add_done_callback(lambda done: self._ended(self._watching, graph.job_id, done))
+        self._manager.won(graph, led)
+
+    async def _watch(self, job_id: JobId, leadership: Leadership) -> None:
+        await self._ha.store.changed(leadership.contest, leadership.epoch)
+        del self._watching[job_id]
+        self._manager.lost(job_id)
+
+    def _ended(self, tasks: dict[JobId, asyncio.Task[None]], job_id: JobId, task: asyncio.Task[None]) -> None:
+        if tasks.get(job_id) is task:
+            del tasks[job_id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("job %s cannot be led", job_id, exc_info=error)
