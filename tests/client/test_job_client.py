@@ -12,6 +12,7 @@ import grpc
 import pytest
 from msgspec.structs import replace
 
+from millstream.client.dispatcher_link import DispatcherLink
 from millstream.client.job_client import ClusterJobClient
 from millstream.client.loop_thread import LoopThread
 from millstream.core.errors import JobExecutionError, UnreachableError
@@ -20,8 +21,10 @@ from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.states import JobStatus
 from millstream.core.messages.dispatcher import JobRequest
 from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest, SnapshotResult
-from millstream.core.services.rpc import Stub, open_channel, serve, service_handler
+from millstream.core.services.leader_lookup import Role, address_options
+from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.high_availability import open_leaders
 from millstream.core.wire.contracts import DISPATCHER
 from millstream.datastream.execution.executor import SavepointError, SavepointFormatType
 
@@ -70,17 +73,19 @@ def job(dispatcher: FakeDispatcher) -> Iterator[ClusterJobClient]:
     options = Configuration({"heartbeat.timeout": f"{PATIENCE * 1000:g} ms"})
     loop = LoopThread("test")
 
-    async def start() -> tuple[grpc.aio.Server, grpc.aio.Channel, Stub]:
+    async def start() -> tuple[grpc.aio.Server, DispatcherLink]:
         server, port = await serve("127.0.0.1", 0, [service_handler(DISPATCHER, dispatcher)], options, "test")
-        channel = open_channel(f"127.0.0.1:{port}", options)
-        return server, channel, Stub(channel, DISPATCHER)
+        found = options.merged(address_options(Role.DISPATCHER, f"127.0.0.1:{port}"))
+        link = DispatcherLink(open_leaders(found), found)
+        await link.connect()
+        return server, link
 
     try:
-        server, channel, stub = loop.call(start())
+        server, link = loop.call(start())
         try:
-            yield ClusterJobClient(JOB, stub, loop, options, lambda: None)
+            yield ClusterJobClient(JOB, link, loop, lambda: None)
         finally:
-            loop.call(channel.close())
+            loop.call(link.close())
             loop.call(server.stop(None))
     finally:
         loop.close()

@@ -15,6 +15,7 @@ from millstream.core.settings.configuration import Configuration
 F = TypeVar("F", bound=Callable[..., Any])
 
 CLUSTER_DIR_VARIABLE = "MILLSTREAM_CLUSTER_DIR"
+_HA_TYPE = "high-availability.type"
 
 
 def configuration_options(command: F) -> F:
@@ -57,16 +58,20 @@ def client_configuration(config_dir: str | None, overrides: tuple[str, ...], add
     """A client's options, with `rest.address` and `rest.port` as they are to be used.
 
     Without `-m`, a configured address or a configuration directory, the cluster that `millstream cluster start` runs
-    in the default directory is taken, with its configuration.
+    in the default directory is taken, with its configuration. With high availability, its leader is looked for.
     """
     configuration = Configuration.load(config_dir, overrides)
-    if address is not None:
-        return configuration.merged(_rest_address(address))
-    named = any(configuration.is_set(key) for key in ("rest.address", "rest.port"))
-    if config_dir or named or "MILLSTREAM_CONF_DIR" in os.environ:
-        return configuration
-    local = _running_cluster()
-    return Configuration.load(local, overrides) if local is not None else configuration
+    if address is not None:  # what is configured may be about another cluster
+        return configuration.merged({**_rest_address(address), _HA_TYPE: "none"})
+    named = any(configuration.is_set(key) for key in ("rest.address", "rest.port", _HA_TYPE))
+    if not config_dir and not named and "MILLSTREAM_CONF_DIR" not in os.environ:
+        local = _running_cluster()
+        configuration = Configuration.load(local, overrides) if local is not None else configuration
+    if configuration.string(_HA_TYPE) != "none":
+        from millstream.cli.leading_rest import leading_rest
+
+        return configuration.merged(leading_rest(configuration))
+    return configuration
 
 
 def absolute_location(location: str) -> str:

@@ -25,6 +25,7 @@ class EmbeddedCluster:
         own: dict[str, object] = {"taskmanager.host": "127.0.0.1", "taskmanager.rpc.port": 0}
         own["taskmanager.numberOfTaskSlots"] = slots
         own["resourcemanager.provider"] = "standalone"
+        own["high-availability.type"] = "none"  # all of it ends with the program
         own["env.log.dir"] = ""  # all of it is the program's output
         if not configuration.is_set("taskmanager.prints.name-task"):
             own["taskmanager.prints.name-task"] = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 import grpc
 from msgspec.structs import replace
 
+from millstream.client.dispatcher_link import DispatcherLink
 from millstream.client.embedded import EmbeddedCluster
 from millstream.client.job_client import ClusterJobClient
 from millstream.client.job_folder import with_job_folder
@@ -21,14 +23,16 @@ from millstream.core.errors import NO_CLUSTER, MillstreamError, SubmissionError,
 from millstream.core.jobs.graph import ArtifactKind, JobGraph
 from millstream.core.jobs.ids import JobId
 from millstream.core.messages.dispatcher import JobRequest, SubmitJobRequest
-from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
-from millstream.core.services.rpc import Stub, explain, open_channel, too_large
+from millstream.core.services.leader_lookup import Role, address_options
+from millstream.core.services.rpc import explain, too_large
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import DISPATCHER, JOB_GRAPH
+from millstream.core.store.high_availability import open_leaders
+from millstream.core.wire.contracts import JOB_GRAPH
 from millstream.datastream.execution.detached import SUBMITTED_FILE_VARIABLE
 from millstream.datastream.execution.executor import Executor, JobClient
 
 _ASK_AGAIN_TIMEOUT = 5.0
+_TRY_AGAIN_AFTER = 0.2
 _DETACHED = (
     "It runs detached: see it with millstream list, why it restarts or fails with millstream exceptions {0}, what "
     "its tasks say with millstream logs {0}, and stop it with millstream cancel {0}"
@@ -43,11 +47,10 @@ def make_executor(configuration: Configuration) -> Executor:
 
 
 class RemoteExecutor:
-    """Submits to the cluster's dispatcher, by default the one at `dispatcher.rpc.address`."""
+    """Submits to the cluster's dispatcher: the one that leads, or else the one at `dispatcher.rpc.address`."""
 
-    def __init__(self, configuration: Configuration, leaders: LeaderLookup | None = None) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
-        self._leaders = leaders or ConfiguredLeaders(configuration)
 
     def submit(self, graph: JobGraph, artifact_paths: dict[str, str] | None = None) -> JobClient:
         """Uploads what the cluster does not have, then submits."""
@@ -60,9 +63,8 @@ class RemoteExecutor:
             QUIET.end()
 
         try:
-            address = loop.call(self._leaders.leader_of(Role.DISPATCHER)).address
             with with_job_folder(graph, artifact_paths or {}, self._configuration) as (whole, paths):
-                client = _submit(loop, address, whole, paths, self._configuration, release, JobStory(everything=True))
+                client = _submit(loop, whole, paths, self._configuration, release, JobStory(everything=True))
         except BaseException:
             release()
             raise
@@ -113,7 +115,9 @@ class LocalExecutor:
             installed = tuple(a for a in graph.artifacts if a.kind is not ArtifactKind.DATA)  # that is read where it is
             local = replace(graph, python_path=here, artifacts=installed)
             story = JobStory(everything=False)
-            return _submit(loop, address, local, artifact_paths or {}, self._configuration, release, story)
+            alone = {"high-availability.type": "none", **address_options(Role.DISPATCHER, address)}
+            found = self._configuration.merged(alone)
+            return _submit(loop, local, artifact_paths or {}, found, release, story)
         except BaseException:
             release()
             raise
@@ -154,51 +158,80 @@ def _quiet_options(configuration: Configuration) -> dict[str, str]:
 
 def _submit(
     loop: LoopThread,
-    address: str,
     graph: JobGraph,
     paths: dict[str, str],
     configuration: Configuration,
     release: Callable[[], None],
     story: JobStory,
 ) -> JobClient:
-    async def submit() -> Stub:
-        channel = open_channel(address, configuration)
-        stub = Stub(channel, DISPATCHER)
+    async def submit() -> DispatcherLink:
+        link = DispatcherLink(open_leaders(configuration), configuration)
+        deadline = asyncio.get_running_loop().time() + (link.patience if link.follows else 0.0)
+        tries = 0
         try:
-            for artifact in graph.artifacts:
-                if artifact.sha256 in paths:
-                    await upload_artifact(channel, paths[artifact.sha256], artifact.kind)
-            size = len(JOB_GRAPH.to_bytes(graph))
-            if refused := too_large("the job, with all its functions and collections,", size, configuration):
-                raise SubmissionError(refused)
-            await stub.submit_job(SubmitJobRequest(graph))
-        except (grpc.RpcError, ArtifactError) as error:
-            if await _was_accepted(stub, graph.job_id, error):
-                return stub
-            await channel.close()
-            raise _refusal(address, error) from None
-        return stub
+            while True:
+                tries += 1
+                try:
+                    await link.connect()
+                    await _hand_over(link, graph, paths, configuration)
+                except (grpc.RpcError, ArtifactError, UnreachableError) as error:
+                    if await _was_accepted(link, graph.job_id, error, tries):
+                        return link
+                    if not _is_unavailable(error) or asyncio.get_running_loop().time() > deadline:
+                        raise _refusal(link.address, error) from None
+                    await asyncio.sleep(_TRY_AGAIN_AFTER)
+                else:
+                    return link
+        except BaseException:
+            await link.close()
+            raise
 
-    stub = loop.call(submit())
-    return ClusterJobClient(graph.job_id, stub, loop, configuration, release, story)
+    link = loop.call(submit())
+    return ClusterJobClient(graph.job_id, link, loop, release, story)
 
 
-def _refusal(address: str, error: grpc.RpcError | ArtifactError) -> MillstreamError:
-    """Why the job could not be submitted, or what it consists of not be uploaded."""
+async def _hand_over(
+    link: DispatcherLink, graph: JobGraph, paths: dict[str, str], configuration: Configuration
+) -> None:
+    for artifact in graph.artifacts:
+        if artifact.sha256 in paths:
+            await upload_artifact(link.channel, paths[artifact.sha256], artifact.kind)
+    size = len(JOB_GRAPH.to_bytes(graph))
+    if refused := too_large("the job, with all its functions and collections,", size, configuration):
+        raise SubmissionError(refused)
+    await link.stub.submit_job(SubmitJobRequest(graph))
+
+
+def _code_of(error: Exception) -> grpc.StatusCode | None:
     cause = error.__cause__ if isinstance(error, ArtifactError) else error
-    if isinstance(cause, grpc.aio.AioRpcError) and cause.code() == grpc.StatusCode.UNAVAILABLE:
+    return cause.code() if isinstance(cause, grpc.aio.AioRpcError) else None
+
+
+def _is_unavailable(error: Exception) -> bool:
+    """Whether another dispatcher, or this one later, may take the job."""
+    return isinstance(error, UnreachableError) or _code_of(error) is grpc.StatusCode.UNAVAILABLE
+
+
+def _refusal(address: str, error: Exception) -> MillstreamError:
+    """Why the job could not be submitted, or what it consists of not be uploaded."""
+    if isinstance(error, UnreachableError):
+        return error
+    cause = error.__cause__ if isinstance(error, ArtifactError) else error
+    if isinstance(cause, grpc.RpcError) and _is_unavailable(error):
         return UnreachableError(f"no dispatcher answers at {address}: {explain(cause)}. {NO_CLUSTER}")
-    if isinstance(error, ArtifactError):
-        return SubmissionError(str(error))
-    return SubmissionError(f"the dispatcher refused the job: {explain(error)}")
+    if isinstance(error, grpc.RpcError):
+        return SubmissionError(f"the dispatcher refused the job: {explain(error)}")
+    return SubmissionError(str(error))
 
 
-async def _was_accepted(stub: Stub, job_id: JobId, error: Exception) -> bool:
+async def _was_accepted(link: DispatcherLink, job_id: JobId, error: Exception, tries: int) -> bool:
     """Whether only the dispatcher's answer was lost: to submit the job again would then run it twice."""
-    if not isinstance(error, grpc.aio.AioRpcError) or error.code() != grpc.StatusCode.UNAVAILABLE:
+    is_refused = tries > 1 and _code_of(error) is grpc.StatusCode.INVALID_ARGUMENT  # perhaps it was there already
+    if isinstance(error, UnreachableError) or not (_is_unavailable(error) or is_refused):
         return False
     try:
-        await stub.get_job(JobRequest(job_id), timeout=_ASK_AGAIN_TIMEOUT)
-    except grpc.RpcError:
+        await link.connect()
+        await link.stub.get_job(JobRequest(job_id), timeout=_ASK_AGAIN_TIMEOUT)
+    except (grpc.RpcError, UnreachableError):
         return False
     return True

@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 
 from millstream.client.collect_pace import CollectPace
+from millstream.client.dispatcher_link import DispatcherLink
 from millstream.client.failure_text import failure_text
 from millstream.client.job_story import JobStory
 from millstream.client.loop_thread import LoopThread
@@ -26,8 +27,7 @@ from millstream.core.jobs.states import JobStatus
 from millstream.core.messages.dispatcher import JobRequest
 from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest, SnapshotResult
-from millstream.core.services.rpc import Stub, explain
-from millstream.core.settings.configuration import Configuration
+from millstream.core.services.rpc import explain
 from millstream.core.settings.secrets import without_secrets
 from millstream.core.snapshot.metadata.model import absolute_location
 from millstream.datastream.execution.executor import JobExecutionResult, SavepointError, SavepointFormatType
@@ -41,13 +41,13 @@ class ClusterJobClient:
     """A `millstream.datastream.execution.executor.JobClient`."""
 
     def __init__(
-        self, job_id: JobId, stub: Stub, loop: LoopThread, configuration: Configuration, release: Callable[[], None],
+        self, job_id: JobId, link: DispatcherLink, loop: LoopThread, release: Callable[[], None],
         story: JobStory | None = None,
     ) -> None:  # fmt: skip
         self._job_id = job_id
-        self._stub = stub
+        self._link = link
         self._loop = loop
-        self._patience = configuration.seconds("heartbeat.timeout")
+        self._patience = link.patience
         self._release = release
         self._closed = False
         self._story = story or JobStory(everything=False)
@@ -129,6 +129,7 @@ class ClusterJobClient:
         """Releases the connection and, in local mode, the embedded cluster; a forked child leaves both alone."""
         if not self._closed and not self._loop.was_left:
             self._closed = True
+            self._loop.call(self._link.close())
             self._release()
 
     def _collect(self, operator_id: str) -> Iterator[Any]:
@@ -148,7 +149,7 @@ class ClusterJobClient:
         while True:
             await asyncio.sleep(pace.pause)
             try:
-                response: CollectResponse = await self._stub.collect(results.request(self._job_id, operator_id))
+                response: CollectResponse = await self._link.stub.collect(results.request(self._job_id, operator_id))
             except grpc.RpcError as error:
                 response = CollectResponse(error=explain(error))
             is_news = not response.error and results.is_news(response)
@@ -176,7 +177,7 @@ class ClusterJobClient:
         deadline: float | None = None
         while True:
             try:
-                result: SnapshotResult = await self._stub.trigger_snapshot(request)
+                result: SnapshotResult = await self._link.stub.trigger_snapshot(request)
             except grpc.RpcError as error:
                 deadline = await self._wait_or_give_up(error, deadline)
                 continue
@@ -197,16 +198,16 @@ class ClusterJobClient:
         return (await self._details()).state
 
     async def _cancel(self) -> None:
-        await self._call(self._stub.cancel_job)
+        await self._call("cancel_job")
 
     async def _details(self) -> JobDetails:
-        return await self._call(self._stub.get_job)  # type: ignore[no-any-return]  # by the contract
+        return await self._call("get_job")  # type: ignore[no-any-return]  # by the contract
 
-    async def _call(self, method: Callable[..., Any]) -> Any:
+    async def _call(self, method: str) -> Any:
         deadline: float | None = None
         while True:
             try:
-                return await method(JobRequest(self._job_id))
+                return await getattr(self._link.stub, method)(JobRequest(self._job_id))
             except grpc.RpcError as error:
                 deadline = await self._wait_or_give_up(error, deadline)
 
@@ -216,7 +217,7 @@ class ClusterJobClient:
         deadline: float | None = None
         while True:
             try:
-                async for last in self._stub.watch_job(JobRequest(self._job_id)):
+                async for last in self._link.stub.watch_job(JobRequest(self._job_id)):
                     deadline = None
                     self._tell(last)
                 if last is not None and last.state.is_terminal:
@@ -251,6 +252,8 @@ class ClusterJobClient:
         if deadline is not None and now > deadline:
             raise UnreachableError(f"the dispatcher is unreachable: {explain(error)}") from error
         await asyncio.sleep(_RETRY_AFTER)
+        with contextlib.suppress(UnreachableError):  # nobody leads: it is asked again
+            await self._link.connect()
         return now + self._patience if deadline is None else deadline
 
 

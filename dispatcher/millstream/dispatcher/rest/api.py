@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.requests import Request
 
 from millstream.core.clock import Clock
@@ -22,6 +24,7 @@ from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
 from millstream.dispatcher.rest.endpoints.stalls import StallEndpoints
 from millstream.dispatcher.rest.endpoints.wheels import WheelEndpoints
+from millstream.dispatcher.rest.forwarding import ForwardingApp
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.operations import RestOperations
 from millstream.dispatcher.rest.schemas import ANYTHING
@@ -43,6 +46,9 @@ class RestApi:
         leaders: LeaderLookup,
     ) -> None:
         self.address = ""
+        self._forwarding = partial(
+            ForwardingApp, lifecycle=lifecycle, leaders=leaders, configuration=configuration
+        )
         self._cluster = ClusterView(configuration, leaders)
         self._server = RestServer(configuration)
         self._access = AccessPolicy.of(configuration)
@@ -67,7 +73,7 @@ class RestApi:
 
     async def start(self) -> None:
         """Listens. Raises MillstreamError when it cannot."""
-        await self._server.start(GuardedApp(make_app(self.routes), self._access))
+        await self._server.start(GuardedApp(self._forwarding(make_app(self.routes)), self._access))
         self.address = self._server.address
 
     async def failure(self) -> MillstreamError:

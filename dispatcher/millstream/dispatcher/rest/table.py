@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from millstream.core.errors import MillstreamError
 from millstream.core.settings.secrets import json_without_secrets, without_secrets
-from millstream.dispatcher.lifecycle import JobEndedError, UnknownJobError
+from millstream.dispatcher.lifecycle import JobEndedError, StandbyError, UnknownJobError
 from millstream.dispatcher.rest.schemas import ERRORS, STRING, Schema
 
 log = logging.getLogger(__name__)
@@ -79,6 +79,8 @@ def _endpoint(route: RestRoute) -> Callable[[Request], Awaitable[Response]]:
             return _errors(404, str(error))
         except JobEndedError as error:
             return _errors(409, str(error))
+        except StandbyError as error:
+            return _errors(503, f"{error}, try again")
         except MillstreamError as error:
             return _errors(400, str(error))
         except ClientDisconnect:

@@ -1,0 +1,139 @@
+"""A dispatcher that stands by passes REST requests on to the one that leads, and its answers back, piece by piece.
+
+So it does not matter which dispatcher a client, a browser or a load balancer asks. A request is passed on once: when
+two do not agree on who leads, the client is told to try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import Any
+
+import h11
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from millstream.core.errors import UnreachableError
+from millstream.core.services.leader_lookup import LeaderLookup, Role
+from millstream.core.settings.configuration import Configuration
+from millstream.dispatcher.lifecycle import JobLifecycle
+
+_MARK = b"millstream-forwarded"
+_HOP_BY_HOP = frozenset({b"connection", b"host", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"})
+_PIECE = 64 * 1024
+_CONNECT_TIMEOUT = 5.0
+_OWN = frozenset({"/healthz", "/readyz"})  # are about this process
+
+
+class ForwardingApp:
+    """Serves with `app` while this dispatcher leads."""
+
+    def __init__(
+        self, app: ASGIApp, lifecycle: JobLifecycle, leaders: LeaderLookup, configuration: Configuration
+    ) -> None:
+        self._app = app
+        self._lifecycle = lifecycle
+        self._leaders = leaders
+        self._tls = _trusting_the_cluster(configuration)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        if scope["type"] != "http" or self._lifecycle.leads or scope["path"] in _OWN:
+            await self._app(scope, receive, send)
+            return
+        try:
+            if any(name == _MARK for name, _ in scope["headers"]):
+                raise UnreachableError("who leads the cluster is changing")
+            address = (await self._leaders.leader_of(Role.REST)).address
+            exchange = await _Exchange.begin(address, self._tls)
+        except (UnreachableError, OSError, TimeoutError) as error:
+            reason = f"no dispatcher leads the cluster now, try again: {error}"
+            await JSONResponse({"errors": [reason]}, 503)(scope, receive, send)
+            return
+        try:
+            await exchange.run(scope, receive, send)
+        finally:
+            await exchange.close()
+
+
+class _Exchange:
+    """One request to the leader, and its answer."""
+
+    def __init__(self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._address = address
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.CLIENT)
+
+    @staticmethod
+    async def begin(address: str, tls: ssl.SSLContext | None) -> _Exchange:
+        host, _, port = address.rpartition(":")
+        async with asyncio.timeout(_CONNECT_TIMEOUT):
+            return _Exchange(address, *await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls))
+
+    async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answered = False
+        try:
+            await self._pass_on(scope, receive)
+            while True:
+                event = await self._next()
+                match event:
+                    case h11.Response():
+                        answered = True
+                        headers = [(name, value) for name, value in event.headers if name not in _HOP_BY_HOP]
+                        await send({"type": "http.response.start", "status": event.status_code, "headers": headers})
+                    case h11.Data():
+                        await send({"type": "http.response.body", "body": bytes(event.data), "more_body": True})
+                    case h11.EndOfMessage():
+                        await send({"type": "http.response.body", "body": b""})
+                        return
+                    case h11.ConnectionClosed():
+                        raise ConnectionResetError("it closed the connection")
+        except (OSError, h11.ProtocolError) as error:
+            if answered:  # the client has a part of it: only the end of the connection tells that there is no more
+                raise
+            reason = f"the leading dispatcher at {self._address} did not answer: {error}"
+            await JSONResponse({"errors": [reason]}, 503)(scope, receive, send)
+
+    async def _pass_on(self, scope: Scope, receive: Receive) -> None:
+        headers = [(name, value) for name, value in scope["headers"] if name not in _HOP_BY_HOP]
+        headers += [(b"host", self._address.encode()), (b"connection", b"close"), (_MARK, b"1")]
+        if not any(name == b"content-length" for name, _ in headers) and scope["method"] not in ("GET", "HEAD"):
+            headers.append((b"transfer-encoding", b"chunked"))
+        target = scope.get("raw_path") or scope["path"].encode()
+        if scope["query_string"]:
+            target += b"?" + scope["query_string"]
+        await self._send(h11.Request(method=scope["method"], target=target, headers=headers))
+        more = True
+        while more:
+            message: dict[str, Any] = await receive()  # type: ignore[assignment]  # Starlette says it is any mapping
+            if message["type"] == "http.disconnect":
+                raise ConnectionResetError("the client went away")
+            more = message.get("more_body", False)
+            if body := message.get("body", b""):
+                await self._send(h11.Data(data=body))
+        await self._send(h11.EndOfMessage())
+
+    async def _send(self, event: h11.Request | h11.Data | h11.EndOfMessage) -> None:
+        if data := self._http.send(event):
+            self._writer.write(data)
+            await self._writer.drain()
+
+    async def _next(self) -> Any:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            self._http.receive_data(await self._reader.read(_PIECE))
+        return event
+
+    async def close(self) -> None:
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+
+def _trusting_the_cluster(configuration: Configuration) -> ssl.SSLContext | None:
+    """All dispatchers of a cluster show certificates of one authority, or the same one."""
+    if not configuration.boolean("security.ssl.rest.enabled"):
+        return None
+    return ssl.create_default_context(cafile=configuration.string("security.ssl.rest.cert"))
