@@ -22,6 +22,14 @@ def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
+@pytest.fixture
+def lone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The same without high availability: a service that is lost takes what it knows along."""
+    options = {**QUICK, "heartbeat.timeout": "8 s", "high-availability.type": "none"}
+    with running_cluster(tmp_path_factory.mktemp("cluster"), 2, 2, **options) as made:
+        yield made
+
+
 @pytest.fixture(autouse=True)
 def jobs_of_one_test_only(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test of a shared cluster finds no slot taken and no worker of another test's job, even if that failed."""

@@ -129,13 +129,13 @@ def test_a_resource_manager_that_comes_back_is_found_again(own_cluster: Cluster,
     busy_job(own_cluster, tmp_path, 2)
 
 
-def test_a_job_manager_that_comes_back_starts_afresh(own_cluster: Cluster, tmp_path: Path) -> None:
-    job_id = busy_job(own_cluster, tmp_path, 2)
-    own_cluster.restart("jobmanager")
-    own_cluster.wait_for(job_id, "FAILED")
-    assert "job manager" in str(own_cluster.exceptions(job_id))
-    wait_until(lambda: own_cluster.free_slots() == 4, "the slots of the lost job to be free")
-    busy_job(own_cluster, tmp_path, 2)
+def test_a_job_manager_that_comes_back_starts_afresh(lone_cluster: Cluster, tmp_path: Path) -> None:
+    job_id = busy_job(lone_cluster, tmp_path, 2)
+    lone_cluster.restart("jobmanager")
+    lone_cluster.wait_for(job_id, "FAILED")
+    assert "job manager" in str(lone_cluster.exceptions(job_id))
+    wait_until(lambda: lone_cluster.free_slots() == 4, "the slots of the lost job to be free")
+    busy_job(lone_cluster, tmp_path, 2)
 
 
 def test_a_dispatcher_that_comes_back_learns_of_the_running_jobs(own_cluster: Cluster, tmp_path: Path) -> None:

@@ -188,10 +188,10 @@ def test_only_the_failed_pipeline_restarts_and_its_splits_are_read_again(cluster
 
 
 def test_a_job_stops_before_it_may_be_reported_as_failed_and_keeps_its_checkpoint(
-    own_cluster: Cluster, tmp_path: Path
+    lone_cluster: Cluster, tmp_path: Path
 ) -> None:
     """Without its dispatcher, a job manager stops its jobs, and goes on with them; one that is lost leaves a name."""
-    cluster = own_cluster
+    cluster = lone_cluster
     job_id, results, _ = submit(cluster, tmp_path)
     wait_for_state(cluster, job_id, results)
     with frozen(*cluster.service_pids("dispatcher")):

@@ -25,7 +25,7 @@ from millstream.jobmanager.running_job import RunningJob
 
 
 class NoLinks:
-    artifact_address = ""
+    artifact_address = checkpoint_directory = ""
 
     async def record_end(self, details: JobDetails, leadership: Leadership) -> None:
         """Nobody wants to know."""

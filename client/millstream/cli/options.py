@@ -67,7 +67,8 @@ def client_configuration(config_dir: str | None, overrides: tuple[str, ...], add
     if not config_dir and not named and "MILLSTREAM_CONF_DIR" not in os.environ:
         local = _running_cluster()
         configuration = Configuration.load(local, overrides) if local is not None else configuration
-    if configuration.string(_HA_TYPE) != "none":
+    kind = configuration.string(_HA_TYPE)
+    if kind == "zookeeper" or (kind == "file" and not configuration.integer("rest.port")):
         from millstream.cli.leading_rest import leading_rest
 
         return configuration.merged(leading_rest(configuration))

@@ -77,6 +77,11 @@ class Links(Protocol):
         """Where artifacts are fetched from."""
         ...
 
+    @property
+    def checkpoint_directory(self) -> str:
+        """Where checkpoints go of a job that has no directory for them; empty: into memory."""
+        ...
+
     async def record_end(self, details: JobDetails, leadership: Leadership) -> None:
         """Returns when it is known for good how the job ended. Raises StoreError when this one leads it no more."""
         ...
@@ -138,6 +143,8 @@ class RunningJob:
             self._configuration = configuration = cluster.for_job(graph.configuration)
             slot_timeout = configuration.seconds("slot.request.timeout")
             settings = CheckpointSettings.from_configuration(configuration)
+            if links.checkpoint_directory:
+                settings = settings.kept_in(links.checkpoint_directory)
             self._worker_options |= settings.agreed_options()
             strategy = create_restart_strategy(restart_settings(configuration, settings.enabled), Random())
             history = configuration.integer("web.exception-history-size")

@@ -315,6 +315,11 @@ class JobManagerService:
         if self._dispatcher is not None:
             self._dispatcher.close(f"registering again: {reason}")
 
+    @property
+    def checkpoint_directory(self) -> str:
+        """See `Links`."""
+        return self._ha.checkpoints if self._ha is not None else ""
+
     async def record_end(self, details: JobDetails, leadership: Leadership) -> None:
         """See `Links`."""
         await self._leading().record_end(details, leadership)

@@ -56,7 +56,14 @@ def start(
         own: dict[str, object] = dict(Configuration.load(config_dir, overrides).to_dict()) if overrides else {}
         own |= {"taskmanager.numberOfTaskSlots": slots} if slots is not None else {}
         return _start_services(files, services, 1 if taskmanagers is None else taskmanagers, own, timeout, verbose)
-    configuration = Configuration({"io.tmp.dirs": str(files.root / "tmp"), "env.log.dir": str(files.log)})
+    configuration = Configuration(
+        {
+            "io.tmp.dirs": str(files.root / "tmp"),
+            "env.log.dir": str(files.log),
+            "high-availability.type": "file",
+            "high-availability.storageDir": str(files.root / "ha"),
+        }
+    )
     configuration = configuration.merged(Configuration.load(config_dir, overrides))
     if slots is not None:
         configuration.set("taskmanager.numberOfTaskSlots", slots)

@@ -45,6 +45,8 @@ class HighAvailability(Struct, frozen=True):
     results: Contents[JobDetails]
     artifacts: Path | None = None
     """The folder of all dispatchers; None: each has its own."""
+    checkpoints: str = ""
+    """Where those go of jobs that have no directory for them; empty: into the memory of the job manager."""
     recovers: bool = False
     """Whether others take up what this service leaves."""
 
@@ -74,6 +76,7 @@ def open_high_availability(configuration: Configuration) -> HighAvailability:
         FolderContents(folder / "job-graphs", JOB_GRAPH.to_bytes, JOB_GRAPH.from_bytes),
         FolderContents(folder / "job-results", JOB_DETAILS.to_bytes, JOB_DETAILS.from_bytes),
         private_folder(folder, "artifacts", option=f"{_KEY}.storageDir"),
+        (folder / "checkpoints").as_uri(),
         recovers=True,
     )
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.errors import ConfigurationError
 
@@ -65,6 +66,10 @@ class CheckpointSettings(Struct, frozen=True):
     def enabled(self) -> bool:
         """Whether checkpoints are taken periodically."""
         return self.interval_ms > 0
+
+    def kept_in(self, directory: str) -> CheckpointSettings:
+        """The same, with checkpoints that another job manager can read: in this directory, unless the job has one."""
+        return replace(self, storage=StorageKind.FILESYSTEM, directory=self.directory or directory)
 
     def agreed_options(self) -> dict[str, str]:
         """What tasks have to see as the coordinator does: whether to wait for a checkpoint that holds their end."""

@@ -1,0 +1,179 @@
+"""Several of each service as separate processes on one store, started by hand as a user would."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ports import free_port
+from processes import is_alive, processes_with
+from system import Cluster
+from waiting import wait_until
+
+from millstream.core.jobs.ids import NO_JOB, JobId
+from millstream.core.services.leader_lookup import KnownLeader, Role
+from millstream.core.settings.configuration import Configuration
+from millstream.core.store.high_availability import open_store
+from millstream.core.store.store import Contest
+
+SESSION_TIMEOUT = 4.0
+_ROLES = {"dispatcher": Role.DISPATCHER, "resourcemanager": Role.RESOURCE_MANAGER, "jobmanager": Role.JOB_MANAGER}
+
+
+class FailoverCluster(Cluster):
+    """Members are named like `jobmanager-2`. What a test kills may be started again under its name."""
+
+    def __init__(self, directory: Path, store: dict[str, str]) -> None:
+        super().__init__(directory)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._rest_ports = {f"dispatcher-{n}": free_port() for n in (1, 2)}
+        for folder in ("conf", "log"):
+            (directory / folder).mkdir(mode=0o700, parents=True)
+        self.options = {
+            "high-availability.storageDir": str(directory / "ha"),
+            "high-availability.zookeeper.client.session-timeout": f"{SESSION_TIMEOUT:g} s",
+            "io.tmp.dirs": str(directory / "tmp"),
+            "heartbeat.interval": "500 ms",
+            "heartbeat.timeout": "10 s",
+            "metrics.fetcher.update-interval": "200 ms",
+            "taskmanager.numberOfTaskSlots": "2",
+            **{f"{service}.rpc.port": "0" for service in (*_ROLES, "taskmanager")},
+            **store,
+        }
+        (directory / "conf" / "config.yaml").write_text(yaml.safe_dump(self.options))
+
+    def start_all(self, job_managers: int = 2, task_managers: int = 2) -> None:
+        for n in (1, 2):
+            self.start_member(f"dispatcher-{n}")
+            self.start_member(f"resourcemanager-{n}")
+        for n in range(1, job_managers + 1):
+            self.start_member(f"jobmanager-{n}")
+        for n in range(1, task_managers + 1):
+            self.start_member(f"taskmanager-{n}")
+        slots = 2 * task_managers
+        wait_until(lambda: self.free_slots() == slots, f"{slots} slots to be there")
+
+    def start_member(self, name: str) -> None:
+        kind = name.partition("-")[0]
+        command = [sys.executable, "-m", "millstream.cli.main", kind, "--configDir", str(self.directory / "conf")]
+        if name in self._rest_ports:
+            command += ["-D", f"rest.port={self._rest_ports[name]}"]
+        member = {**os.environ, "MILLSTREAM_CLUSTER_MEMBER": str(self.directory)}
+        with self._log_of(name).open("ab") as log:
+            started = subprocess.Popen(command, env=member, stdout=log, stderr=log, start_new_session=True)
+        self._processes[name] = started
+        self._choose_rest()
+
+    def _log_of(self, name: str) -> Path:
+        return self.directory / "log" / f"{name}.log"
+
+    def _choose_rest(self) -> None:
+        """Any dispatcher does that lives."""
+        living = [port for name, port in self._rest_ports.items() if self.lives(name)]
+        if living:
+            self.rest = f"127.0.0.1:{living[0]}"
+
+    def lives(self, name: str) -> bool:
+        process = self._processes.get(name)
+        return process is not None and process.poll() is None
+
+    def get(self, path: str) -> Any:
+        """As a client that tries again while nobody leads."""
+
+        def answer() -> tuple[Any] | None:
+            self._choose_rest()
+            try:
+                return (super(FailoverCluster, self).get(path),)
+            except urllib.error.HTTPError as error:
+                if error.code != 503:
+                    raise
+                return None
+            except OSError:
+                return None
+
+        (answered,) = wait_until(answer, f"an answer to {path}")
+        return answered
+
+    def kill_member(self, name: str) -> None:
+        self._processes[name].kill()
+        self._processes[name].wait()
+        self._choose_rest()
+
+    def kill_everything(self) -> None:
+        """As when the host goes down."""
+        for pid in self._members():
+            if is_alive(pid):
+                os.kill(pid, signal.SIGKILL)
+        for process in self._processes.values():
+            process.wait()
+        wait_until(lambda: not self._members(), "every process to be gone")
+
+    def pid_of(self, name: str) -> int:
+        return self._processes[name].pid
+
+    def leader(self, kind: str, job_id: str = NO_JOB) -> str:
+        """The name of the member that leads, once there is one."""
+        contest = Contest(_ROLES[kind], JobId(job_id))
+
+        def found() -> str | None:
+            known = asyncio.run(self._known(contest))
+            return self._name_of(kind, known.address) if known is not None else None
+
+        return str(wait_until(found, f"a leader of {contest}"))
+
+    async def _known(self, contest: Contest) -> KnownLeader | None:
+        store = open_store(Configuration(self.options))
+        try:
+            await store.connected()
+            return await store.leader(contest)
+        finally:
+            await store.close()
+
+    def _name_of(self, kind: str, address: str) -> str | None:
+        for name in self._processes:
+            told = re.findall(r" is up at (\S+)", self._log_of(name).read_text(errors="replace"))
+            if name.startswith(kind) and self.lives(name) and told[-1:] == [address]:
+                return name
+        return None
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in self._processes.values():
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pid in self._members():
+            os.kill(pid, signal.SIGKILL)
+
+    def said(self) -> str:
+        """The ends of all logs, for a test that failed."""
+        logs = {name: self._log_of(name).read_text(errors="replace") for name in self._processes}
+        return "\n".join(f"== {name}\n{log[-3000:]}" for name, log in logs.items())
+
+
+@contextmanager
+def failover_cluster(directory: Path, store: dict[str, str]) -> Iterator[FailoverCluster]:
+    """Nothing of it is left, whatever happens."""
+    cluster = FailoverCluster(directory, store)
+    try:
+        yield cluster
+    except BaseException:
+        print(cluster.said())
+        raise
+    finally:
+        cluster.stop()
+    wait_until(lambda: not processes_with(str(directory)), "every process of the cluster to be gone")

@@ -1,0 +1,132 @@
+"""Any leader may be killed or frozen at any time: every job goes on by itself, and commits each record once.
+
+The job writes into an exactly-once file sink. It dawdles, so that it cannot end by itself, until the test lets it `go`.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from failover_system import FailoverCluster, failover_cluster
+from system import given, wait_until, write_job
+
+sys.path.append(str(Path(__file__).parents[1] / "core" / "store"))
+from zookeeper_process import running_zookeeper, why_not
+
+pytestmark = pytest.mark.process
+
+RECORDS = 100_000
+JOB = """
+import time
+from pathlib import Path
+from millstream.common import Encoder, Types
+from millstream.datastream.connectors.file_system import FileSink, RollingPolicy
+
+def slowly(number):
+    if not Path("{go}").exists():
+        time.sleep(0.02)
+    return number
+
+env.from_sequence(1, {records}).map(slowly).key_by(lambda n: n % 7).map(str, Types.STRING()) \\
+    .sink_to(FileSink.for_row_format("{output}", Encoder.simple_string_encoder())
+             .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy()).build())
+env.execute("committed once")
+"""
+CHECKPOINTS = ("execution.checkpointing.interval=200 ms", "restart-strategy.type=fixed-delay",
+               "restart-strategy.fixed-delay.attempts=100", "restart-strategy.fixed-delay.delay=100 ms")  # fmt: skip
+
+
+@pytest.fixture(params=["file", "zookeeper"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailoverCluster]:
+    directory = tmp_path_factory.mktemp("failover")
+    if request.param == "file":
+        with failover_cluster(directory, {"high-availability.type": "file"}) as made:
+            yield made
+        return
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    with running_zookeeper() as server:
+        quorum = f"127.0.0.1:{server.port}"
+        options = {"high-availability.type": "zookeeper", "high-availability.zookeeper.quorum": quorum}
+        with failover_cluster(directory, options) as made:
+            yield made
+
+
+class Job:
+    """One that runs, with what it has committed."""
+
+    def __init__(self, cluster: FailoverCluster, folder: Path) -> None:
+        self._cluster = cluster
+        self._output, self._go = folder / "output", folder / "go"
+        job = write_job(folder, "job", JOB.format(records=RECORDS, output=self._output, go=self._go))
+        self.id = cluster.submit(job, *given(*CHECKPOINTS), parallelism=2)
+        cluster.wait_for_checkpoint(self.id)
+
+    def committed(self) -> list[int]:
+        files = [file for file in self._output.rglob("*") if file.is_file() and not file.name.startswith(".")]
+        return sorted(int(line) for file in files for line in file.read_text().split())
+
+    def goes_on(self) -> None:
+        """A checkpoint that begins after this call commits something new."""
+        before = len(self.committed())
+        self._cluster.wait_for_checkpoint(self.id)
+        wait_until(lambda: len(self.committed()) > before, "more to be committed")
+
+    def ends_exactly(self) -> None:
+        self._go.touch()
+        self._cluster.wait_for(self.id, "FINISHED")
+        assert self.committed() == list(range(1, RECORDS + 1))
+        assert not [file for file in self._output.rglob(".*") if file.is_file()], "unfinished files are left"
+
+
+def test_one_leader_after_the_other_is_killed(cluster: FailoverCluster, tmp_path: Path) -> None:
+    cluster.start_all()
+    job = Job(cluster, tmp_path)
+    for kind in ("jobmanager", "dispatcher", "resourcemanager", "jobmanager"):
+        leader = cluster.leader(kind, job.id if kind == "jobmanager" else "")
+        cluster.kill_member(leader)
+        job.goes_on()
+        cluster.start_member(leader)
+    cluster.lose_a_worker(job.id)  # the resource manager that leads now has the slots, too
+    job.goes_on()
+    job.ends_exactly()
+    wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
+
+
+def test_a_frozen_leader_that_wakes_up_does_nothing(cluster: FailoverCluster, tmp_path: Path) -> None:
+    """ZooKeeper gives its job to another after the session's timeout; in a directory it keeps it."""
+    cluster.start_all()
+    job = Job(cluster, tmp_path)
+    leader = cluster.leader("jobmanager", job.id)
+    cluster.kill(cluster.pid_of(leader), signal.SIGSTOP)
+    if cluster.options["high-availability.type"] == "zookeeper":
+        wait_until(lambda: cluster.leader("jobmanager", job.id) != leader, "another leader")
+        job.goes_on()
+    cluster.kill(cluster.pid_of(leader), signal.SIGCONT)
+    job.goes_on()
+    job.ends_exactly()
+
+
+def test_a_cluster_that_was_killed_as_a_whole_goes_on_with_its_jobs(cluster: FailoverCluster, tmp_path: Path) -> None:
+    cluster.start_all()
+    job = Job(cluster, tmp_path)
+    cluster.kill_everything()
+    cluster.start_all(job_managers=1)
+    job.goes_on()
+    job.ends_exactly()
+
+
+def test_a_cancellation_that_was_answered_outlives_the_leaders(cluster: FailoverCluster, tmp_path: Path) -> None:
+    cluster.start_all()
+    job = Job(cluster, tmp_path)
+    cluster.kill(cluster.pid_of(cluster.leader("jobmanager", job.id)), signal.SIGSTOP)
+    status, _ = cluster.request("PATCH", f"/jobs/{job.id}?mode=cancel")
+    assert status == 202
+    cluster.kill_everything()
+    cluster.start_all()
+    cluster.wait_for(job.id, "CANCELED")
+    wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
