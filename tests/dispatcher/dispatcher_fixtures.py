@@ -238,9 +238,7 @@ class RunningDispatcher:
 
 
 @asynccontextmanager
-async def dispatching(
-    options: Configuration, ha: HighAvailability | None = None
-) -> AsyncIterator[RunningDispatcher]:
+async def dispatching(options: Configuration, ha: HighAvailability | None = None) -> AsyncIterator[RunningDispatcher]:
     async with running(options, ha) as service, open_channel(service.address, options) as channel:
         yield RunningDispatcher(service, options, channel)
 

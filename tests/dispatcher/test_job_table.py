@@ -18,6 +18,7 @@ S1, S2, S3 = ev.SessionId(1), ev.SessionId(2), ev.SessionId(3)
 
 RUNNING, FINISHED, CANCELED = map(ev.Claim, (JobStatus.RUNNING, JobStatus.FINISHED, JobStatus.CANCELED))
 
+
 def table(capacity: int = 10) -> ev.JobTable:
     return ev.JobTable(grace=5.0, capacity=capacity)
 

@@ -21,9 +21,13 @@ from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.deployment import DeployTasks
+from millstream.core.messages.takeover import FoundSlot
+from millstream.core.services.leader_lookup import ConfiguredLeaders
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.high_availability import in_memory
+from millstream.core.store.store import Store
 from millstream.core.wire.contract import ServiceContract, SessionContract
 from millstream.core.wire.contracts import (
     DISPATCHER,
@@ -90,8 +94,8 @@ class FakeTaskManager(Link[tm.TaskManagerMessage, tm.JobManagerCommand]):
         registration = tm.RegisterAtJobManager(TaskManagerId(ident), "127.0.0.1", "127.0.0.1:1")
         super().__init__(address, TASK_MANAGER_AT_JOB_MANAGER, PLAIN, registration)
 
-    async def offer(self, allocation_id: str, job_id: str = "job") -> bool:
-        await self.send(tm.SlotOffer(AllocationId(allocation_id), 0, JobId(job_id)))
+    async def offer(self, allocation_id: str, job_id: str = "job", found: FoundSlot | None = None) -> bool:
+        await self.send(tm.SlotOffer(AllocationId(allocation_id), 0, JobId(job_id), found))
         answer = await self.next(tm.OfferAnswer)
         assert answer.allocation_id == allocation_id
         return answer.accepted
@@ -123,19 +127,19 @@ class Cluster:
         self.task_managers: list[FakeTaskManager] = []
         self.service: JobManagerService
 
-    async def start(self, **options: Any) -> None:
+    async def start(self, store: Store | None = None, **options: Any) -> None:
         await self.dispatcher.start()
         await self.resource_manager.start()
-        self.service = JobManagerService(
-            Configuration(
-                {
-                    "jobmanager.rpc.port": 0,
-                    "dispatcher.rpc.port": self.dispatcher.port,
-                    "resourcemanager.rpc.port": self.resource_manager.port,
-                    **{key.replace("_", "."): value for key, value in options.items()},
-                }
-            )
+        configuration = Configuration(
+            {
+                "jobmanager.rpc.port": 0,
+                "dispatcher.rpc.port": self.dispatcher.port,
+                "resourcemanager.rpc.port": self.resource_manager.port,
+                **{key.replace("_", "."): value for key, value in options.items()},
+            }
         )
+        ha = in_memory(store, ConfiguredLeaders(configuration)) if store is not None else None
+        self.service = JobManagerService(configuration, ha=ha)
         await self.service.start()
         await self.dispatcher.next(dp.RegisterJobManager)
         await self.resource_manager.next(rm.RegisterJobManager)
@@ -182,9 +186,9 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def running_cluster(**options: Any) -> AsyncIterator[Cluster]:
+async def running_cluster(store: Store | None = None, **options: Any) -> AsyncIterator[Cluster]:
     cluster = Cluster()
-    await cluster.start(**options)
+    await cluster.start(store, **options)
     try:
         yield cluster
     finally:

@@ -13,13 +13,14 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, TaskManagerId
 from millstream.core.jobs.states import JOB_TRANSITIONS, TASK_TRANSITIONS, ExecutionState, JobStatus
+from millstream.core.messages.takeover import FoundSlot, FoundTask
 from millstream.core.messages.task_manager import TaskUpdate
 from millstream.jobmanager.failover.restart_strategy import create_restart_strategy
 from millstream.jobmanager.failover.settings import NoRestart, RestartSettings
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.execution_graph import Execution, TaskRestore
-from millstream.jobmanager.job_master.job_master import JobMaster
+from millstream.jobmanager.job_master.job_master import JobMaster, Succeeding
 
 E = TypeVar("E")
 
@@ -47,11 +48,15 @@ class JobDriver:
         slot_timeout: float = 10.0,
         restart: RestartSettings | None = None,
         restoring: bool = False,
+        succeeding: Succeeding | None = None,
     ) -> None:
         self.now = 1_000
         self.ahead = 1_700_000_000_000  # of the wall clock
         strategy = create_restart_strategy(restart or NoRestart(), Random(7))
-        self.master = JobMaster(graph, slot_timeout, self.instant, strategy, restoring=restoring)
+        self.master = JobMaster(graph, slot_timeout, self.instant, strategy, restoring=restoring, succeeding=succeeding)
+        self.latest = succeeding.latest if succeeding is not None else None
+        self.asked: list[ev.TakeOver] = []
+        self.taken_over = self.started_again = False
         self.declared: int | None = None
         self.held: dict[AllocationId, TaskManagerId] = {}
         self.freed: Counter[AllocationId] = Counter()
@@ -73,6 +78,9 @@ class JobDriver:
     def tell(self, event: ev.Event) -> list[ev.Effect]:
         job, tasks = self.master.status, self.task_states()
         over = self.ended
+        if self.master.is_taking_over and isinstance(event, ev.TaskManagerLost):  # it may come back with what it has
+            given_up = {s.allocation_id for s in self.master.slots.values()} if self.asked else set()
+            self.held = {a: tm for a, tm in self.held.items() if tm != event.task_manager or a in given_up}
         if isinstance(event, ev.Restored) and event.restart == self.restores[-1].restart:
             self.answered = True
         effects = self.master.handle(event, self.instant)
@@ -80,7 +88,7 @@ class JobDriver:
         for attempt, state in self.task_states().items():
             if attempt in tasks:
                 assert legal(TASK_TRANSITIONS, tasks[attempt], state), f"{tasks[attempt]} -> {state}"
-            else:
+            elif not any(isinstance(effect, ev.TakenOver) for effect in effects):
                 assert state in (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING, ExecutionState.CANCELED)
         if over:
             assert all(isinstance(e, ev.AnswerOffer) and not e.accepted for e in effects), effects
@@ -88,8 +96,8 @@ class JobDriver:
 
     # What happens to the job
 
-    def offer(self, allocation: str, task_manager: str = "tm1:1-a") -> list[ev.Effect]:
-        return self.tell(ev.SlotOffered(AllocationId(allocation), TaskManagerId(task_manager), "host"))
+    def offer(self, allocation: str, task_manager: str = "tm1:1-a", found: FoundSlot | None = None) -> list[ev.Effect]:
+        return self.tell(ev.SlotOffered(AllocationId(allocation), TaskManagerId(task_manager), "host", found))
 
     def ready(self, allocation: str) -> list[ev.Effect]:
         self.addresses.add(AllocationId(allocation))
@@ -233,6 +241,24 @@ class JobDriver:
                     self.restores.append(effect)
                     self.answered = False
                     self.enumerator_starts += start_enumerators
+                case ev.TakeOver(tasks):
+                    self._check_found(tasks)
+                    self.asked.append(effect)
+                case ev.TakenOver(tasks, slots):
+                    self._check_found(tasks)
+                    assert self.asked
+                    assert not self.started_again
+                    assert dict(slots).items() <= self.held.items()
+                    self.taken_over = True
+                    for execution in self.executions if self.master.slots else ():  # none: all had finished
+                        allocation = self.master.slots[execution.slot_key].allocation_id
+                        self.deployed[execution.attempt_id] = allocation
+                        self.started.add(allocation)
+                        self.addresses.add(allocation)
+                case ev.NotTakenOver(reason):
+                    assert reason
+                    assert not self.taken_over
+                    self.started_again = True
                 case ev.WakeUpAt(at_ms):
                     assert at_ms > self.now
                 case ev.ReportDetails():
@@ -245,12 +271,27 @@ class JobDriver:
         self._check_state()
         return effects
 
+    def _check_found(self, tasks: tuple[FoundTask, ...]) -> None:
+        """All of the job, in the latest attempts: nothing else may be taken over."""
+        assert self.latest is not None
+        places = {Subtask(task.vertex_id, task.subtask): task for task in tasks}
+        assert len(tasks) == len(places)
+        assert set(places) == {e.place for e in self.executions}
+        assert all(task.attempt == self.latest(task.vertex_id, task.subtask) for task in tasks)
+        assert {task.state for task in tasks} <= {ExecutionState.RUNNING, ExecutionState.FINISHED}
+
     def _check_state(self) -> None:
         master = self.master
         assert self.ended == master.status.is_terminal
-        assert {s.allocation_id for s in master.slots.values()} == set(self.held)
+        taken = {s.allocation_id for s in master.slots.values()}
+        if master.is_taking_over:
+            assert taken <= set(self.held)
+            assert not self.deployed
+            assert master.status is JobStatus.CREATED
+        else:
+            assert taken == set(self.held)
+            assert len(self.held) <= master.slots_required
         assert all(count == 1 for count in self.freed.values()), self.freed
-        assert len(self.held) <= master.slots_required
         if master.status in (JobStatus.FAILING, JobStatus.CANCELLING) or self.ended:
             assert self.declared == 0, "a job that ends asks for slots"
         elif master.is_suspended:

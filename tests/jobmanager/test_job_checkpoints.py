@@ -90,9 +90,7 @@ class Rig:
         self.store = MemoryStore()
         self.session = self.store.connect()
         points = RestorePoints(graph.job_id, Candidate(self.session, "host:1"))
-        self.checkpoints = JobCheckpoints(
-            self.master, settings, self.surroundings, self.background, self.clock, points
-        )
+        self.checkpoints = JobCheckpoints(self.master, settings, self.surroundings, self.background, self.clock, points)
         self.master.start(START)
         self.master.handle(ev.EnumeratorsReadied(), START)
         for name in ("a0", "a1"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, TaskManagerId
+from millstream.core.jobs.ids import ANY_EPOCH, AllocationId, JobId, JobManagerId, LeaderEpoch, TaskManagerId
 from millstream.core.messages.resource_manager import Resources
 from millstream.resourcemanager import slot_events as ev
 from millstream.resourcemanager.slot_manager import Provisioning, SlotManager, SlotState, Timing
@@ -180,7 +180,37 @@ def test_a_lost_job_manager_keeps_its_slots_and_declares_again(driver: Driver) -
     assert driver.manager.missing_slots() == 0
     assert driver(wants(5)) == []
     again = ev.JobManagerRegistered(JM, "127.0.0.1:2", (ev.SlotRequirement(JOB, 3),))
-    assert driver(again) == [ev.NotifyNotEnoughSlots(JM, JOB, 2, 3, free=0, total=2)]
+    told, missing = driver(again)
+    assert told == ev.TellLeader(TM1, JOB, "127.0.0.1:2", ANY_EPOCH)
+    assert missing == ev.NotifyNotEnoughSlots(JM, JOB, 2, 3, free=0, total=2)
+
+
+def test_task_managers_that_hold_slots_of_a_job_are_told_of_its_new_leader_once(driver: Driver) -> None:
+    def led(job_manager: JobManagerId, number: int, epoch: int) -> list[ev.Effect]:
+        requirement = ev.SlotRequirement(JOB, number, epoch=LeaderEpoch(epoch))
+        return driver(ev.JobManagerRegistered(job_manager, f"at {job_manager}", (requirement,)))
+
+    old, new = JobManagerId("old"), JobManagerId("new")
+    driver(ev.TaskManagerRegistered(TM1, free(2)))
+    (first, _) = led(old, 2, epoch=5)
+    assert first == ev.AllocateSlot(TM1, 0, AllocationId("a1"), JOB, "at old", LeaderEpoch(5))
+    driver(ev.SlotsReported(TM1, (held(0, "a1"), held(1, "a2"))))
+    told = ev.TellLeader(TM1, JOB, "at new", LeaderEpoch(7))
+    assert led(new, 2, epoch=7) == [told]
+    assert led(new, 2, epoch=7) == []
+    assert led(old, 3, epoch=5) == [], "an earlier leader wants nothing any more"
+    driver(ev.JobManagerLost(new))
+    assert led(old, 3, epoch=5) == []
+    assert led(new, 2, epoch=7) == []
+    assert driver(ev.TaskManagerRegistered(TM1, (held(0, "a1"), held(1, "a2")))) == [told], "it may have missed it"
+
+
+def test_a_new_leader_of_a_job_that_nothing_is_left_of_is_followed_whatever_its_epoch(driver: Driver) -> None:
+    driver(ev.RequirementDeclared(JM, ev.SlotRequirement(JOB, 1, epoch=LeaderEpoch(9))))
+    driver(ev.RequirementDeclared(JM, ev.SlotRequirement(JOB, 0, epoch=LeaderEpoch(9))))
+    driver(ev.Tick())
+    driver(ev.RequirementDeclared(JM, ev.SlotRequirement(JOB, 1, epoch=LeaderEpoch(3))))
+    assert driver.manager.missing_slots() == 1
 
 
 def test_registering_again_replaces_what_was_required_and_known(driver: Driver) -> None:

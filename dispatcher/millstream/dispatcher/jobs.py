@@ -372,9 +372,7 @@ class JobTable:
             return [RecordReport(job_id)]
         return [RecordReport(job_id), ForgetJob(session, job_id), *self._record_end(job_id)]
 
-    def _reported_by_another(
-        self, session: SessionId, job_id: JobId, job: _Job | None, claim: Claim
-    ) -> list[Effect]:
+    def _reported_by_another(self, session: SessionId, job_id: JobId, job: _Job | None, claim: Claim) -> list[Effect]:
         """Than the one that has the job: it may have won it meanwhile."""
         keys = [key for key, manager in self._managers.items() if manager.session == session]
         if self._recovers and keys and job is not None and job.phase is not Phase.ENDED and claim.epoch > job.epoch:

@@ -10,6 +10,7 @@ not keep, when it has ended: at once, and again when the last slot workers are g
 
 A job deletes what it wrote or claimed, and nothing else. What is in its folder when it starts is of an earlier run
 under the same id, and may be what this one starts from, or another: it stays, and ids of checkpoints begin after it.
+What an earlier leader of the job has stored is the job's, with the shared files that it refers to.
 """
 
 from __future__ import annotations
@@ -112,10 +113,17 @@ class CheckpointFiles:
             found.append(completed_checkpoint(metadata, pointer, owned=True))
         return found
 
-    async def prepare_checkpoints(self, create: bool = True) -> int:
+    def given_up(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
+        """Checkpoints of an earlier leader that nobody will complete; tasks may still write into their folders."""
+        for number in checkpoint_ids:
+            self._discarded[number] = self._storage, self._storage.checkpoint_location(number)
+            self._delete_folder(f"the remains of checkpoint {number}", *self._discarded[number])
+
+    async def prepare_checkpoints(self, create: bool = True, follows: bool = False) -> int:
         """Makes the directory of checkpoints, if they go into files, and looks what an earlier run has left there.
 
-        Answers the highest id of a checkpoint that is taken, or 0.
+        With `follows`, that may be of an earlier leader of the job. Answers the highest id of a checkpoint that is
+        taken, or 0.
         """
         found: list[int] = []
         storage = self._storage
@@ -124,7 +132,7 @@ class CheckpointFiles:
                 await asyncio.to_thread(storage.create_root, private=True)
             found = [stored.checkpoint_id for stored in await asyncio.to_thread(storage.list_checkpoints)]
             self._foreign = frozenset(await asyncio.to_thread(storage.shared_files))
-            if found or self._foreign:
+            if (found or self._foreign) and not follows:
                 log.warning(
                     "job %s: an earlier run with this id left checkpoints (%d, the last is chk-%d) and shared files "
                     "(%d) in %s. They stay; delete those that nothing is to start from while no job runs under this id",

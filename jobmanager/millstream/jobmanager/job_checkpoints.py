@@ -7,7 +7,8 @@ before the barrier, and everything else after it.
 
 A restore brings the sources back first (`source_rollback`). A job that starts from a snapshot is restored from it; only
 then the snapshot is the coordinator's restore point, and only when all tasks have run on it is a claimed one the job's
-to delete.
+to delete. A job that another job manager led before has that one's restore points. When its tasks still run, they are
+told once more of the last of them, in case that leader could not, and that it has given up what was under way.
 
 Pointers are written to the store before anything is done that relies on them, and removed before anything of their
 checkpoints is deleted. A job manager that leads the job no more, as the store says, completes and deletes nothing.
@@ -37,7 +38,12 @@ from millstream.core.messages.checkpoints import (
     InputsEnded,
 )
 from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
-from millstream.core.messages.sources import EnumeratorsCommand, EnumeratorsSnapshot, SnapshotEnumerators
+from millstream.core.messages.sources import (
+    EnumeratorsCommand,
+    EnumeratorsSnapshot,
+    RunningReader,
+    SnapshotEnumerators,
+)
 from millstream.core.messages.task_manager import JobManagerCommand
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.snapshot.storage.memory_storage import SCHEME as MEMORY_SCHEME
@@ -57,6 +63,7 @@ from millstream.jobmanager.job_master.job_failures import checkpoint_failure, jo
 from millstream.jobmanager.job_master.job_master import JobMaster
 from millstream.jobmanager.restore_points import RestorePoints
 from millstream.jobmanager.restoring.restore_assignment import task_restores
+from millstream.jobmanager.restoring.running_tasks import running_readers, under_way, why_not
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings, StartingSnapshot, read_starting_snapshot
 from millstream.jobmanager.snapshot_content import enumerator_states
 from millstream.jobmanager.snapshot_requests import requested_event
@@ -76,8 +83,13 @@ class Surroundings(Protocol):
         """Tells the enumerator process something; false when there is none."""
         ...
 
-    def start_enumerators(self, states: Mapping[VertexId, bytes]) -> None:
-        """Starts a new enumerator process, with the enumerators in these states, in place of one that failed."""
+    def start_enumerators(
+        self, states: Mapping[VertexId, bytes], readers: Mapping[VertexId, tuple[RunningReader, ...]] | None = None
+    ) -> None:
+        """Starts a new enumerator process, with the enumerators in these states, in place of one that failed.
+
+        With `readers`, they go on with those, which run already.
+        """
         ...
 
     def tell(self, event: job_ev.Event) -> None:
@@ -122,12 +134,16 @@ class JobCheckpoints:
         restore_points: RestorePoints,
         restarts: bool = True,
         recovery: RecoverySettings | None = None,
+        follows: bool = False,
     ) -> None:
         self._master = master
         self.settings = settings
         self._recovery = recovery
+        self._follows = follows
         self._start: StartingSnapshot | None = None
         self._older: list[CompletedCheckpoint] = []
+        self._begun = recovery is None
+        self._beginning = asyncio.Lock()
         self._ran = False
         self._graph = master.graph
         self._surroundings = surroundings
@@ -139,6 +155,7 @@ class JobCheckpoints:
         apart = _restarting_apart(master.topology, self._graph) if restarts else ()
         self.sources = SourceRollback(self._graph, surroundings.enumerators, apart)
         self._restore_points = restore_points
+        self._leads = asyncio.Event()
         self._first_id = 1
         self._prepared = asyncio.Event()
         self.coordinator = self._coordinator()
@@ -159,9 +176,10 @@ class JobCheckpoints:
     async def prepare(self) -> None:
         """Comes to lead the job, and looks at the place of checkpoints: those in files are not taken before."""
         await self._restore_points.lead()
+        self._leads.set()
         try:
             await self._number_from(1)  # for savepoints, which need no place of checkpoints
-            await self._number_from(await self._files.prepare_checkpoints(self.settings.enabled) + 1)
+            await self._number_from(await self._files.prepare_checkpoints(self.settings.enabled, self._follows) + 1)
             self._prepared.set()
         except StoreError as error:
             self._leads_no_more(error)
@@ -464,7 +482,15 @@ class JobCheckpoints:
         self._background.spawn(self._restore(effect))
 
     async def _restore(self, effect: job_ev.Restore) -> None:
-        if self._recovery is not None and self._start is None and not await self._begin(self._recovery, effect):
+        try:
+            await self._begin(lambda: self._restart == effect.restart)
+        except (MillstreamError, OSError, ValueError) as error:
+            if self._restart == effect.restart:
+                is_own = self._recovery is not None and self._recovery.is_own
+                is_final = not is_own or isinstance(error, UnrecoverableError)
+                self._surroundings.tell(job_ev.RestoreFailed(effect.restart, str(error), is_final))
+            return
+        if not self._begun:
             return
         await self._settled.wait()
         try:
@@ -477,6 +503,14 @@ class JobCheckpoints:
                     task_restores, self._graph, metadata, checkpoint.pointer, effect.subtasks
                 )
                 states = enumerator_states(self._graph, metadata)
+            await self._leads.wait()
+            if self._restart != effect.restart:
+                return
+            await self._restore_points.deploying(self._master.execution_graph.attempts())
+        except StoreError as error:
+            if self._restart == effect.restart:  # else the job has ended meanwhile, and nobody leads it
+                self._leads_no_more(error)
+            return
         except (MillstreamError, OSError) as error:
             if self._restart == effect.restart:
                 is_final = isinstance(error, UnrecoverableError)
@@ -502,20 +536,74 @@ class JobCheckpoints:
             self.handle(ev.JobRestored(checkpoint.checkpoint_id))
         self._surroundings.tell(job_ev.Restored(effect.restart, restores, self._graph))
 
-    async def _begin(self, recovery: RecoverySettings, effect: job_ev.Restore) -> bool:
-        """Makes the snapshot that the job starts from its restore point, unless that is not wanted any more."""
-        try:
+    async def _begin(self, is_wanted: Callable[[], bool]) -> None:
+        """Makes what the job starts from its restore point: that of an earlier leader, or the snapshot that was named.
+
+        Does nothing the second time, or if that is not wanted any more. An error says what is wrong with it.
+        """
+        async with self._beginning:
+            if self._begun or self._recovery is None:
+                return
+            recovery = self._recovery
             path = self._files.reachable(recovery.path)
             start = await asyncio.to_thread(read_starting_snapshot, replace(recovery, path=path), self._graph)
             await self._prepared.wait()
+            older = await self._files.take_up(recovery.older)
+            if not is_wanted():
+                return
+            self._begun = True
+            self._older, self._start, self._graph = older, start, start.graph
+            self._files.start_from(start)
+            self.coordinator = self._coordinator()
+
+    # Tasks of an earlier leader
+
+    def take_over(self, effect: job_ev.TakeOver) -> None:
+        """Carries out a `TakeOver` of the JobMaster."""
+        self._background.spawn(self._take_over(effect))
+
+    async def _take_over(self, effect: job_ev.TakeOver) -> None:
+        try:
+            await self._begin(lambda: self._master.is_taking_over)
+            if not self._begun:
+                return
+            restore_point, states = self._restore_point, dict[VertexId, bytes]()
+            refused = why_not(self._graph, effect.tasks, restore_point)
+            checkpoint = self.coordinator.latest_restorable()
+            if checkpoint is not None and not refused:
+                states = enumerator_states(self._graph, await self._files.read_metadata(checkpoint.pointer))
         except (MillstreamError, OSError, ValueError) as error:
-            if self._restart == effect.restart:
-                self._surroundings.tell(job_ev.RestoreFailed(effect.restart, str(error), final=True))
-            return False
-        if self._restart != effect.restart:
-            return False
-        self._older = await self._files.take_up(recovery.older)
-        self._start, self._graph = start, start.graph
-        self._files.start_from(start)
-        self.coordinator = self._coordinator()
-        return True
+            refused = str(error)
+        if not self._master.is_taking_over:
+            return
+        if refused:
+            self._surroundings.tell(job_ev.TakeoverRefused(refused))
+            return
+        if self.sources.any_sources:
+            readers = running_readers(self._graph, effect.tasks, restore_point)
+            self.sources.taken_over(readers)
+            self._surroundings.start_enumerators(states, readers)
+        self._surroundings.tell(job_ev.TakeoverPrepared(self._graph))
+
+    @property
+    def _restore_point(self) -> int:
+        checkpoint = self.coordinator.latest_restorable()
+        return checkpoint.checkpoint_id if checkpoint is not None else 0
+
+    def taken_over(self, effect: job_ev.TakenOver) -> None:
+        """The tasks are the job's now: they forget what was under way, and commit what is complete."""
+        restore_point = self._restore_point
+        given_up = [CheckpointId(number) for number in under_way(effect.tasks, restore_point)]
+        running = [task.attempt_id for task in effect.tasks if not task.state.is_terminal]
+        for number in given_up:
+            self._notify(number, running, completed=False)
+        self._files.given_up(given_up)
+        if restore_point:
+            self._notify(CheckpointId(restore_point), running, completed=True)
+            notice = CheckpointNotice(NO_ALLOCATION, (), restore_point, completed=True)
+            self._surroundings.enumerators(notice)
+        for execution in self._master.execution_graph.executions:
+            self.task_changed(execution)
+        ended = tuple(task.attempt_id for task in effect.tasks if task.inputs_ended)
+        if ended:
+            self.handle(ev.InputsEnded(ended))

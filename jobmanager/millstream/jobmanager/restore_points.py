@@ -10,13 +10,14 @@ Ids of checkpoints are reserved well before they are used: barriers cannot wait 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from millstream.core.jobs.ids import JobId
 from millstream.core.services.leader_lookup import Role
 from millstream.core.store.changes import resign
-from millstream.core.store.checkpoint_pointers import CheckpointPointers, Pointer
+from millstream.core.store.checkpoint_pointers import CheckpointPointers, JobPointers, Pointer
 from millstream.core.store.leaders import Candidate
 from millstream.core.store.store import Contest, Leadership
 from millstream.jobmanager.checkpoints.model import CheckpointId
@@ -40,7 +41,7 @@ class RestorePoints:
         async with self._turn:
             if self._leadership is None:
                 self._leadership = await self._candidate.campaign(Contest(Role.JOB_MANAGER, self._job_id))
-            return Led(self, self._leadership, (await self._pointers.read()).pointers)
+            return Led(self, self._leadership, await self._pointers.read())
 
     async def leave(self, keeps_pointers: bool) -> None:
         """The job has ended; its pointers go, unless a later leader may want them."""
@@ -80,6 +81,11 @@ class RestorePoints:
         async with self._turn:
             await self._pointers.add(Pointer(checkpoint_id, location))
 
+    async def deploying(self, attempts: Mapping[str, tuple[int, ...]]) -> None:
+        """Returns when whoever leads the job next knows that these attempts are the latest."""
+        async with self._turn:
+            await self._pointers.deploying(attempts)
+
     async def remove(self, checkpoint_id: CheckpointId) -> None:
         """Returns when nobody restores the job from this checkpoint any more."""
         async with self._turn:
@@ -92,8 +98,18 @@ class RestorePoints:
 
 
 class Led(Struct, frozen=True):
-    """A job that this job manager leads; what it has `left` of an earlier leader is what it is restored from."""
+    """A job that this job manager leads, and what an earlier leader of it has stored."""
 
     points: RestorePoints
     leadership: Leadership
-    left: tuple[Pointer, ...] = ()
+    stored: JobPointers = JobPointers()
+
+    @property
+    def left(self) -> tuple[Pointer, ...]:
+        """What the job is restored from."""
+        return self.stored.pointers
+
+    @property
+    def follows(self) -> bool:
+        """Whether there was an earlier leader, which may have started tasks that still run."""
+        return self.stored != JobPointers()

@@ -38,6 +38,8 @@ from millstream.core.messages.sources import (
     EnumeratorsSnapshot,
     ReaderEvent,
     Ready,
+    RunningReader,
+    TakeoverRefused,
     WatermarkLimit,
     WatermarkReport,
 )
@@ -54,7 +56,7 @@ from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.details import job_details
 from millstream.jobmanager.job_master.job_failures import job_failure
-from millstream.jobmanager.job_master.job_master import JobMaster
+from millstream.jobmanager.job_master.job_master import JobMaster, Succeeding
 from millstream.jobmanager.job_master.job_slots import slot_needs
 from millstream.jobmanager.restore_points import Led
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
@@ -108,7 +110,10 @@ class Links(Protocol):
 
 
 class RunningJob:
-    """From its submission until the dispatcher forgets it."""
+    """From its submission until the dispatcher forgets it.
+
+    When another job manager led it before, tasks that run are taken over.
+    """
 
     def __init__(
         self,
@@ -152,10 +157,15 @@ class RunningJob:
             if led.left:
                 recovery = RecoverySettings.of_pointers(led.left)
             limit = same_error_limit(configuration)
-            self.master = JobMaster(graph, slot_timeout, now, strategy, history, recovery is not None, limit)
+            succeeding = None
+            if led.follows:
+                succeeding = Succeeding(led.stored.attempt, configuration.seconds("jobmanager.takeover.timeout"))
+            self.master = JobMaster(
+                graph, slot_timeout, now, strategy, history, recovery is not None, limit, succeeding
+            )
             restarts = not isinstance(strategy, NoRestartStrategy)
             self.checkpoints = JobCheckpoints(
-                self.master, settings, self, background, clock, led.points, restarts, recovery
+                self.master, settings, self, background, clock, led.points, restarts, recovery, follows=led.follows
             )
             self._state_backend = configuration.string("state.backend.type")
         except MillstreamError as error:
@@ -286,6 +296,8 @@ class RunningJob:
     def task_manager_message(self, message: ForTheJob) -> None:
         """What is for the checkpoints or the sources of this job."""
         match message:
+            case ReaderEvent() | InputsEnded() if self.master.is_taking_over:
+                self.tell(ev.TaskHeard(message))
             case ReaderEvent():
                 self._reader_event(message)
             case WatermarkReport():
@@ -357,6 +369,14 @@ class RunningJob:
                 case ev.Restore():
                     if self.checkpoints is not None:
                         self.checkpoints.restore(effect)
+                case ev.TakeOver(tasks):
+                    log.info("%s: %d tasks run already, and are taken over", self._name, len(tasks))
+                    if self.checkpoints is not None:
+                        self.checkpoints.take_over(effect)
+                case ev.TakenOver():
+                    self._taken_over(effect)
+                case ev.NotTakenOver(reason):
+                    log.warning("%s: starts again from its last checkpoint: %s", self._name, reason)
                 case ev.WakeUpAt(at_ms):
                     self._wake_up_at(at_ms)
                 case ev.ReportDetails():
@@ -366,9 +386,20 @@ class RunningJob:
                 case _:
                     assert_never(effect)
 
+    @property
+    def _name(self) -> str:
+        return f"job {self.graph.job_id} ({printable(self.graph.name)})"
+
+    def _taken_over(self, effect: ev.TakenOver) -> None:
+        log.info("%s: goes on with its %d tasks", self._name, len(effect.tasks))
+        if self.checkpoints is not None:
+            self.checkpoints.taken_over(effect)
+        for allocation_id, task_manager in effect.slots:
+            self.command(task_manager, msg.TasksTakenOver(allocation_id))
+
     def _log_restart(self, tasks: int, reason: str) -> None:
         """With the traceback when it is a new one; a failure that joins a restart is only named."""
-        name, cause = f"job {self.graph.job_id} ({printable(self.graph.name)})", next(iter(self.master.failures), None)
+        name, cause = self._name, next(iter(self.master.failures), None)
         if cause is None or cause.restart == self._logged_restart:
             log.warning("%s: %d tasks restart: %s", name, tasks, reason)
             return
@@ -377,7 +408,7 @@ class RunningJob:
         log.warning("%s: %d tasks, %s%s", name, tasks, restart_line(cause), told)
 
     def _job_ended(self) -> None:
-        name, status = f"job {self.graph.job_id} ({printable(self.graph.name)})", self.master.status
+        name, status = self._name, self.master.status
         cause = next(iter(self.master.failures), None) if status is JobStatus.FAILED else None
         if cause is None:
             log.info("%s ended: %s", name, status)
@@ -436,8 +467,10 @@ class RunningJob:
         self._enumerators.send(command)
         return True
 
-    def start_enumerators(self, states: Mapping[VertexId, bytes]) -> None:
-        """Starts the enumerator process, in place of one that failed."""
+    def start_enumerators(
+        self, states: Mapping[VertexId, bytes], readers: Mapping[VertexId, tuple[RunningReader, ...]] | None = None
+    ) -> None:
+        """Starts the enumerator process, in place of one that failed; with `readers`, for those that run already."""
         if self._enumerators is not None:
             self._background.spawn(self._enumerators.stop())
         self._enumerators_ready = False
@@ -455,6 +488,7 @@ class RunningJob:
             self._clock,
             states,
             self._launch,
+            readers,
         )
         self._background.spawn(enumerators.run())
 
@@ -466,6 +500,8 @@ class RunningJob:
             case Ready():
                 if self.checkpoints is not None:
                     self.checkpoints.sources.confirmed()
+            case TakeoverRefused(reason):
+                self.tell(ev.TakeoverRefused(reason))
             case TaskFailure():
                 self.tell(ev.EnumeratorsFailed(message))
             case EnumeratorsSnapshot():

@@ -480,10 +480,10 @@ class JobManagerService:
 
     def _task_manager_message(self, task_manager: TaskManagerId, message: _Registered) -> None:
         match message:
-            case tm.SlotOffer(allocation_id, _, job_id) if job_id in self.jobs:
-                self._event(job_id, ev.SlotOffered(allocation_id, task_manager, self._host_of(task_manager)))
+            case tm.SlotOffer(allocation_id, _, job_id, found) if job_id in self.jobs:
+                self._event(job_id, ev.SlotOffered(allocation_id, task_manager, self._host_of(task_manager), found))
             case tm.SlotOffer(allocation_id):
-                self.command(task_manager, tm.OfferAnswer(allocation_id, accepted=False))
+                self.command(task_manager, tm.OfferAnswer(allocation_id, accepted=False, unknown_job=True))
             case tm.WorkerProgress(allocation_id, text):
                 self._by_allocation(allocation_id, ev.WorkerProgressed(allocation_id, text))
             case tm.WorkerReady(allocation_id, data_address):

@@ -63,6 +63,7 @@ from millstream.resourcemanager.slot_events import (
     SlotsReported,
     TaskManagerLost,
     TaskManagerRegistered,
+    TellLeader,
     Tick,
 )
 from millstream.resourcemanager.slot_manager import Provisioning, SlotManager
@@ -323,10 +324,13 @@ class ResourceManagerService:
     def _handle(self, event: Event) -> None:
         for effect in self._slots.handle(event, self._clock.monotonic()):
             match effect:
-                case AllocateSlot(task_manager_id, index, allocation_id, job_id, address):
+                case AllocateSlot(task_manager_id, index, allocation_id, job_id, address, epoch):
                     log.info("allocating slot %d of task manager %s to job %s", index, task_manager_id, job_id)
-                    command = msg.AllocateSlot(index, allocation_id, job_id, address)
+                    command = msg.AllocateSlot(index, allocation_id, job_id, address, epoch)
                     self._task_managers[task_manager_id].session.send(command)
+                case TellLeader(task_manager_id, job_id, address, epoch):
+                    log.info("task manager %s is told that job %s is led from %s", task_manager_id, job_id, address)
+                    self._task_managers[task_manager_id].session.send(msg.JobLed(job_id, address, epoch))
                 case NotifyNotEnoughSlots(job_manager_id, job_id, available, required, free, total, startable, small):
                     log.info("job %s has %d of %d slots, %d of %d are free", job_id, available, required, free, total)
                     notice = msg.NotEnoughSlots(job_id, available, required, free, total, startable, small)

@@ -19,7 +19,8 @@ class SlotReport(Struct, frozen=True):
 class SlotRequirement(Struct, frozen=True):
     """The number of slots that a job wants in all. 0 ends the requirement.
 
-    `need` is what each of them takes, on average, and `largest` what the one takes that needs most.
+    `need` is what each of them takes, on average, and `largest` what the one takes that needs most. It is declared
+    under the `epoch` of the job's leader, and one of an earlier leader counts no more.
     """
 
     job_id: JobId
@@ -104,6 +105,16 @@ class AllocateSlot(Struct, frozen=True):
     allocation_id: AllocationId
     job_id: JobId
     job_manager_address: str
+    epoch: LeaderEpoch = ANY_EPOCH
+
+
+class TellLeader(Struct, frozen=True):
+    """Tell a task manager that holds slots for the job who leads it: another than it knows, perhaps."""
+
+    task_manager_id: TaskManagerId
+    job_id: JobId
+    job_manager_address: str
+    epoch: LeaderEpoch
 
 
 class NotifyNotEnoughSlots(Struct, frozen=True):
@@ -141,4 +152,4 @@ class ReleaseTaskManager(Struct, frozen=True):
     task_manager_id: TaskManagerId
 
 
-Effect = AllocateSlot | NotifyNotEnoughSlots | ReclaimSlots | RequestTaskManagers | ReleaseTaskManager
+Effect = AllocateSlot | TellLeader | NotifyNotEnoughSlots | ReclaimSlots | RequestTaskManagers | ReleaseTaskManager

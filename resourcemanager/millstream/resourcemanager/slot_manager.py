@@ -9,6 +9,9 @@ that it misses at once or none (`slot_shares` has the rule). Jobs have their tur
 declared themselves; one that is asked to give up slots goes to the end. Task managers are filled one after the other,
 in the order in which they registered. A job whose slots need something gets slots of task managers that have it, beside
 what the others of their slots need.
+
+A job may come to be led by another job manager. Its slots stay as they are, and the task managers that hold them are
+told of the new leader. What an earlier leader requires counts no more.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from msgspec import Struct, field
 
 from millstream.core.jobs.ids import ANY_EPOCH, AllocationId, JobId, JobManagerId, LeaderEpoch, TaskManagerId
 from millstream.core.messages.resource_manager import NOTHING, Resources
+from millstream.core.services.handshake import JobLeaders
+from millstream.core.services.leader_lookup import KnownLeader
 from millstream.resourcemanager.slot_events import (
     AllocateSlot,
     Effect,
@@ -39,6 +44,7 @@ from millstream.resourcemanager.slot_events import (
     SlotsReported,
     TaskManagerLost,
     TaskManagerRegistered,
+    TellLeader,
     Tick,
 )
 from millstream.resourcemanager.slot_shares import Shares, Waiting, claimable, divide
@@ -81,9 +87,12 @@ class _Slot(Struct):
     rests_until: float = 0.0
     need: Resources = NOTHING
     """What it was allocated with: it takes that also when its job has ended, until it is free."""
+    leader: KnownLeader | None = None
+    """Of its job, as its task manager was told."""
 
     def set_free(self, now: float, rest: float = 0.0) -> None:
         self.state, self.allocation_id, self.job_id, self.need = SlotState.FREE, None, None, NOTHING
+        self.leader = None
         self.since, self.rests_until = now, now + rest
 
     def take(self, state: SlotState, allocation_id: AllocationId, job_id: JobId, now: float) -> None:
@@ -138,6 +147,7 @@ class SlotManager:
         self._job_managers: dict[JobManagerId, str] = {}
         self._requirements: dict[JobId, _Requirement] = {}
         self._wanted_task_managers = 0
+        self._leaders = JobLeaders()
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Takes one event in and answers what is to be done, in order."""
@@ -161,6 +171,8 @@ class SlotManager:
                 self._drop_requirements(job_manager_id)
             case Tick():
                 self._expire(now)
+                held = [slot.job_id for _, slot in self._slots() if slot.job_id is not None]
+                self._leaders.keep([*held, *self._requirements])
             case _:
                 assert_never(event)
         effects: list[Effect] = []
@@ -168,6 +180,7 @@ class SlotManager:
         usable, resting = self._free_slots(now)
         waiting = [job for job in self._waiting(now) if self._may_fit(job, usable)]
         shares = divide(waiting, len(usable), resting, self._startable())
+        self._tell_leaders(effects)
         self._allocate(shares, usable, now, effects)
         self._provide(shares, effects, repeat=isinstance(event, TaskManagerRegistered | TaskManagerLost))
         if isinstance(event, Tick):
@@ -265,7 +278,8 @@ class SlotManager:
 
     def _require(self, job_manager_id: JobManagerId, requirement: SlotRequirement, now: float) -> None:
         current = self._requirements.get(requirement.job_id)
-        if current is not None and requirement.epoch < current.epoch:
+        leader = KnownLeader(self._job_managers[job_manager_id], requirement.epoch)
+        if self._leaders.refusal(requirement.job_id, leader):
             return
         if requirement.slots <= 0:
             if current is not None and current.job_manager_id == job_manager_id:
@@ -339,7 +353,7 @@ class SlotManager:
     ) -> None:
         for job_id in shares.granted:
             requirement = self._requirements[job_id]
-            address = self._job_managers[requirement.job_manager_id]
+            leader = self._leader(requirement)
             missing = requirement.slots - self.held_by(job_id)
             chosen = self._fitting(usable, requirement, missing)
             if len(chosen) < missing:
@@ -348,9 +362,23 @@ class SlotManager:
                 usable.remove((task_manager, slot))
                 allocation_id = self._new_allocation_id()
                 slot.take(SlotState.PENDING, allocation_id, job_id, now)
-                slot.need = requirement.need
+                slot.need, slot.leader = requirement.need, leader
                 task_manager.idle_since = float("inf")
-                effects.append(AllocateSlot(task_manager.id, slot.index, allocation_id, job_id, address))
+                effects.append(
+                    AllocateSlot(task_manager.id, slot.index, allocation_id, job_id, leader.address, leader.epoch)
+                )
+
+    def _leader(self, requirement: _Requirement) -> KnownLeader:
+        return KnownLeader(self._job_managers[requirement.job_manager_id], requirement.epoch)
+
+    def _tell_leaders(self, effects: list[Effect]) -> None:
+        """Once to each task manager that holds slots of a job, when it may not know who leads that."""
+        told: dict[tuple[TaskManagerId, JobId], KnownLeader] = {}
+        for task_manager, slot in self._slots():
+            requirement = self._requirements.get(slot.job_id) if slot.job_id is not None else None
+            if slot.job_id is not None and requirement is not None and slot.leader != self._leader(requirement):
+                slot.leader = told[task_manager.id, slot.job_id] = self._leader(requirement)
+        effects += [TellLeader(manager, job, leader.address, leader.epoch) for (manager, job), leader in told.items()]
 
     def _may_fit(self, job: Waiting, usable: list[tuple[_TaskManager, _Slot]]) -> bool:
         """Not when there are enough slots for it, but of task managers that are too small."""

@@ -171,6 +171,21 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def add_reader(self, subtask: int) -> None:  # a hook
         """A reader has started."""
 
+    def take_over(self, assigned: dict[int, list[SplitT]]) -> bool:
+        """Goes on with readers that run already; answers whether that is possible, else the job starts again.
+
+        Called once after `start`, in place of `add_reader`, when another job manager comes to lead a job whose tasks
+        still run. The enumerator is new: it has the state of the last checkpoint. `assigned` has all readers, which
+        count as registered, each with the splits that it was given after that checkpoint: they must not be handed out
+        again. Requests for splits that are not answered come once more. Without a method of its own, an enumerator
+        goes on only with readers that were given nothing since.
+        """
+        if any(assigned.values()):
+            return False
+        for subtask in sorted(assigned):
+            self.add_reader(subtask)
+        return True
+
     def handle_source_event(self, subtask: int, event: Any) -> None:  # a hook
         """A reader sent an event."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from millstream.core.records.batches import Batch
@@ -22,6 +22,22 @@ from millstream.datastream.connectors.base import (
 )
 
 SplitT = TypeVar("SplitT")
+
+
+class GivenSplits:
+    """Splits that readers have, by their names; those without one by themselves."""
+
+    def __init__(self, assigned: Mapping[int, Iterable[Any]]) -> None:
+        self._splits = [split for splits in assigned.values() for split in splits]
+        self._names = {split_id_of(split) for split in self._splits} - {None}
+
+    def left_of(self, splits: Iterable[SplitT]) -> list[SplitT]:
+        """Those of these splits that no reader has."""
+        return [split for split in splits if not self._holds(split)]
+
+    def _holds(self, split: Any) -> bool:
+        name = split_id_of(split)
+        return name in self._names if name is not None else split in self._splits
 
 
 class QueueEnumerator(SplitEnumerator[SplitT]):
@@ -39,6 +55,11 @@ class QueueEnumerator(SplitEnumerator[SplitT]):
     def add_reader(self, subtask: int) -> None:
         """A new reader has been told nothing."""
         self._told.discard(subtask)
+
+    def take_over(self, assigned: dict[int, list[SplitT]]) -> bool:
+        """What readers have is not in the queue."""
+        self._pending = deque(GivenSplits(assigned).left_of(self._pending))
+        return True
 
     def handle_split_request(self, subtask: int, host: str) -> None:
         """Assigns the next split, or says that there are none; a reader that has failed since asks again."""
@@ -70,12 +91,18 @@ class DiscoveringEnumerator(QueueEnumerator[SplitT]):
         super().__init__(context, ())
         self._discover = discover
         self._found = False
+        self._given = GivenSplits({})
         self._waiting: list[tuple[int, str]] = []
 
     def add_reader(self, subtask: int) -> None:
         """A new reader asks anew: what the one before it asked for is forgotten."""
         super().add_reader(subtask)
         self._waiting = [request for request in self._waiting if request[0] != subtask]
+
+    def take_over(self, assigned: dict[int, list[SplitT]]) -> bool:
+        """What readers have is passed over when it is found."""
+        self._given = GivenSplits(assigned)
+        return super().take_over(assigned)
 
     def start(self) -> None:
         """Begins the search."""
@@ -84,7 +111,7 @@ class DiscoveringEnumerator(QueueEnumerator[SplitT]):
     def _discovered(self, splits: list[SplitT] | None, error: BaseException | None) -> None:
         if error is not None:
             raise error
-        self._pending.extend(splits or ())
+        self._pending.extend(self._given.left_of(splits or ()))
         self._found = True
         waiting, self._waiting = self._waiting, []
         for subtask, host in waiting:

@@ -65,13 +65,23 @@ class AllocateSlot(Struct, frozen=True):
     allocation_id: AllocationId
     job_id: JobId
     job_manager_address: str
+    epoch: LeaderEpoch = ANY_EPOCH
+    """Under which that job manager leads the job."""
+
+
+class JobLed(Struct, frozen=True):
+    """The job has another leader: what the task manager holds for the job is offered to that one."""
+
+    job_id: JobId
+    job_manager_address: str
+    epoch: LeaderEpoch
 
 
 class ShutDown(Struct, frozen=True):
     """Idle for too long, or the cluster is going down."""
 
 
-TaskManagerCommand = AllocateSlot | ShutDown
+TaskManagerCommand = AllocateSlot | JobLed | ShutDown
 """From the resource manager to a task manager."""
 
 

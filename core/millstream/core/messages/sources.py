@@ -94,6 +94,13 @@ class WatermarkLimit(Struct, frozen=True):
 # The job manager and the enumerator process
 
 
+class RunningReader(Struct, frozen=True):
+    """A reader that runs on, and the pickled lists of splits that it was given after the enumerator's state."""
+
+    subtask: int
+    splits: tuple[bytes, ...] = ()
+
+
 class SourceToEnumerate(Struct, frozen=True):
     """A source whose enumerator is wanted; with a state, it goes on from there."""
 
@@ -102,6 +109,8 @@ class SourceToEnumerate(Struct, frozen=True):
     parallelism: int
     source: bytes
     state: bytes = b""
+    readers: tuple[RunningReader, ...] = ()
+    """Of an enumerator that takes over from one that is gone: all of them."""
 
 
 class StartEnumerators(Struct, frozen=True):
@@ -137,6 +146,12 @@ class Ready(Struct, frozen=True):
     """All enumerators have started; later: one reset or one return of splits is done."""
 
 
+class TakeoverRefused(Struct, frozen=True):
+    """In place of the first `Ready`: an enumerator cannot go on with readers that were given splits since its state."""
+
+    reason: str
+
+
 class EnumeratorsSnapshot(Struct, frozen=True):
     """The states of all enumerators by vertex, or what could not be captured."""
 
@@ -146,5 +161,5 @@ class EnumeratorsSnapshot(Struct, frozen=True):
     failure: TaskFailure | None = None
 
 
-EnumeratorsMessage = Ready | EnumeratorEvent | TaskFailure | EnumeratorsSnapshot
+EnumeratorsMessage = Ready | TakeoverRefused | EnumeratorEvent | TaskFailure | EnumeratorsSnapshot
 """From the enumerator process to the job manager."""

@@ -24,6 +24,7 @@ from millstream.core.messages.checkpoints import (
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.sources import EnumeratorEvent, ReaderEvent, Stop, WatermarkLimit, WatermarkReport
+from millstream.core.messages.takeover import FoundSlot
 
 # Slots and workers
 
@@ -42,6 +43,8 @@ class SlotOffer(Struct, frozen=True):
     allocation_id: AllocationId
     slot_index: int
     job_id: JobId
+    found: FoundSlot | None = None
+    """What runs in it, if an earlier leader of the job had it."""
 
 
 class OfferAnswer(Struct, frozen=True):
@@ -49,6 +52,8 @@ class OfferAnswer(Struct, frozen=True):
 
     allocation_id: AllocationId
     accepted: bool
+    unknown_job: bool = False
+    """Not taken, because this job manager does not run the job; another may come to lead it."""
 
 
 class StartWorker(Struct, frozen=True):
@@ -64,6 +69,12 @@ class StartWorker(Struct, frozen=True):
     job_name: str = ""
     local_state_folder: str = ""
     """For copies of checkpointed state, set by the task manager; empty: none are made."""
+
+
+class TasksTakenOver(Struct, frozen=True):
+    """The job goes on with what was found in the slot: readers ask once more for the splits that they wait for."""
+
+    allocation_id: AllocationId
 
 
 class FreeSlot(Struct, frozen=True):
@@ -159,7 +170,7 @@ ToTasks = (
 TaskManagerMessage = RegisterAtJobManager | SlotOffer | WorkerProgress | WorkerReady | WorkerLost | FromTasks
 """From a task manager to a job manager."""
 
-JobManagerCommand = OfferAnswer | StartWorker | FreeSlot | ToTasks
+JobManagerCommand = OfferAnswer | StartWorker | TasksTakenOver | FreeSlot | ToTasks
 """From a job manager to a task manager."""
 
 WorkerMessage = WorkerReady | FromTasks

@@ -122,6 +122,13 @@ _ROWS = [
         "How often the two ends of a session between services send a heartbeat.",
     ),
     Option(
+        "jobmanager.takeover.timeout",
+        _T.DURATION,
+        10.0,
+        "How long a job manager that comes to lead a job after another waits for task managers that still run its "
+        "tasks. When it has heard of all of them, the job goes on with them; else it starts from its last checkpoint.",
+    ),
+    Option(
         "heartbeat.timeout",
         _T.DURATION,
         50.0,

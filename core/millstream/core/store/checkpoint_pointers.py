@@ -3,14 +3,17 @@
 The pointers are in the order of their checkpoints; the last one is the restore point. Ids are reserved in blocks before
 they are used, and none is used twice, whoever leads the job: tasks of an earlier leader may still write into the folder
 of a checkpoint that nobody has heard of since. A new leader goes on behind the last block, so some ids are left out.
+
+Attempts are numbered over all leaders, too. Which are the latest is stored before they are deployed, so a new leader
+can tell the tasks that it may go on with from those of attempts that were given up.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from millstream.core.jobs.ids import JobId
@@ -26,15 +29,28 @@ class Pointer(Struct, frozen=True):
 
 
 class JobPointers(Struct, frozen=True):
-    """What is stored for a job. `next_id` is the lowest id that nobody has reserved."""
+    """What is stored for a job. `next_id` is the lowest id that nobody has reserved.
+
+    `attempts` are the numbers of the latest attempts of each vertex, by subtask; those of other vertices are the first.
+    """
 
     next_id: int = 1
     pointers: tuple[Pointer, ...] = ()
+    attempts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def attempt(self, vertex_id: str, subtask: int) -> int:
+        """The number of a subtask's latest attempt."""
+        known = self.attempts.get(vertex_id, ())
+        return known[subtask] if subtask < len(known) else 0
 
     def to_bytes(self) -> bytes:
         """On the way into the store."""
-        told = {"next_id": self.next_id, "pointers": [[p.checkpoint_id, p.location] for p in self.pointers]}
-        return json.dumps(told).encode()
+        told = {
+            "next_id": self.next_id,
+            "pointers": [[p.checkpoint_id, p.location] for p in self.pointers],
+            "attempts": self.attempts,
+        }
+        return json.dumps(told, separators=(",", ":")).encode()
 
     @staticmethod
     def from_bytes(stored: bytes | None) -> JobPointers:
@@ -42,7 +58,8 @@ class JobPointers(Struct, frozen=True):
         if stored is None:
             return JobPointers()
         told = json.loads(stored)
-        return JobPointers(told["next_id"], tuple(Pointer(*pointer) for pointer in told["pointers"]))
+        attempts = {vertex: tuple(numbers) for vertex, numbers in told.get("attempts", {}).items()}
+        return JobPointers(told["next_id"], tuple(Pointer(*pointer) for pointer in told["pointers"]), attempts)
 
 
 class CheckpointPointers:
@@ -79,9 +96,14 @@ class CheckpointPointers:
 
         def added(stored: JobPointers) -> JobPointers:
             pointers = sorted({*stored.pointers, pointer}, key=lambda p: p.checkpoint_id)
-            return JobPointers(max(stored.next_id, pointer.checkpoint_id + 1), tuple(pointers))
+            next_id = max(stored.next_id, pointer.checkpoint_id + 1)
+            return JobPointers(next_id, tuple(pointers), stored.attempts)
 
         await self._change(added)
+
+    async def deploying(self, attempts: Mapping[str, tuple[int, ...]]) -> None:
+        """Tasks are about to be deployed: these are the latest attempts of all subtasks then."""
+        await self._change(lambda stored: replace(stored, attempts=attempts))
 
     async def remove(self, checkpoint_id: int) -> None:
         """The job is not restored from this checkpoint any more; does nothing when it was not there."""

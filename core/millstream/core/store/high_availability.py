@@ -142,4 +142,3 @@ def _cluster_id(configuration: Configuration) -> str:
     if not _ID.match(told):
         raise ConfigurationError(f"option '{_KEY}.cluster-id': '{told}' is not of 1 to 120 letters, digits, _, . and -")
     return told.removeprefix("/")
-

@@ -46,9 +46,7 @@ class RestApi:
         leaders: LeaderLookup,
     ) -> None:
         self.address = ""
-        self._forwarding = partial(
-            ForwardingApp, lifecycle=lifecycle, leaders=leaders, configuration=configuration
-        )
+        self._forwarding = partial(ForwardingApp, lifecycle=lifecycle, leaders=leaders, configuration=configuration)
         self._cluster = ClusterView(configuration, leaders)
         self._server = RestServer(configuration)
         self._access = AccessPolicy.of(configuration)

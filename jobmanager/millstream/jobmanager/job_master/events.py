@@ -10,18 +10,22 @@ from millstream.core.jobs.failure_kinds import WorkerEnd
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, AttemptId, TaskManagerId
+from millstream.core.messages.checkpoints import InputsEnded
 from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.messages.sources import ReaderEvent
+from millstream.core.messages.takeover import FoundSlot, FoundTask
 from millstream.core.messages.task_manager import TaskMetricsReport, TaskUpdate
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_master.execution_graph import TaskRestore
 
 
 class SlotOffered(Struct, frozen=True):
-    """A task manager has a slot for the job."""
+    """A task manager has a slot for the job; with what an earlier leader of the job had started in it."""
 
     allocation_id: AllocationId
     task_manager: TaskManagerId
     host: str
+    found: FoundSlot | None = None
 
 
 class SlotSupply(Struct, frozen=True):
@@ -145,6 +149,24 @@ class RestoreFailed(Struct, frozen=True):
     final: bool = False
 
 
+class TaskHeard(Struct, frozen=True):
+    """A task that may be taken over says what its new leader has to know."""
+
+    message: ReaderEvent | InputsEnded
+
+
+class TakeoverPrepared(Struct, frozen=True):
+    """Answers `TakeOver`: the restore point is known and fits, and the enumerators, if any, are being started."""
+
+    graph: JobGraph | None = None  # the job with what it took over from the snapshot that it started from
+
+
+class TakeoverRefused(Struct, frozen=True):
+    """Answers `TakeOver`: the job cannot go on with the tasks that were found."""
+
+    reason: str
+
+
 class CheckpointCompleted(Struct, frozen=True):
     """A checkpoint that tasks can be restored from is complete; the records that attempts had taken before it."""
 
@@ -174,6 +196,9 @@ Event = (
     | JobFailed
     | Restored
     | RestoreFailed
+    | TaskHeard
+    | TakeoverPrepared
+    | TakeoverRefused
     | CheckpointCompleted
     | Tick
 )
@@ -252,6 +277,28 @@ class Restore(Struct, frozen=True):
     start_enumerators: bool
 
 
+class TakeOver(Struct, frozen=True):
+    """All tasks of the job were found: have the sources' enumerators go on with their readers.
+
+    Answered by `TakeoverPrepared` and then, if the job has sources, `EnumeratorsReadied`; or by `TakeoverRefused`.
+    """
+
+    tasks: tuple[FoundTask, ...]
+
+
+class TakenOver(Struct, frozen=True):
+    """The job goes on with the tasks that were found, which are its executions now."""
+
+    tasks: tuple[FoundTask, ...]
+    slots: tuple[tuple[AllocationId, TaskManagerId], ...]
+
+
+class NotTakenOver(Struct, frozen=True):
+    """What was found is given up, and the job starts again from its last checkpoint."""
+
+    reason: str
+
+
 class WakeUpAt(Struct, frozen=True):
     """A `Tick` is due at this time, on the steady clock."""
 
@@ -277,6 +324,9 @@ Effect = (
     | FreeSlot
     | RollBack
     | Restore
+    | TakeOver
+    | TakenOver
+    | NotTakenOver
     | WakeUpAt
     | ReportDetails
     | JobEnded

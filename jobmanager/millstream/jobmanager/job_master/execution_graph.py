@@ -5,7 +5,7 @@ Pure data with checked transitions; `millstream.jobmanager.job_master.job_master
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct, field
 
@@ -22,6 +22,7 @@ from millstream.core.messages.deployment import (
     ResultPartition,
     TaskDeployment,
 )
+from millstream.core.messages.takeover import FoundTask
 from millstream.core.messages.task_manager import AttemptMetrics
 from millstream.jobmanager.failover.topology import Subtask
 
@@ -133,13 +134,23 @@ class Execution(Struct):
         self.state_times[state] = now_ms
 
 
+LatestAttempt = Callable[[VertexId, int], int]
+"""The number of a subtask's latest attempt, under an earlier leader of the job."""
+
+
 class ExecutionGraph:
     """The current execution of every subtask of a job."""
 
-    def __init__(self, graph: JobGraph, now_ms: int) -> None:
+    def __init__(self, graph: JobGraph, now_ms: int, latest: LatestAttempt = lambda _vertex, _subtask: 0) -> None:
         self.graph = graph
         self.executions: list[Execution] = [
-            Execution(vertex, subtask, AttemptId(new_id()), state_times={ExecutionState.CREATED: now_ms})
+            Execution(
+                vertex,
+                subtask,
+                AttemptId(new_id()),
+                latest(vertex.id, subtask),
+                state_times={ExecutionState.CREATED: now_ms},
+            )
             for vertex in graph.vertices
             for subtask in range(vertex.parallelism)
         ]
@@ -177,6 +188,25 @@ class ExecutionGraph:
             new.move_to(ExecutionState.SCHEDULED, now_ms)
             self.executions[index] = self._by_place[new.place] = self._by_attempt[new.attempt_id] = new
             del self._by_attempt[old.attempt_id]
+
+    def take_over(self, found: FoundTask, slot: Slot, now_ms: int) -> None:
+        """The attempt that an earlier leader of the job has deployed, in place of the one that nobody has."""
+        execution = self._by_place[Subtask(found.vertex_id, found.subtask)]
+        del self._by_attempt[execution.attempt_id]
+        execution.attempt_id = found.attempt_id
+        self._by_attempt[found.attempt_id] = execution
+        for state in (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING, found.state):
+            execution.move_to(state, now_ms)
+        execution.task_manager, execution.host = slot.task_manager, slot.host
+        execution.accumulators, execution.metrics = found.accumulators, found.metrics or TaskMetrics()
+        self._channels = max(self._channels, found.highest_channel)
+
+    def attempts(self) -> dict[str, tuple[int, ...]]:
+        """The numbers of all current attempts, by vertex and subtask."""
+        by_vertex: dict[str, list[int]] = {}
+        for execution in self.executions:
+            by_vertex.setdefault(execution.vertex.id, []).append(execution.attempt)
+        return {vertex: tuple(numbers) for vertex, numbers in by_vertex.items() if any(numbers)}
 
     def slot_keys(self) -> list[SlotKey]:
         """All slices, one for each slot that the job needs."""

@@ -9,6 +9,10 @@ restart strategy decides about each failure:
   ended and the delay has passed, they get new attempts, lost slots are waited for again (the declaration stands), dead
   workers are started again in their slots, and with the state of the last checkpoint the regions are deployed.
 
+A job that another job manager led before waits a while for task managers that still run its tasks. If they all do, it
+goes on with them (`takeover`), and nothing is restarted; else what was found is given up, and the job starts from its
+last checkpoint.
+
 A job that starts from a snapshot is restored from it in the same way, while its slots come together. A failure that
 trying again would not mend is final, whatever the strategy.
 
@@ -24,6 +28,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import assert_never
 
+from msgspec import Struct
+
 from millstream.core.clock import Instant
 from millstream.core.jobs.details import TaskMetrics
 from millstream.core.jobs.failure_kinds import WorkerEnd
@@ -37,15 +43,32 @@ from millstream.jobmanager.failover.history import ExceptionHistory
 from millstream.jobmanager.failover.restart_strategy import GiveUp, NoRestartStrategy, RestartStrategy
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
 from millstream.jobmanager.job_master import events as ev
-from millstream.jobmanager.job_master.execution_graph import Execution, ExecutionGraph, Slot, SlotKey, TaskRestore
+from millstream.jobmanager.job_master.execution_graph import (
+    Execution,
+    ExecutionGraph,
+    LatestAttempt,
+    Slot,
+    SlotKey,
+    TaskRestore,
+)
 from millstream.jobmanager.job_master.job_failures import job_failure, lost_failure, task_failure
 from millstream.jobmanager.job_master.job_restarts import JobRestarts, PendingRestart
 from millstream.jobmanager.job_master.job_slots import JobSlots, Place, free
+from millstream.jobmanager.job_master.takeover import Takeover
 from millstream.jobmanager.job_master.task_commands import cancel, deploy
 
 _ENDING = (JobStatus.FAILING, JobStatus.CANCELLING)
 _HOLDING = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
 _RESTORING = "restoring state"
+_LOOKING = "looking for tasks that still run"
+_TAKING_OVER = "taking over the tasks that still run"
+
+
+class Succeeding(Struct, frozen=True):
+    """A job that another job manager led: the numbers of its latest attempts, and how long to wait for its tasks."""
+
+    latest: LatestAttempt
+    wait: float
 
 
 class JobMaster:
@@ -60,10 +83,15 @@ class JobMaster:
         history_size: int = 16,
         restoring: bool = False,
         same_error_limit: int = 3,
+        succeeding: Succeeding | None = None,
     ) -> None:
         self.graph = graph
         self.topology = JobTopology.of(graph)
-        self.execution_graph = ExecutionGraph(graph, now.date_ms)
+        self.execution_graph = (
+            ExecutionGraph(graph, now.date_ms, succeeding.latest)
+            if succeeding is not None
+            else ExecutionGraph(graph, now.date_ms)
+        )
         self.status = JobStatus.INITIALIZING
         self.state_times: dict[str, int] = {JobStatus.INITIALIZING: now.date_ms}
         self.message = ""
@@ -78,6 +106,8 @@ class JobMaster:
         self._to_deploy: frozenset[Subtask] = frozenset()
         self._restores: Mapping[Subtask, TaskRestore] | None = None if restoring else {}
         self._suspended = False
+        self._succeeding = succeeding
+        self._takeover: Takeover | None = None
         self.keeps_checkpoints = False
         """Whether the job was stopped from outside, so that all its checkpoints stay after its end."""
 
@@ -129,6 +159,11 @@ class JobMaster:
     def start(self, now: Instant) -> list[ev.Effect]:
         """The first effects."""
         self._move_to(JobStatus.CREATED, now)
+        if self._succeeding is not None:
+            deadline_ms = now.steady_ms + round(self._succeeding.wait * 1000)
+            self._takeover = Takeover(self.execution_graph, self._slots, deadline_ms)
+            self.message = _LOOKING
+            return [ev.DeclareSlots(self.slots_required), ev.WakeUpAt(deadline_ms), ev.ReportDetails()]
         for execution in self.execution_graph.executions:
             execution.move_to(ExecutionState.SCHEDULED, now.date_ms)
         self._to_deploy = self._all
@@ -144,6 +179,8 @@ class JobMaster:
 
     def handle(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
         """What has to be done about an event."""
+        if self._takeover is not None and (effects := self._looking(event, self._takeover, now)) is not None:
+            return effects
         match event:
             case ev.SlotOffered():
                 return self._slot_offered(event)
@@ -193,6 +230,8 @@ class JobMaster:
                     return []
                 failure = job_failure(self.graph.job_id, f"RestoreFailed: {reason}", now.date_ms, final=final)
                 return self._fail(failure, now, self._to_deploy)
+            case ev.TaskHeard() | ev.TakeoverPrepared() | ev.TakeoverRefused():
+                return []  # the takeover is over
             case ev.CheckpointCompleted(records):
                 return self._checkpoint_completed(records)
             case ev.Tick():
@@ -204,11 +243,110 @@ class JobMaster:
         self.status = status
         self.state_times[status] = now.date_ms
 
+    # Tasks of an earlier leader
+
+    @property
+    def is_taking_over(self) -> bool:
+        """Whether tasks may be found that run already."""
+        return self._takeover is not None
+
+    def _looking(self, event: ev.Event, takeover: Takeover, now: Instant) -> list[ev.Effect] | None:
+        """What comes of an event before it is known what still runs; None: the job ends or starts anew with it."""
+        effects: list[ev.Effect] = []
+        match event:
+            case ev.SlotOffered(allocation_id, task_manager):
+                effects.append(ev.AnswerOffer(allocation_id, task_manager, takeover.offered(event)))
+            case ev.TaskChanged(update):
+                takeover.changed(update)
+            case ev.TaskHeard(message):
+                takeover.heard(message)
+            case ev.WorkerLost(allocation_id, reason):
+                takeover.lost(self._slots.of_allocation(allocation_id), reason, for_good=True)
+            case ev.TaskManagerLost(task_manager, reason):
+                takeover.spare_lost(task_manager)
+                takeover.lost(self._slots.of_task_manager(task_manager), reason, for_good=False)
+            case ev.EnumeratorsReadied():
+                self._enumerators_ready = True
+            case ev.EnumeratorsFailed(failure):
+                self._restarts.remember(failure)
+                takeover.off = failure.exception
+            case ev.TakeoverPrepared(graph):
+                self._fit(graph)
+                takeover.is_prepared = True
+            case ev.TakeoverRefused(reason):
+                takeover.off = reason
+            case ev.Tick():
+                if now.steady_ms >= takeover.deadline_ms and not takeover.asked:
+                    takeover.off = takeover.missing()
+            case ev.CancelRequested() | ev.Suspended() | ev.Abandoned() | ev.JobFailed():
+                return self._end_takeover(takeover, event, now)
+            case _:
+                return []
+        return effects + self._judge(takeover, now)
+
+    def _judge(self, takeover: Takeover, now: Instant) -> list[ev.Effect]:
+        if takeover.off:
+            return self._start_again(takeover, now)
+        if not takeover.is_complete:
+            return []
+        if not takeover.asked:
+            takeover.asked = True
+            self.message = _TAKING_OVER
+            return [ev.TakeOver(tuple(takeover.tasks.values())), ev.ReportDetails()]
+        return self._take_over(takeover, now) if takeover.is_prepared and self._enumerators_ready else []
+
+    def _take_over(self, takeover: Takeover, now: Instant) -> list[ev.Effect]:
+        self._takeover = None
+        tasks = tuple(takeover.tasks.values())
+        for task in tasks:
+            execution = self.execution_graph.at(task.vertex_id, task.subtask)
+            assert execution is not None, "only tasks of the job are taken"
+            self.execution_graph.take_over(task, self.slots[execution.slot_key], now.date_ms)
+        self._restores, self._needs_new_enumerators = {}, False
+        self._move_to(JobStatus.RUNNING, now)
+        self.message = ""
+        slots = tuple((slot.allocation_id, slot.task_manager) for slot in self.slots.values())
+        unneeded = [_unneeded(offer) for offer in takeover.spare]
+        return [ev.TakenOver(tasks, slots), *unneeded, ev.ReportDetails(), *self._settle(now)]
+
+    def _start_again(self, takeover: Takeover, now: Instant) -> list[ev.Effect]:
+        """From the last checkpoint, with the attempts that follow those that were found."""
+        self._takeover = None
+        effects: list[ev.Effect] = [ev.NotTakenOver(takeover.off)]
+        effects += self._slots.give_back(f"the job starts again: {takeover.off}")
+        for offer in takeover.spare:
+            if not self._slots.take(offer):
+                effects.append(_unneeded(offer))
+        for execution in self.execution_graph.executions:
+            execution.attempt += 1
+            execution.move_to(ExecutionState.SCHEDULED, now.date_ms)
+        self._enumerators_ready = not self._needs_enumerators
+        self._needs_new_enumerators = self._needs_enumerators
+        self._to_deploy, self._restores = self._all, None
+        self._waiting_since = now.steady_ms
+        self.message = _RESTORING
+        effects.append(ev.Restore(self.restarts, self._all, self._needs_new_enumerators))
+        return [*effects, ev.ReportDetails(), *self._start_workers()]
+
+    def _end_takeover(self, takeover: Takeover, event: ev.Event, now: Instant) -> list[ev.Effect]:
+        """Nothing is taken over: the job is to end, or all of it to run again, for another reason."""
+        self._takeover = None
+        self._needs_new_enumerators, self._enumerators_ready = self._needs_enumerators, not self._needs_enumerators
+        freed = self._slots.give_back("the job does not go on with what runs in it")
+        unneeded = [_unneeded(offer) for offer in takeover.spare]
+        return [*freed, *unneeded, *self.handle(event, now)]
+
+    def _fit(self, graph: JobGraph | None) -> None:
+        if graph is not None and graph is not self.graph:
+            self.graph = graph
+            self.execution_graph.fit(graph)
+
     # Slots and workers
 
     def _slot_offered(self, offer: ev.SlotOffered) -> list[ev.Effect]:
         known = self._slots.holds(offer.allocation_id)
-        wanted = self.status in _HOLDING and not self._suspended
+        used = offer.found is not None and bool(offer.found.tasks)  # by attempts that are none of the job's any more
+        wanted = self.status in _HOLDING and not self._suspended and not used
         taken = not known and wanted and self._slots.take(offer)
         effects: list[ev.Effect] = [ev.AnswerOffer(offer.allocation_id, offer.task_manager, known or taken)]
         return [*effects, *(self._start_workers() if taken and self._to_deploy else [])]
@@ -268,9 +406,7 @@ class JobMaster:
     def _restored(self, event: ev.Restored, now: Instant) -> list[ev.Effect]:
         self._restores = event.restores
         self._needs_new_enumerators = False
-        if event.graph is not None and event.graph is not self.graph:
-            self.graph = event.graph
-            self.execution_graph.fit(event.graph)
+        self._fit(event.graph)
         return self._deploy_when_ready(now)
 
     def _tick(self, now: Instant) -> list[ev.Effect]:
@@ -514,3 +650,7 @@ class JobMaster:
             if any(o.id == operator_id for o in vertex.operators):
                 return self.place_of(vertex.id, 0)
         return None
+
+
+def _unneeded(offer: ev.SlotOffered) -> ev.FreeSlot:
+    return ev.FreeSlot(offer.allocation_id, offer.task_manager, "the job needs no other slots than it has")

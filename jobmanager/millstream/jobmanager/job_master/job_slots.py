@@ -74,6 +74,15 @@ class JobSlots:
         self._held[free] = Slot(offer.allocation_id, offer.task_manager, offer.host)
         return True
 
+    def hold(self, key: SlotKey, slot: Slot) -> None:
+        """The slot is this slice's, as an earlier leader of the job had it."""
+        self._held[key] = slot
+
+    def release(self, keys: Iterable[SlotKey]) -> None:
+        """Out of reach for now; what is found in them when they come back may be taken."""
+        for key in keys:
+            self._held.pop(key, None)
+
     def start_workers(self) -> list[ev.Effect]:
         """In the slots that have none."""
         idle = [slot for slot in self._held.values() if not slot.worker_started]

@@ -31,12 +31,16 @@ class RecoverySettings(Struct, frozen=True):
     ignore_unclaimed_state: bool = False
     older: tuple[str, ...] = ()
     """Further checkpoints that the job has, when it goes on with its own."""
+    is_own: bool = False
+    """Whether it was stored by an earlier leader of the job. A savepoint among it, which was to stop the job, is the
+    user's all the same.
+    """
 
     @staticmethod
     def of_pointers(pointers: Sequence[Pointer]) -> RecoverySettings:
         """For a job that goes on with the checkpoints that it took under an earlier leader."""
         *older, latest = (pointer.location for pointer in pointers)
-        return RecoverySettings(latest, claim=True, ignore_unclaimed_state=True, older=tuple(older))
+        return RecoverySettings(latest, claim=True, ignore_unclaimed_state=True, older=tuple(older), is_own=True)
 
     @staticmethod
     def from_configuration(options: Configuration) -> RecoverySettings | None:
@@ -81,4 +85,5 @@ def read_starting_snapshot(recovery: RecoverySettings, graph: JobGraph) -> Start
     metadata = storage.read_metadata(location)
     fitted = fit_to_snapshot(graph, metadata, location, recovery.ignore_unclaimed_state)
     check_files(storage, location, metadata)
-    return StartingSnapshot(fitted, metadata, location, storage, recovery.claim)
+    is_users = recovery.is_own and metadata.kind is SnapshotKind.SAVEPOINT
+    return StartingSnapshot(fitted, metadata, location, storage, recovery.claim and not is_users)

@@ -13,6 +13,7 @@ from millstream.core.jobs.ids import VertexId
 from millstream.core.messages.sources import (
     EnumeratorsCommand,
     EnumeratorsMessage,
+    RunningReader,
     SourceToEnumerate,
     StartEnumerators,
     Stop,
@@ -28,7 +29,10 @@ _STOP_GRACE = 2.0
 
 
 class EnumeratorProcess:
-    """Owned by the job manager's loop. `run` lives as long as the process does. `states` are the enumerators'."""
+    """Owned by the job manager's loop. `run` lives as long as the process does.
+
+    `states` are the enumerators', and `readers` those that run already.
+    """
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class EnumeratorProcess:
         clock: Clock,
         states: Mapping[VertexId, bytes] | None = None,
         launch: Launcher = start_job_process,
+        readers: Mapping[VertexId, tuple[RunningReader, ...]] | None = None,
     ) -> None:
         self._graph = graph
         self._configuration = configuration
@@ -48,13 +53,16 @@ class EnumeratorProcess:
         self._on_progress = on_progress
         self._clock = clock
         self._states = states or {}
+        self._readers = readers or {}
         self._launcher = launch
         self._child = SupervisedChild(self._launch, ENUMERATORS_COMMAND.to_bytes(Stop()), _STOP_GRACE)
 
     async def run(self) -> None:
         """From the environment to the process's end; an end that was not asked for fails the job."""
         sources = tuple(
-            SourceToEnumerate(v.id, v.name, v.parallelism, v.source, self._states.get(v.id, b""))
+            SourceToEnumerate(
+                v.id, v.name, v.parallelism, v.source, self._states.get(v.id, b""), self._readers.get(v.id, ())
+            )
             for v in self._graph.vertices
             if v.source
         )

@@ -3,6 +3,9 @@
 It runs the split enumerators of the job's sources, in the job's own environment and on one thread, and exchanges events
 with their readers through the job manager. Nothing of the user's runs in the job manager itself.
 
+When another job manager led the job before, and its tasks run on, enumerators are told what their readers were given
+since the states that they start from. One that cannot go on with that refuses: all of the job starts again then.
+
 The answer to a snapshot leaves on the same pipe as assignments of splits, after all that were made before it. A reset
 and a return of splits are confirmed with `ready`: what was sent before that belongs to readers that are gone.
 """
@@ -51,6 +54,7 @@ from millstream.core.messages.sources import (
     SplitsReturned,
     StartEnumerators,
     Stop,
+    TakeoverRefused,
 )
 from millstream.core.pickling import load_program, to_bytes
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
@@ -137,6 +141,7 @@ class Enumerators:
         self._enumerators: dict[VertexId, tuple[SplitEnumerator[Any], EnumeratorContext]] = {}
         self._sources: dict[VertexId, SourceToEnumerate] = {}
         self._started: set[VertexId] = set()
+        self._refused = ""
         self._job_id = NO_JOB
 
     def later(self, vertex_id: VertexId, work: Callable[[], None]) -> None:
@@ -194,12 +199,28 @@ class Enumerators:
             enumerator = loaded.create_enumerator(context)
         self._enumerators[source.vertex_id] = (enumerator, context)
         enumerator.start()
+        if source.readers:
+            self._take_over(source, enumerator, context)
         self._started.add(source.vertex_id)
+
+    def _take_over(
+        self, source: SourceToEnumerate, enumerator: SplitEnumerator[Any], context: EnumeratorContext
+    ) -> None:
+        context.readers.update(reader.subtask for reader in source.readers)
+        assigned: dict[int, list[Any]] = {
+            reader.subtask: [split for pickled in reader.splits for split in pickle.loads(pickled)]
+            for reader in source.readers
+        }
+        if not enumerator.take_over(assigned):
+            self._refused = (
+                f"the enumerator of {source.name} cannot go on with readers that were given splits since the last "
+                "checkpoint: it has no method take_over that could"
+            )
 
     def _report_started(self) -> None:
         """Not when one could not be started: the job restarts with another enumerator process, and waits for that."""
         if self._started == self._sources.keys():
-            self.send(Ready())
+            self.send(TakeoverRefused(self._refused) if self._refused else Ready())
 
     def _reader_event(self, event: ReaderEvent) -> None:
         if event.vertex_id not in self._enumerators:
@@ -250,7 +271,7 @@ class Enumerators:
         if enumerator is not None and context is not None:
             context.end()
             enumerator.close()
-        self._start(replace(self._sources[vertex_id], state=state))
+        self._start(replace(self._sources[vertex_id], state=state, readers=()))
         self.send(Ready())
 
     def _fail(self, vertex_id: VertexId, error: BaseException) -> None:

@@ -19,6 +19,7 @@ from millstream.core.messages.sources import (
     EnumeratorsCommand,
     ReaderEvent,
     ResetSource,
+    RunningReader,
     Splits,
     SplitsReturned,
 )
@@ -83,6 +84,14 @@ class SourceRollback:
         """A new enumerator process takes the place of the one that all this was about."""
         self.assignments = SplitAssignments()
         self._unconfirmed = 0
+
+    def taken_over(self, readers: Mapping[VertexId, Collection[RunningReader]]) -> None:
+        """The readers run on, with these splits since the checkpoint; a new enumerator process knows of them."""
+        self.forget()
+        for vertex, running in readers.items():
+            for reader in running if vertex in self._apart else ():
+                for splits in reader.splits:
+                    self.assignments.assigned(Subtask(vertex, reader.subtask), splits)
 
     def begin(self, subtasks: frozenset[Subtask], states: Mapping[VertexId, bytes]) -> None:
         """Has enumerators reset to the states of a checkpoint, and given back what lost readers had been given."""

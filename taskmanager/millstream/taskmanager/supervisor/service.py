@@ -2,6 +2,10 @@
 
 Runs on one asyncio loop. It dials the resource manager and, for as long as they hold slots, job managers; it runs no
 user code. Slots are freed when their job manager says so, when it stays away, and when the worker is gone.
+
+When the session with a job manager ends, the tasks go on for a while (`millstream.core.services.lease`). If the job has
+another leader by then, of which the resource manager tells, that is offered the slots with what runs in them. From then
+on nobody else is listened to in matters of the job.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from msgspec.structs import replace
 
 from millstream.core.errors import ConfigurationError, MillstreamError, UnreachableError
 from millstream.core.files.directories import work_directory
-from millstream.core.jobs.ids import NO_ALLOCATION, NO_JOB, AllocationId, TaskManagerId, new_id
+from millstream.core.jobs.ids import NO_ALLOCATION, NO_JOB, AllocationId, JobId, TaskManagerId, new_id
 from millstream.core.logs.log_reading import LIMIT
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as msg
@@ -27,7 +31,8 @@ from millstream.core.messages.session import Empty
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.daemon import ServiceDismissed
 from millstream.core.processes.job_process import Launcher, start_job_process
-from millstream.core.services.leader_lookup import Leader, Role
+from millstream.core.services.handshake import JobLeaders
+from millstream.core.services.leader_lookup import KnownLeader, Leader, Role
 from millstream.core.services.lease import lease_seconds
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
@@ -73,6 +78,7 @@ class TaskManagerService:
         self._background = BackgroundTasks()
         self._resource_manager: ResourceManagerSession | None = None
         self._job_managers: dict[str, JobManagerSession] = {}
+        self._job_leaders = JobLeaders()
         self._dialled: set[str] = set()
         self._workers: dict[AllocationId, SupervisedWorker] = {}
         self._local_state: LocalState | None = None
@@ -168,27 +174,46 @@ class TaskManagerService:
         match command:
             case rm.AllocateSlot():
                 self._allocate(command)
+            case rm.JobLed(job_id, address, epoch):
+                self._follow(job_id, KnownLeader(address, epoch))
             case rm.ShutDown():
                 self._fail(ServiceDismissed("the resource manager let this task manager go"))
             case _:
                 assert_never(command)
 
     def _allocate(self, request: rm.AllocateSlot) -> None:
-        allocation_id, job_manager = request.allocation_id, request.job_manager_address
-        refusal = self._table.allocate(request.slot_index, allocation_id, request.job_id, job_manager)
-        if refusal is not None:
+        allocation_id, leader = request.allocation_id, KnownLeader(request.job_manager_address, request.epoch)
+        refusal = self._job_leaders.refusal(request.job_id, leader) or self._table.allocate(
+            request.slot_index, allocation_id, request.job_id, leader.address
+        )
+        if refusal:
             if self._resource_manager is not None:
                 self._resource_manager.send(rm.SlotRefused(allocation_id, refusal))
             return
         self._report_slots()
-        session = self._job_managers.get(job_manager)
+        self._hand_over([a for a in self._table.of_job(request.job_id) if a.allocation_id == allocation_id], leader)
+
+    def _follow(self, job_id: JobId, leader: KnownLeader) -> None:
+        """The job is led by somebody else, perhaps: that one is offered what there is of the job."""
+        is_known = self._job_leaders.leader(job_id) == leader
+        if refused := self._job_leaders.refusal(job_id, leader):
+            log.warning("%s is not followed: %s", leader.address, refused)
+            return
+        held = self._table.of_job(job_id)
+        self._hand_over([a for a in held if a.held_until is not None] if is_known else held, leader)
+
+    def _hand_over(self, allocations: list[Allocation], leader: KnownLeader) -> None:
+        for allocation in allocations:
+            if allocation.job_manager != leader.address:
+                log.info("slot %d, job %s: led from %s now", allocation.index, allocation.job_id, leader.address)
+                allocation.job_manager, allocation.held_until = leader.address, None
+        session = self._job_managers.get(leader.address)
         if session is not None:
-            allocation = self._table.get(allocation_id)
-            if allocation is not None:
+            for allocation in allocations:
                 self._offer(session, allocation)
-        elif job_manager not in self._dialled:
-            self._dialled.add(job_manager)
-            self._background.spawn(self._keep_job_manager(job_manager))
+        elif allocations and leader.address not in self._dialled:
+            self._dialled.add(leader.address)
+            self._background.spawn(self._keep_job_manager(leader.address))
 
     def _slot_status(self) -> tuple[rm.SlotStatus, ...]:
         return tuple(
@@ -217,6 +242,8 @@ class TaskManagerService:
             if session is not None:
                 reachable = session.heard_at
                 log.info("%s", reason)
+                for allocation in self._table.of_job_manager(address):
+                    allocation.held_until = allocation.held_until or reachable + timeout
             await asyncio.sleep(dialer.RETRY_AFTER)
         self._dialled.discard(address)
         for allocation in self._table.of_job_manager(address):
@@ -229,21 +256,37 @@ class TaskManagerService:
         session.send(msg.RegisterAtJobManager(self.id, self._host, self.address))
         for allocation in self._table.of_job_manager(address):
             self._offer(session, allocation)
-        return self._job_manager_command
+        return lambda command: self._job_manager_command(address, command)
 
     def _offer(self, session: JobManagerSession, allocation: Allocation) -> None:
-        session.send(msg.SlotOffer(allocation.allocation_id, allocation.index, allocation.job_id))
+        worker = self._workers.get(allocation.allocation_id)
+        found = worker.tasks.found() if worker is not None else None
+        session.send(msg.SlotOffer(allocation.allocation_id, allocation.index, allocation.job_id, found))
 
-    def _job_manager_command(self, command: msg.JobManagerCommand) -> None:
+    async def _free_in_time(self, allocation: Allocation, held_until: float) -> None:
+        """Unless the job's leader is heard from before, whoever that is then."""
+        await asyncio.sleep(held_until - asyncio.get_running_loop().time())
+        if allocation.held_until == held_until:
+            self._free(allocation.allocation_id, "no job manager leads the job that it is held for")
+
+    def _job_manager_command(self, address: str, command: msg.JobManagerCommand) -> None:
+        allocation = self._table.get(command.allocation_id)
+        if allocation is not None and (deposed := self._job_leaders.deposed(allocation.job_id, address)):
+            log.warning("%s from %s is not carried out: %s", type(command).__name__, address, deposed)
+            return
         match command:
             case msg.OfferAnswer(allocation_id, accepted=True):
                 self._table.accepted(allocation_id)
+            case msg.OfferAnswer(unknown_job=True) if allocation is not None and allocation.held_until is not None:
+                self._background.spawn(self._free_in_time(allocation, allocation.held_until))
             case msg.OfferAnswer(allocation_id):
                 self._free(allocation_id, "the job manager does not want it")
             case msg.StartWorker():
                 self._start_worker(command)
             case msg.FreeSlot(allocation_id, reason):
                 self._free(allocation_id, reason)
+            case msg.TasksTakenOver(allocation_id):
+                self._ask_again(allocation_id)
             case _:
                 self._to_worker(command)
 
@@ -251,6 +294,7 @@ class TaskManagerService:
         worker = self._workers.get(command.allocation_id)
         if worker is None:
             return
+        worker.tasks.told(command)
         match command:
             case DeployTasks():
                 worker.deploy(command)
@@ -258,6 +302,13 @@ class TaskManagerService:
                 self._background.spawn(worker.cancel(command))
             case _:
                 worker.send(command)
+
+    def _ask_again(self, allocation_id: AllocationId) -> None:
+        """What readers asked an enumerator that is gone."""
+        allocation, worker = self._table.get(allocation_id), self._workers.get(allocation_id)
+        if allocation is not None and worker is not None:
+            for request in worker.tasks.unanswered():
+                self._to_job_manager(allocation, request)
 
     def _to_job_manager(self, allocation: Allocation, message: msg.TaskManagerMessage) -> None:
         session = self._job_managers.get(allocation.job_manager)
@@ -332,6 +383,7 @@ class TaskManagerService:
 
     def _freed(self, allocation_id: AllocationId) -> None:
         self._table.freed(allocation_id)
+        self._job_leaders.keep([a.job_id for a in self._table.report() if a is not None])
         self._report_slots()
         if self._local_state is not None:
             self._background.spawn(asyncio.to_thread(self._local_state.remove, allocation_id))

@@ -28,7 +28,10 @@ class Allocation(Struct):
     allocation_id: AllocationId
     job_id: JobId
     job_manager: str
+    """Where the job is led, as far as is known here."""
     state: SlotState = SlotState.OFFERED
+    held_until: float | None = None
+    """Of a slot whose job manager is out of touch, on the loop's clock: then it is given up."""
 
 
 class SlotTable:
@@ -58,6 +61,13 @@ class SlotTable:
         allocation = self._allocations.get(allocation_id)
         if allocation is not None and allocation.state is SlotState.OFFERED:
             allocation.state = SlotState.IN_USE
+        if allocation is not None:
+            allocation.held_until = None
+
+    def of_job(self, job_id: JobId) -> list[Allocation]:
+        """What is held for a job or was offered to it."""
+        held = (a for a in self._allocations.values() if a.job_id == job_id)
+        return [a for a in held if a.state is not SlotState.ENDING]
 
     def ending(self, allocation_id: AllocationId) -> bool:
         """The slot is given up; answers whether it was not before."""

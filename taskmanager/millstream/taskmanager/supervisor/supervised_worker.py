@@ -17,6 +17,7 @@ from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.taskmanager.supervisor.memory_limit import OPTION, VARIABLES, limit_of
+from millstream.taskmanager.supervisor.slot_tasks import SlotTasks
 
 log = logging.getLogger(__name__)
 _STOP_GRACE = 5.0
@@ -44,6 +45,8 @@ class SupervisedWorker:
         self._outputs = outputs
         self._launcher = launch
         self._was_put_down = False
+        self.tasks = SlotTasks()
+        """What they have come to; told by whoever passes commands on."""
         self._running: set[str] = set()
         self._ready = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
@@ -104,6 +107,7 @@ class SupervisedWorker:
 
     def _received(self, raw: bytes) -> None:
         message = WORKER_MESSAGE.from_bytes(raw)
+        self.tasks.heard(message)
         match message:
             case WorkerReady():
                 self._ready.set()

@@ -17,6 +17,7 @@ from millstream.datastream.connectors.base import SplitEnumerator, SplitEnumerat
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.file_system.splits import FileSplit
+from millstream.datastream.connectors.split_queue import GivenSplits
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,14 @@ class MonitoringEnumerator(SplitEnumerator[FileSplit]):
         self._pending = deque([] if state is None else state.pending)
         self._known = set([] if state is None else state.found)
         self._waiting: dict[int, None] = {}  # subtasks, in the order in which they asked
+        self._given = GivenSplits({})
         self._told = ""
+
+    def take_over(self, assigned: dict[int, list[FileSplit]]) -> bool:
+        """What readers have is neither pending nor found again; a file that has grown since stays as it was found."""
+        self._given = GivenSplits(assigned)
+        self._pending = deque(self._given.left_of(self._pending))
+        return True
 
     def start(self) -> None:
         """Looks at once, and then again and again."""
@@ -67,7 +75,7 @@ class MonitoringEnumerator(SplitEnumerator[FileSplit]):
             raise error
         for path, splits in new or ():
             self._known.add(path)
-            self._pending.extend(splits)
+            self._pending.extend(self._given.left_of(splits))
         self._serve()
         self._context.call_async(self._look, self._looked, self._interval)
 

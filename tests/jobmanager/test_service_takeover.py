@@ -1,0 +1,188 @@
+"""A job through the death of its job manager: what a second one, on the same store, tells the tasks that run on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_cluster import Cluster, FakeTaskManager, Task, running_cluster
+from job_graphs import pipeline
+from test_service_checkpoints import acknowledge, checkpointed, completion, triggered
+
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.ids import AllocationId, JobId
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages import checkpoints as cp
+from millstream.core.messages import dispatcher as dp
+from millstream.core.messages import resource_manager as rm
+from millstream.core.messages import task_manager as tm
+from millstream.core.messages.deployment import DeployTasks
+from millstream.core.messages.takeover import FoundReader, FoundSlot, FoundTask
+from millstream.core.store.memory import MemorySession, MemoryStore
+from millstream.core.store.store import Key, Kind
+
+RUNNING = ExecutionState.RUNNING
+
+
+@asynccontextmanager
+async def second_leader(store: MemoryStore, graph: JobGraph, **options: Any) -> AsyncIterator[Cluster]:
+    """Wins the job, and declares its slots under its epoch."""
+    async with running_cluster(store.connect(), **options) as cluster:
+        cluster.dispatcher.send(dp.StartJob(graph))
+        requirement = await cluster.resource_manager.next(rm.Requirement)
+        assert requirement.slots == graph.slots_required()
+        assert requirement.epoch > 0
+        yield cluster
+
+
+async def die(cluster: Cluster, session: MemorySession) -> None:
+    """As the store sees a job manager that was killed."""
+    session.lose()
+    session.resume()
+    for task_manager in cluster.task_managers:
+        await task_manager.close()
+
+
+def found(tasks: list[Task], index: int, attempt: int = 0, **more: Any) -> FoundSlot:
+    task = FoundTask(tasks[index][1], pipeline(2).vertices[0].id, index, 2, 128, attempt, RUNNING, **more)
+    return FoundSlot(f"address {index}", (task,))
+
+
+async def offer_all(cluster: Cluster, tasks: list[Task], **more: Any) -> FakeTaskManager:
+    task_manager = cluster.task_manager()
+    for index in range(2):
+        assert await task_manager.offer(tasks[index][0], found=found(tasks, index, **more))
+    return task_manager
+
+
+async def test_a_job_goes_on_with_its_tasks_which_commit_what_is_complete_and_forget_what_was_under_way(
+    tmp_path: Path,
+) -> None:
+    store, graph = MemoryStore(), checkpointed(tmp_path)
+    session = store.connect()
+    async with running_cluster(session) as first:
+        task_manager, tasks = await first.running_job(graph)
+        completed, _ = await triggered(task_manager)
+        await acknowledge(task_manager, tasks, completed)
+        await completion(task_manager, completed)
+        under_way, _ = await triggered(task_manager)
+        await die(first, session)
+        async with second_leader(store, graph) as second:
+            again = await offer_all(second, tasks, completed=completed, under_way=(under_way,))
+            notices = [await again.next(cp.CheckpointNotice) for _ in range(4)]
+            told = [(notice.checkpoint_id, notice.completed) for notice in notices]
+            assert told == [(under_way, False)] * 2 + [(completed, True)] * 2
+            assert {(n.allocation_id, n.attempt_ids) for n in notices} == {(a, (attempt,)) for a, attempt in tasks}
+            assert {(await again.next(tm.TasksTakenOver)).allocation_id for _ in tasks} == {"a0", "a1"}
+            details = await second.details_in(JobStatus.RUNNING)
+            assert (details.restarts, details.failures) == (0, ())
+            later, _ = await triggered(again)
+            assert later > under_way, "ids never come again"
+            await acknowledge(again, tasks, later)
+            await completion(again, later)
+            assert {c.checkpoint_id for c in second.service.jobs[JobId("job")].checkpoints.coordinator.retained} == {
+                later
+            }
+            await again.update_all(tasks, ExecutionState.FINISHED)
+            await second.details_in(JobStatus.FINISHED)
+
+
+async def test_a_job_of_which_a_task_is_not_found_is_restored_from_its_last_checkpoint(tmp_path: Path) -> None:
+    store, graph = MemoryStore(), checkpointed(tmp_path)
+    session = store.connect()
+    async with running_cluster(session) as first:
+        task_manager, tasks = await first.running_job(graph)
+        completed, location = await triggered(task_manager)
+        await acknowledge(task_manager, tasks, completed)
+        await completion(task_manager, completed)
+        await die(first, session)
+        async with second_leader(store, graph, jobmanager_takeover_timeout="300 ms") as second:
+            again = second.task_manager()
+            assert await again.offer("a0", found=found(tasks, 0))
+            assert (await again.next(tm.FreeSlot)).allocation_id == "a0"
+            for allocation in ("b0", "b1"):
+                assert await again.offer(allocation)
+            for allocation in ("b0", "b1"):
+                await again.run_worker(allocation)
+            deployed = [(await again.next(DeployTasks)).tasks[0] for _ in range(2)]
+            assert {task.attempt for task in deployed} == {1}, "attempts are numbered over all leaders"
+            assert {task.restore_location for task in deployed} == {location}
+            await second.details_in(JobStatus.RUNNING)
+            stored = await store.connect().read(Key(Kind.CHECKPOINTS, "job"))
+            assert stored is not None
+            assert b'"attempts":{"v0":[1,1]}' in stored.value
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"completed": 99}, "has committed checkpoint 99"),
+        ({"reader": FoundReader(has_events=True)}, "have exchanged events"),
+        ({"reader": FoundReader(is_known=False)}, "too many to be kept"),
+    ],
+)
+async def test_tasks_that_cannot_go_on_from_the_restore_point_are_given_up(
+    tmp_path: Path, more: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, graph = MemoryStore(), checkpointed(tmp_path)
+    session = store.connect()
+    async with running_cluster(session) as first:
+        _, tasks = await first.running_job(graph)
+        await die(first, session)
+        async with second_leader(store, graph) as second:
+            again = await offer_all(second, tasks, **more)
+            assert await again.freed() == {"a0", "a1"}
+            assert reason in caplog.text
+
+
+async def test_a_job_that_took_no_checkpoint_goes_on_with_its_tasks_and_ends_with_them() -> None:
+    store, graph = MemoryStore(), pipeline(2)
+    session = store.connect()
+    async with running_cluster(session) as first:
+        _, tasks = await first.running_job(graph)
+        await die(first, session)
+        async with second_leader(store, graph) as second:
+            again = await offer_all(second, tasks)
+            await second.details_in(JobStatus.RUNNING)
+            await again.update_all(tasks, ExecutionState.FINISHED)
+            await second.details_in(JobStatus.FINISHED)
+            assert await again.freed() == {"a0", "a1"}
+
+
+async def test_tasks_that_wait_for_a_last_checkpoint_get_it_from_the_new_leader(tmp_path: Path) -> None:
+    store = MemoryStore()
+    graph = checkpointed(tmp_path, **{"execution.checkpointing.interval": "1 h"})
+    session = store.connect()
+    async with running_cluster(session) as first:
+        _, tasks = await first.running_job(graph)
+        await die(first, session)
+        async with second_leader(store, graph) as second:
+            again = await offer_all(second, tasks, inputs_ended=True)
+            final, _ = await triggered(again)
+            await acknowledge(again, tasks, final)
+            await completion(again, final)
+
+
+async def test_a_checkpoint_in_the_memory_of_a_job_manager_that_is_gone_is_said_to_be() -> None:
+    store, graph = MemoryStore(), checkpointed(None, **{"restart-strategy.type": "none"})
+    session = store.connect()
+    async with running_cluster(session) as first:
+        task_manager, tasks = await first.running_job(graph)
+        completed, _ = await triggered(task_manager)
+        await acknowledge(task_manager, tasks, completed)
+        await completion(task_manager, completed)
+        await die(first, session)
+        async with second_leader(store, graph) as second:
+            again = await offer_all(second, tasks, completed=completed)
+            assert await again.freed() == {"a0", "a1"}
+            (failure,) = (await second.details_in(JobStatus.FAILED)).failures
+            assert "memory" in failure.exception
+
+
+async def test_a_job_manager_that_does_not_run_a_job_says_so(cluster: Cluster) -> None:
+    task_manager = cluster.task_manager()
+    await task_manager.send(tm.SlotOffer(AllocationId("a0"), 0, JobId("another")))
+    assert await task_manager.next(tm.OfferAnswer) == tm.OfferAnswer(AllocationId("a0"), False, unknown_job=True)
