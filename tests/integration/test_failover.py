@@ -91,6 +91,7 @@ def test_one_leader_after_the_other_is_killed(cluster: FailoverCluster, tmp_path
         cluster.kill_member(leader)
         job.goes_on()
         cluster.start_member(leader)
+    assert cluster.attempts(job.id) == [0] * 4, "its tasks were to be taken over, and not started again"
     cluster.lose_a_worker(job.id)  # the resource manager that leads now has the slots, too
     job.goes_on()
     job.ends_exactly()
