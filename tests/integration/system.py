@@ -194,7 +194,12 @@ class Cluster:
         victim = self.service_pids(service)[0]
         self.kill(victim)
         wait_until(lambda: not is_alive(victim), f"the old {service} to be gone, and its ports free")
-        command = [sys.executable, "-m", "millstream.cli.main", service, "--configDir", str(self.directory / "conf")]
+        self.start_another(service)
+
+    def start_another(self, service: str, *options: str) -> None:
+        """Starts a daemon by hand, with the cluster's configuration and other options. `stop` ends it, too."""
+        folder = str(self.directory / "conf")
+        command = [sys.executable, "-m", "millstream.cli.main", service, "--configDir", folder, *given(*options)]
         member = {**os.environ, "MILLSTREAM_CLUSTER_MEMBER": str(self.directory)}
         again = subprocess.Popen(command, env=member, stderr=subprocess.DEVNULL, start_new_session=True)
         self._restarted.append(again)

@@ -398,3 +398,53 @@ def test_enumerators_hear_of_completed_checkpoints_and_may_fail_to_be_captured(r
     assert answer.error == "source v (split enumerator): OSError: no state"
     assert "snapshot_state" in answer.failure.traceback
     assert answer.failure.signature == enumerators.snapshot(5).failure.signature != ""
+
+
+class FollowingEnumerator(FakeEnumerator):
+    def take_over(self, assigned: dict[int, list[str]]) -> bool:
+        self.splits = [split for split in self.splits if split not in assigned[1]]
+        return True
+
+
+class FollowingSource(FakeSource):
+    def restore_enumerator(self, context: SplitEnumeratorContext[str], state: Any) -> SplitEnumerator[str]:
+        return FollowingEnumerator(context, state)
+
+
+def taking_over(source: FakeSource, *given: str) -> RunningEnumerators:
+    """Enumerators that start from a state with three splits, while reader 1 has had these since."""
+    running = RunningEnumerators()
+    running.ready()
+    readers = (src.RunningReader(0), src.RunningReader(1, tuple(to_bytes([split]) for split in given)))
+    state = pickle.dumps(["a", "b", "c"])
+    wanted = src.SourceToEnumerate(VertexId("v"), "source v", 2, to_bytes(source), state, readers)
+    running.enumerators.command(src.StartEnumerators(JobId("job"), (wanted,)))
+    return running
+
+
+def end(running: RunningEnumerators) -> None:
+    running.enumerators.command(src.Stop())
+    running.thread.join(DEADLINE)
+
+
+def test_an_enumerator_goes_on_with_readers_that_run_already() -> None:
+    running = taking_over(FollowingSource(), "b", "c")
+    running.ready()
+    assert running.request(subtask=0) == ["a for h"]
+    running.reader(src.SplitRequest("h"), 1)
+    assert isinstance(running.next(src.EnumeratorEvent).kind, src.NoMoreSplits)
+    end(running)
+
+
+def test_an_enumerator_that_knows_nothing_of_that_goes_on_if_readers_were_given_nothing() -> None:
+    running = taking_over(FakeSource())
+    assert [running.custom() for _ in range(2)] == [([0, 1], 2)] * 2, "they count as registered"
+    running.ready()
+    assert running.request(subtask=1) == ["a for h"]
+    end(running)
+
+
+def test_an_enumerator_that_knows_nothing_of_that_refuses_readers_that_were_given_splits() -> None:
+    running = taking_over(FakeSource(), "b")
+    assert "the enumerator of source v cannot go on" in running.next(src.TakeoverRefused).reason
+    end(running)

@@ -204,18 +204,24 @@ class RunningJob:
         return self.is_recorded or not self.master.status.is_terminal
 
     async def resign(self, reason: str) -> None:
-        """Leaves the job to whoever is next in line for it."""
-        await self.leave(reason)
+        """Leaves the job to whoever is next in line for it, and stops what runs of it."""
+        slots = list(self.master.slots.values())
+        await self.leave()
+        for slot in slots:
+            self.command(slot.task_manager, msg.FreeSlot(slot.allocation_id, reason))
         with contextlib.suppress(StoreError):  # it is over already
             await self._led.points.resign()
 
-    async def leave(self, reason: str) -> None:
-        """Another job manager may lead the job: nothing of it goes on here, and what is stored of it stays."""
+    async def leave(self) -> None:
+        """Another job manager may lead the job: nothing of it goes on here, and what is stored of it stays.
+
+        Its tasks run on for a while, for the next leader to take them over.
+        """
         slots = list(self.master.slots.values())
         await self.stop()
         self._links.declare(Requirement(self.graph.job_id, 0, epoch=self._led.leadership.epoch))
         for slot in slots:
-            self.command(slot.task_manager, msg.FreeSlot(slot.allocation_id, reason))
+            self.command(slot.task_manager, msg.OfferAnswer(slot.allocation_id, accepted=False, unknown_job=True))
 
     def tell(self, event: ev.Event) -> None:
         """Something happened to the job."""

@@ -311,7 +311,7 @@ class JobManagerService:
         """The dispatcher is to find somebody else for the job, or this one again: it is asked by a new registration."""
         log.warning("job %s: %s", job_id, reason)
         self._leading().left(job_id)
-        self._background.spawn(self.jobs.pop(job_id).leave(reason))
+        self._background.spawn(self.jobs.pop(job_id).leave())
         if self._dispatcher is not None:
             self._dispatcher.close(f"registering again: {reason}")
 

@@ -23,6 +23,17 @@ def lease_seconds(configuration: Configuration) -> float:
     return _SHARE * configuration.seconds("heartbeat.timeout")
 
 
+def leaderless_seconds(configuration: Configuration) -> float:
+    """How long tasks go on without a job manager.
+
+    With high availability another one comes to lead their job, and nobody reports it as failed meanwhile: so they also
+    wait until ZooKeeper has noticed that the first one is gone.
+    """
+    waits = configuration.string("high-availability.type") == "zookeeper"
+    notices = configuration.seconds("high-availability.zookeeper.client.session-timeout") if waits else 0.0
+    return lease_seconds(configuration) + notices
+
+
 class Lease:
     """One service's. All times are readings of one monotonic clock; `is_over` is asked at every beat."""
 

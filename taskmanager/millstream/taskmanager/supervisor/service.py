@@ -33,7 +33,7 @@ from millstream.core.processes.daemon import ServiceDismissed
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.services.handshake import JobLeaders
 from millstream.core.services.leader_lookup import KnownLeader, Leader, Role
-from millstream.core.services.lease import lease_seconds
+from millstream.core.services.lease import leaderless_seconds
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import Dialer, Session
@@ -233,7 +233,7 @@ class TaskManagerService:
         That is before the dispatcher reports the jobs of a job manager that it lost at the same time as failed.
         """
         dialer = Dialer(address, TASK_MANAGER_AT_JOB_MANAGER, self._configuration, self._network)
-        timeout = lease_seconds(self._configuration)
+        timeout = leaderless_seconds(self._configuration)
         loop = asyncio.get_running_loop()
         reachable = loop.time()
         while self._table.of_job_manager(address) and (left := reachable + timeout - loop.time()) > 0:
@@ -263,6 +263,13 @@ class TaskManagerService:
         found = worker.tasks.found() if worker is not None else None
         session.send(msg.SlotOffer(allocation.allocation_id, allocation.index, allocation.job_id, found))
 
+    def _await_leader(self, allocation: Allocation) -> None:
+        """The job manager leads the job no more, or not yet: what runs goes on for a while."""
+        if allocation.held_until is None:
+            lease = leaderless_seconds(self._configuration)
+            allocation.held_until = asyncio.get_running_loop().time() + lease
+        self._background.spawn(self._free_in_time(allocation, allocation.held_until))
+
     async def _free_in_time(self, allocation: Allocation, held_until: float) -> None:
         """Unless the job's leader is heard from before, whoever that is then."""
         await asyncio.sleep(held_until - asyncio.get_running_loop().time())
@@ -277,8 +284,10 @@ class TaskManagerService:
         match command:
             case msg.OfferAnswer(allocation_id, accepted=True):
                 self._table.accepted(allocation_id)
-            case msg.OfferAnswer(unknown_job=True) if allocation is not None and allocation.held_until is not None:
-                self._background.spawn(self._free_in_time(allocation, allocation.held_until))
+            case msg.OfferAnswer(allocation_id, unknown_job=True) if (
+                allocation is not None and allocation_id in self._workers
+            ):
+                self._await_leader(allocation)
             case msg.OfferAnswer(allocation_id):
                 self._free(allocation_id, "the job manager does not want it")
             case msg.StartWorker():

@@ -1,0 +1,34 @@
+"""Who is listened to in matters of a job."""
+
+from __future__ import annotations
+
+from millstream.core.jobs.ids import JobId, LeaderEpoch
+from millstream.core.services.handshake import JobLeaders
+from millstream.core.services.leader_lookup import KnownLeader
+
+JOB, OTHER = JobId("job"), JobId("other")
+
+
+def leader(address: str, epoch: int) -> KnownLeader:
+    return KnownLeader(address, LeaderEpoch(epoch))
+
+
+def test_nobody_comes_back_once_another_has_followed() -> None:
+    leaders = JobLeaders()
+    assert leaders.deposed(JOB, "old") == ""
+    assert leaders.refusal(JOB, leader("old", 3)) == ""
+    assert leaders.refusal(JOB, leader("new", 5)) == ""
+    assert leaders.refusal(JOB, leader("old", 3)) == "job job is led under epoch 5, and epoch 3 is over"
+    assert leaders.leader(JOB) == leader("new", 5)
+    assert leaders.deposed(JOB, "old") == "job job is led from new, under epoch 5"
+    assert leaders.deposed(JOB, "new") == ""
+
+
+def test_each_job_has_a_leader_of_its_own_and_what_is_over_is_forgotten() -> None:
+    leaders = JobLeaders()
+    leaders.refusal(JOB, leader("one", 9))
+    leaders.refusal(OTHER, leader("other", 2))
+    assert leaders.deposed(OTHER, "one") != ""
+    leaders.keep([OTHER])
+    assert leaders.refusal(JOB, leader("two", 1)) == ""
+    assert leaders.leader(OTHER) == leader("other", 2)
