@@ -195,7 +195,7 @@ def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
         if isinstance(batch, RowBatch):
             source = iter(batch.rows)
             try:
-                batch = RowBatch(list(map(adopt, source)), batch.timestamps)
+                batch = batch.with_rows(list(map(adopt, source)))
             except InexactError as error:
                 record = batch.rows[len(batch) - length_hint(source) - 1]
                 raise OperatorError(operator_name, record, error) from error
