@@ -82,6 +82,10 @@ class RowBatch:
         """Whether the records have timestamps."""
         return self._times is not None
 
+    def without_timestamps(self) -> RowBatch:
+        """The same records."""
+        return RowBatch(self.rows, None, self.plain) if self.is_timed else self
+
     def with_rows(self, rows: list[Any], plain: bool = False) -> RowBatch:
         """Other records in the place of these, one for each, with the same timestamps."""
         return RowBatch(rows, self._times, plain)
@@ -115,6 +119,10 @@ class ColumnBatch:
     def is_timed(self) -> bool:
         """Whether the records have timestamps."""
         return self.timestamps is not None
+
+    def without_timestamps(self) -> ColumnBatch:
+        """The same records."""
+        return ColumnBatch(self.data) if self.is_timed else self
 
     def slice(self, start: int, end: int) -> ColumnBatch:
         """The records from one position up to another, or to the last; nothing is copied."""
