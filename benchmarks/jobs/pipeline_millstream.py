@@ -1,6 +1,7 @@
-"""The Python pipeline on Millstream: `python pipeline_millstream.py RECORDS [typed|untyped|timed [KEY=VALUE ...]]`.
+"""The Python pipeline on Millstream: `python pipeline_millstream.py RECORDS [KIND [KEY=VALUE ...]]`.
 
-Timed is typed, with event time.
+A kind is `typed`, `untyped`, `timed`, which is typed with event time that nobody uses, or `carried`, with a sink that
+may look at the timestamps, so that they go through the whole pipeline.
 """
 
 from __future__ import annotations
@@ -45,8 +46,16 @@ class _TimedReader(IndexReader):
 class LastOfEachKey(Sink):
     """Keeps only the last value of each key and a count, to check the result by."""
 
+    reads_timestamps = False
+
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
         return _LastWriter()
+
+
+class LastOfEachKeyWithTimes(LastOfEachKey):
+    """The same, for batches with their timestamps."""
+
+    reads_timestamps = True
 
 
 class _LastWriter(SinkWriter):
@@ -69,7 +78,7 @@ def main(records: int, kind: str, options: dict[str, str]) -> None:
     env = environment(options)
     hint: Any = None if kind == "untyped" else tuple[int, int]
     strategy = WatermarkStrategy.no_watermarks()
-    if kind == "timed":
+    if kind in ("timed", "carried"):
         strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda x, _: x)
     (
         env.from_source(TimedNumbers(0, records - 1), strategy)
@@ -77,7 +86,7 @@ def main(records: int, kind: str, options: dict[str, str]) -> None:
         .key_by(lambda pair: pair[0])
         .reduce(lambda a, b: (a[0], a[1] + b[1]))
         .filter(lambda pair: pair[1] % 2 == 0)
-        .sink_to(LastOfEachKey())
+        .sink_to(LastOfEachKeyWithTimes() if kind == "carried" else LastOfEachKey())
     )
     execute(env, "python pipeline")
 

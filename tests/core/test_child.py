@@ -255,6 +255,16 @@ def test_import_paths_of_the_parent_do_not_leak_into_a_job_environment(monkeypat
     assert child_variables(HERE, variables={"A": "b"})["A"] == "b"
 
 
+def test_a_child_keeps_the_memory_of_its_buffers_unless_its_parent_was_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    variables = child_variables(HERE)
+    assert int(variables["MALLOC_MMAP_THRESHOLD_"]) > 256 * 1024
+    assert variables["MALLOC_TRIM_THRESHOLD_"] == "131072"
+
+
 # Threads
 
 

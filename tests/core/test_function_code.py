@@ -31,7 +31,16 @@ class Selector:
 
 
 @pytest.mark.parametrize(
-    "function", [lambda v: v[0], lambda v, _: v[-1], lambda v: v.second, Selector().get_key, Selector().stamp]
+    "function",
+    [
+        lambda v: v[0],
+        lambda v, _: v[-1],
+        lambda v: v.second,
+        lambda v: v,
+        lambda v, _: v,
+        Selector().get_key,
+        Selector().stamp,
+    ],
 )
 def test_a_function_that_picks_a_part_has_a_getter_that_gives_the_same(function: Callable[..., Any]) -> None:
     found = getter(function)
@@ -43,8 +52,8 @@ def test_a_function_that_picks_a_part_has_a_getter_that_gives_the_same(function:
 @pytest.mark.parametrize(
     "function",
     [
-        lambda v: v, lambda v: v[0] + 1, lambda v: v[0][1], lambda v: v.first.real, lambda a, b: b[0], lambda *v: v[0],
-        lambda v: LIST[0], lambda v: (yield v[0]), Selector().itself, len, Selector, None,
+        lambda v, w: w, lambda v: v[0] + 1, lambda v: v[0][1], lambda v: v.first.real, lambda a, b: b[0],
+        lambda *v: v[0], lambda v: LIST[0], lambda v: (yield v[0]), Selector().itself, len, Selector, None,
     ],
 )  # fmt: skip
 def test_any_other_function_has_none(function: Any) -> None:
@@ -61,6 +70,10 @@ def test_a_getter_that_fails_for_a_row_picks_nothing() -> None:
     assert picked(part, [(1, 2), (3, 4)]) == [2, 4]
     assert picked(part, [(1, 2), (3,)]) is None
     assert picked(None, [(1, 2)]) is None
+
+
+def test_a_function_that_answers_its_argument_picks_the_rows_themselves() -> None:
+    assert picked(getter(lambda v, _: v), [1, 2]) == [1, 2]
 
 
 @pytest.mark.parametrize(

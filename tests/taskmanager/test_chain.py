@@ -38,7 +38,7 @@ class Build:
 
     def __init__(
         self, *operators: ChainedOperator, outputs: int = 1, kind: t.TypeInformation = t.PICKLED,
-        object_reuse: bool = False,
+        object_reuse: bool = False, options: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
         self.outputs: list[list[Batch]] = [[] for _ in range(outputs)]
 
@@ -51,6 +51,7 @@ class Build:
             HeapKeyedStateBackend,
             max_rows=MAX_ROWS,
             max_column_rows=MAX_ROWS,
+            options=options or {},
         )
         outputs = [LocalOutput(batches.append) for batches in self.outputs]
         builder = ChainBuilder(services, outputs, [kind], object_reuse=object_reuse)
@@ -77,6 +78,38 @@ def test_operators_emit_into_each_other_and_out() -> None:
     assert built.rows(0) == [1, -1, 3, -3]
     assert built.rows(1) == [1, 3]
     assert built.chain.ids == ["id of op"] * 3
+
+
+def test_records_leave_without_timestamps_where_nobody_looks_at_them() -> None:
+    built = Build(
+        operator(plan.MapSpec(str), ChainedOutput(operator=1), ChainedOutput(output=1, timed=False)),
+        operator(plan.FilterSpec(lambda n: n != "2"), ChainedOutput(output=0)),
+        outputs=2,
+    )
+    built.chain.head.process(RowBatch([1, 2, 3], [10, 20, 30]))
+    (filtered,), (mapped,) = built.outputs
+    assert (built.rows(0), list(filtered.timestamps or [])) == (["1", "3"], [10, 30])
+    assert (built.rows(1), mapped.timestamps) == (["1", "2", "3"], None)
+    built.chain.head.process(ColumnBatch(pa.RecordBatch.from_pydict({"f0": [1]}), pa.array([10])))
+    assert [batch.is_timed for batch in built.outputs[1]] == [False, False]
+
+
+def test_columns_leave_without_timestamps_where_nobody_looks_at_them() -> None:
+    built = Build(
+        operator(plan.MapBatchesSpec(lambda batch: batch, "arrow"), ChainedOutput(output=0, timed=False)),
+        kind=t.TupleType((t.LONG,)),
+    )
+    built.chain.head.process(ColumnBatch(pa.RecordBatch.from_pydict({"f0": [1]}), pa.array([10])))
+    assert [(len(batch), batch.timestamps) for batch in built.outputs[0]] == [(1, None)]
+
+
+def test_records_that_an_unaligned_checkpoint_may_hold_keep_their_timestamps() -> None:
+    built = Build(
+        operator(plan.MapSpec(str), ChainedOutput(output=0, timed=False)),
+        options={"execution.checkpointing.unaligned.enabled": "true"},
+    )
+    built.chain.head.process(RowBatch([1], [10]))
+    assert [list(batch.timestamps or []) for batch in built.outputs[0]] == [[10]]
 
 
 def test_an_operator_without_outputs_drops_what_it_emits() -> None:

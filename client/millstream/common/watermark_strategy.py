@@ -113,7 +113,7 @@ def highest(timestamps: Any) -> int:
     if isinstance(timestamps, array):
         import numpy as np
 
-        return int(np.frombuffer(timestamps, np.int64).max())
+        return int(timestamps[np.frombuffer(timestamps, np.int64).argmax()])  # `max` takes twice as long
     import pyarrow.compute as pc
 
     return int(pc.max(timestamps).as_py())

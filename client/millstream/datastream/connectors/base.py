@@ -259,6 +259,8 @@ class Sink(ABC):
 
     is_transactional: ClassVar[bool] = False
     """Whether what it writes belongs to transactions, which are part of checkpoints."""
+    reads_timestamps: ClassVar[bool] = True
+    """Whether its writers may look at the timestamps of batches. Records of which nobody does travel without them."""
 
     def for_type(self, record_type: TypeInformation) -> Sink:
         """The sink for a stream with records of this type, when the program hands it the stream."""

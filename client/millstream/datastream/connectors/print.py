@@ -23,6 +23,8 @@ class PrintSink(Sink):
     Records of a declared type are written as Flink writes them, others by `str`.
     """
 
+    reads_timestamps = False
+
     def __init__(
         self, identifier: str | None = None, to_stderr: bool = False, record_type: TypeInformation = PICKLED
     ) -> None:

@@ -24,6 +24,7 @@ from millstream.core.jobs.plan.plan import (
 )
 from millstream.core.records.types import PICKLED
 from millstream.datastream.graph.batch_mode import has_event_time
+from millstream.datastream.graph.carried_times import timed_nodes
 from millstream.datastream.graph.chaining import NodeChain, build_chains
 from millstream.datastream.graph.held_state import held_state
 from millstream.datastream.graph.pickling import pickled
@@ -42,7 +43,7 @@ def build_job_graph(
 
     `shipped` answers a source as it goes into the graph.
     """
-    chains = build_chains(graph)
+    chains, timed = build_chains(graph), timed_nodes(graph)
     specs = {
         chain.head.index: replace(chain.head.operator.spec, source=shipped(chain.head.operator.spec.source))
         for chain in chains
@@ -57,7 +58,7 @@ def build_job_graph(
     return JobGraph(
         job_id=JobId(new_id()),
         name=name,
-        vertices=tuple(_make_vertex(chain, specs.get(chain.head.index), graph.is_batch) for chain in chains),
+        vertices=tuple(_make_vertex(chain, specs.get(chain.head.index), timed, graph.is_batch) for chain in chains),
         edges=tuple(edges),
         configuration=dict(configuration or {}),
         artifacts=artifacts,
@@ -70,7 +71,7 @@ def vertex_id(chain: NodeChain) -> VertexId:
     return VertexId(chain.head.id)
 
 
-def _make_vertex(chain: NodeChain, spec: SourceSpec | None, is_batch: bool) -> JobVertex:
+def _make_vertex(chain: NodeChain, spec: SourceSpec | None, timed: frozenset[int], is_batch: bool) -> JobVertex:
     head, name, description = chain.head, chain.name(), chain.description()
     source = pickled(spec.source, head.name, spec.source) if spec is not None else b""
     return JobVertex(
@@ -83,15 +84,15 @@ def _make_vertex(chain: NodeChain, spec: SourceSpec | None, is_batch: bool) -> J
             OperatorInfo(node.id, node.operator.uid or "", node.name, held_state(node.operator.spec))
             for node in chain.nodes
         ),
-        chain=_pickle_chain(chain, spec, is_batch),
+        chain=_pickle_chain(chain, spec, timed, is_batch),
         source=source,
         max_parallelism_derived=head.max_parallelism_derived,
         description="" if description == name else description,
     )
 
 
-def _pickle_chain(chain: NodeChain, source: SourceSpec | None, is_batch: bool) -> bytes:
-    operators = _chained_operators(chain, source)
+def _pickle_chain(chain: NodeChain, source: SourceSpec | None, timed: frozenset[int], is_batch: bool) -> bytes:
+    operators = _chained_operators(chain, source, timed)
     if is_batch:
         operators = tuple(_in_batch(o, node) for o, node in zip(operators, chain.nodes, strict=True))
     try:
@@ -108,14 +109,17 @@ def _in_batch(operator: ChainedOperator, node: StreamNode) -> ChainedOperator:
     return replace(operator, spec=spec.in_batch(), batch_input=spec.batch_input(has_event_time(node)))
 
 
-def _chained_operators(chain: NodeChain, source: SourceSpec | None) -> tuple[ChainedOperator, ...]:
+def _chained_operators(
+    chain: NodeChain, source: SourceSpec | None, timed: frozenset[int]
+) -> tuple[ChainedOperator, ...]:
     numbers = {id(edge): output for output, edge in enumerate(chain.outgoing())}
 
     def output_of(edge: StreamEdge) -> ChainedOutput:
         kind = PICKLED if edge.tag is None else edge.type
+        is_timed = edge.target.index in timed
         if chain.contains_edge(edge):
-            return ChainedOutput(chain.positions[edge.target.index], None, edge.tag, kind, _edge_name(edge))
-        return ChainedOutput(output=numbers[id(edge)], tag=edge.tag, tag_type=kind)
+            return ChainedOutput(chain.positions[edge.target.index], None, edge.tag, kind, _edge_name(edge), is_timed)
+        return ChainedOutput(output=numbers[id(edge)], tag=edge.tag, tag_type=kind, timed=is_timed)
 
     def operator_of(node: StreamNode) -> ChainedOperator:
         outputs = tuple(output_of(edge) for edge in node.outputs)

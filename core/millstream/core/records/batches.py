@@ -27,6 +27,24 @@ TIMESTAMP = "q"
 """The type code of timestamps in arrays."""
 
 
+class ChosenTimes:
+    """The timestamps of those records of a batch that a mask chose, gathered when somebody asks for them.
+
+    A filter's often go nowhere but to a sink that never looks: to gather them takes as long as to choose the records.
+    """
+
+    __slots__ = ("_mask", "_times")
+
+    def __init__(self, times: array[int] | ChosenTimes, mask: bytes | list[bool]) -> None:
+        self._times = times
+        self._mask = mask
+
+    def gathered(self) -> array[int]:
+        """They themselves."""
+        times = self._times
+        return chosen_times(times if isinstance(times, array) else times.gathered(), bytes(self._mask))
+
+
 class RowBatch:
     """A list of records, and their timestamps when they have any: 64-bit integers, in milliseconds.
 
@@ -34,17 +52,47 @@ class RowBatch:
     them, so nobody has to look at them again.
     """
 
-    __slots__ = ("plain", "rows", "timestamps")
+    __slots__ = ("_times", "plain", "rows")
 
-    def __init__(self, rows: list[Any], timestamps: Iterable[int] | None = None, plain: bool = False) -> None:
+    def __init__(
+        self, rows: list[Any], timestamps: Iterable[int] | ChosenTimes | None = None, plain: bool = False
+    ) -> None:
         self.rows = rows
-        self.timestamps: array[int] | None = (
-            timestamps if timestamps is None or isinstance(timestamps, array) else array(TIMESTAMP, timestamps)
+        self._times: array[int] | ChosenTimes | None = (
+            timestamps
+            if timestamps is None or isinstance(timestamps, array | ChosenTimes)
+            else array(TIMESTAMP, timestamps)
         )
         self.plain = plain
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def timestamps(self) -> array[int] | None:
+        """Those of the records, in their order; None when they have none."""
+        times = self._times
+        if times is None or isinstance(times, array):
+            return times
+        self._times = gathered = times.gathered()
+        return gathered
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the records have timestamps."""
+        return self._times is not None
+
+    def without_timestamps(self) -> RowBatch:
+        """The same records."""
+        return RowBatch(self.rows, None, self.plain) if self.is_timed else self
+
+    def with_rows(self, rows: list[Any], plain: bool = False) -> RowBatch:
+        """Other records in the place of these, one for each, with the same timestamps."""
+        return RowBatch(rows, self._times, plain)
+
+    def chosen(self, rows: list[Any], mask: bytes | list[bool], plain: bool = False) -> RowBatch:
+        """The records of this batch that the mask chose, which are `rows`, with their timestamps."""
+        return RowBatch(rows, None if self._times is None else ChosenTimes(self._times, mask), plain)
 
     def slice(self, start: int, end: int) -> RowBatch:
         """The records from one position up to another, or to the last."""
@@ -67,6 +115,15 @@ class ColumnBatch:
     def __len__(self) -> int:
         return int(self.data.num_rows)
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether the records have timestamps."""
+        return self.timestamps is not None
+
+    def without_timestamps(self) -> ColumnBatch:
+        """The same records."""
+        return ColumnBatch(self.data) if self.is_timed else self
+
     def slice(self, start: int, end: int) -> ColumnBatch:
         """The records from one position up to another, or to the last; nothing is copied."""
         times = self.timestamps
@@ -83,12 +140,13 @@ def chosen_times(timestamps: array[int], chosen: bytes) -> array[int]:
     """The timestamps of the records that are `chosen`, with a byte for each: 1, or 0."""
     import numpy as np
 
-    return array(TIMESTAMP, np.frombuffer(timestamps, np.int64)[np.frombuffer(chosen, np.bool_)].tobytes())
+    times = np.frombuffer(timestamps, np.int64)
+    return array(TIMESTAMP, times.compress(np.frombuffer(chosen, np.bool_)).tobytes())  # an index takes twice as long
 
 
 def may_join(first: Batch, other: Batch) -> bool:
     """Whether the records of two batches can be in one: both with timestamps or both without, of the same columns."""
-    if (first.timestamps is None) != (other.timestamps is None):
+    if first.is_timed != other.is_timed:
         return False
     if isinstance(first, RowBatch) or isinstance(other, RowBatch):
         return isinstance(first, RowBatch) and isinstance(other, RowBatch)
@@ -99,7 +157,7 @@ def joined(batches: list[Batch]) -> Batch:
     """The records of batches that may join, in one."""
     if len(batches) == 1:
         return batches[0]
-    times = None if batches[0].timestamps is None else [cast(Any, b.timestamps) for b in batches]
+    times = [cast(Any, b.timestamps) for b in batches] if batches[0].is_timed else None
     if isinstance(batches[0], RowBatch):
         parts = [b for b in batches if isinstance(b, RowBatch)]
         rows = list(chain.from_iterable(b.rows for b in parts))

@@ -1,9 +1,9 @@
 """What a user's function does, where its few instructions tell: many are as small as `lambda pair: pair[0]`.
 
 One that only picks a part of its argument is replaced by a getter of the standard library, which a loop in C calls
-without entering the interpreter. One that only calculates makes values that nobody can change of values that nobody can
-change, so that nobody has to look at its results. Where the code says anything else, nothing is known: a wrong "no"
-costs time, a wrong "yes" would share what can be changed.
+without entering the interpreter, and one that answers its argument is not called at all. One that only calculates makes
+values that nobody can change of values that nobody can change, so that nobody has to look at its results. Where the
+code says anything else, nothing is known: a wrong "no" costs time, a wrong "yes" would share what can be changed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,13 @@ _CALCULATING = frozenset(
 """Instructions that make numbers, text and tuples of such: none calls a function, reads a name or keeps anything."""
 
 
+def itself(argument: Any) -> Any:
+    """What a function that answers its first argument is replaced by."""
+    return argument
+
+
 def getter(function: Any) -> Callable[[Any], Any] | None:
-    """A getter of the standard library that gives what the function gives for its first argument, if one does."""
+    """A getter that gives what the function gives for its first argument: `itself`, or one of the standard library."""
     if isinstance(function, itemgetter | attrgetter):
         return function
     method = isinstance(function, MethodType)
@@ -44,6 +49,8 @@ def getter(function: Any) -> Callable[[Any], Any] | None:
         return None
     argument = code.co_varnames[method]
     match [(step.opname, step.argval) for step in dis.get_instructions(code) if step.opname not in _ALWAYS]:
+        case [("LOAD_FAST", name), ("RETURN_VALUE", _)]:
+            return itself if name == argument else None
         case [("LOAD_FAST", name), ("LOAD_CONST", index), ("BINARY_SUBSCR", _), ("RETURN_VALUE", _)]:
             return itemgetter(index) if name == argument else None
         case [("LOAD_FAST", name), ("LOAD_ATTR", attribute), ("RETURN_VALUE", _)]:
@@ -52,9 +59,12 @@ def getter(function: Any) -> Callable[[Any], Any] | None:
 
 
 def picked(part: Callable[[Any], Any] | None, rows: list[Any]) -> list[Any] | None:
-    """What a getter gives for each row. None: there is none, or it fails: then the function shows for which row."""
-    if part is None:
-        return None
+    """What a getter gives for each row, only to be read: it may be `rows`.
+
+    None: there is no getter, or it fails: then the function shows for which row.
+    """
+    if part is None or part is itself:
+        return None if part is None else rows
     try:
         parts = list(map(part, rows))
     except Exception:

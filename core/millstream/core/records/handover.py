@@ -140,7 +140,7 @@ class Handover:
         if self._uncopied:
             uncopied, self._uncopied = self._uncopied, []
             raise RecordCopyError(uncopied[0], "several consumers would get the same one")
-        return RowBatch(copies, batch.timestamps, self.plain)
+        return batch.with_rows(copies, self.plain)
 
 
 def _parts(records: Iterable[Any]) -> Iterator[Any]:

@@ -18,7 +18,7 @@ from millstream.core.jobs.plan import plan
 from millstream.core.keys.key_groups import combine_hashes, key_group_of, stable_hash_column, subtask_of
 from millstream.core.keys.key_values import hashable, is_all_its_fields
 from millstream.core.logs.tracebacks import one_line
-from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, RowBatch, chosen_times
+from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, RowBatch
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.core.records.copying import is_immutable_type
 from millstream.core.records.function_code import getter, picked
@@ -271,20 +271,19 @@ def _by_index(batch: Batch, indices: Any, channels: int) -> Routed:
             if len(positions):
                 yield channel, batch if len(positions) == len(batch) else _take(batch, positions)
         return
-    times = batch.timestamps
     if channels <= _FEW_CHANNELS:
         places = bytes(indices)
         for channel in range(channels):
             if channel in places:
                 mask = places.translate(_ONE_OF[channel])
                 rows = list(compress(batch.rows, mask))
-                yield channel, RowBatch(rows, None if times is None else chosen_times(times, mask), batch.plain)
+                yield channel, batch.chosen(rows, mask, batch.plain)
         return
     buckets: list[list[Any]] = [[] for _ in range(channels)]
     for index, row in zip(indices, batch.rows, strict=True):
         buckets[index].append(row)
     stamps: list[array[int]] | None = None
-    if times is not None:
+    if (times := batch.timestamps) is not None:
         stamps = [array(TIMESTAMP) for _ in range(channels)]
         for index, timestamp in zip(indices, times, strict=True):
             stamps[index].append(timestamp)

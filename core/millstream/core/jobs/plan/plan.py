@@ -79,6 +79,14 @@ class OperatorSpec:
         """Whether records have timestamps from here on."""
         return False
 
+    @property
+    def reads_timestamps(self) -> bool:
+        """Whether it or its user's code may look at the timestamps of its records, or keeps them in its state.
+
+        One that does not gives its results the timestamps of their records, or makes all of them anew.
+        """
+        return True
+
     def batch_input(self, timed: bool) -> BatchInput:
         """In which order it gets its records in a batch, whether or not they have timestamps."""
         return BatchInput.KEY_BY_KEY if self.keyed_by() else BatchInput.AS_IT_COMES
@@ -144,6 +152,11 @@ class TimestampsSpec(OperatorSpec, Struct, frozen=True):
     makes_event_time = True
     strategy: Any  # millstream.common.WatermarkStrategy
 
+    @property
+    def reads_timestamps(self) -> bool:
+        """A function that assigns timestamps is told the record's last one; without any, that stays."""
+        return self.strategy.timestamp_field is None
+
     def in_batch(self) -> OperatorSpec:
         """Event time stands still until the end."""
         return replace(self, strategy=self.strategy.without_watermarks())
@@ -161,18 +174,21 @@ class MapSpec(FunctionSpec, frozen=True):
     """One record in, one out. `function` is a callable or a MapFunction."""
 
     kind = "map"
+    reads_timestamps = False
 
 
 class FlatMapSpec(FunctionSpec, frozen=True):
     """One record in, any number out: an iterable or a generator."""
 
     kind = "flat_map"
+    reads_timestamps = False
 
 
 class FilterSpec(FunctionSpec, frozen=True):
     """Keeps the records for which the function answers true."""
 
     kind = "filter"
+    reads_timestamps = False
 
 
 class ProcessSpec(FunctionSpec, frozen=True):
@@ -211,6 +227,7 @@ class ReduceSpec(FunctionSpec, frozen=True):
     """
 
     kind = "reduce"
+    reads_timestamps = False
     key_selector: KeySelector
     key_type: TypeInformation = PICKLED
     value_type: TypeInformation = PICKLED
@@ -255,6 +272,7 @@ class CoMapSpec(FunctionSpec, ConnectedSpec, frozen=True):
     """A CoMapFunction on two connected streams. `keys` is set when both are keyed."""
 
     kind = "co_map"
+    reads_timestamps = False
     keys: TwoInputKeys | None = None
 
 
@@ -262,6 +280,7 @@ class CoFlatMapSpec(FunctionSpec, ConnectedSpec, frozen=True):
     """A CoFlatMapFunction on two connected streams. `keys` is set when both are keyed."""
 
     kind = "co_flat_map"
+    reads_timestamps = False
     keys: TwoInputKeys | None = None
 
 
@@ -302,6 +321,7 @@ class MapBatchesSpec(FunctionSpec, frozen=True):
     """A function over Arrow record batches or pandas data frames."""
 
     kind = "map_batches"
+    reads_timestamps = False
     makes_columns = True
     batch_format: str  # "arrow" or "pandas": what the function takes
 
@@ -313,6 +333,11 @@ class SinkSpec(OperatorSpec, Struct, frozen=True):
     is_sink = True
     kind = "sink"
     sink: Any  # millstream.datastream.connectors.base.Sink
+
+    @property
+    def reads_timestamps(self) -> bool:
+        """As the sink says."""
+        return bool(self.sink.reads_timestamps)
 
     def held_state(self) -> frozenset[StateKind]:
         """Of an exactly-once sink, its transactions."""
@@ -329,6 +354,7 @@ class CollectSpec(OperatorSpec, Struct, frozen=True):
     prefix = "Sink: "
     is_sink = True
     kind = "collect"
+    reads_timestamps = False
     is_the_clients = True
 
     def held_state(self) -> frozenset[StateKind]:
@@ -344,6 +370,7 @@ class ChainedOutput(Struct, frozen=True):
     tag: str | None = None  # a side output's id; None: the main output
     tag_type: TypeInformation = PICKLED  # of a side output's records
     edge: str = ""  # to another operator: what the edge is named, as in EdgeSpec
+    timed: bool = True  # whether anybody behind it may look at timestamps
 
 
 class ChainedOperator(Struct, frozen=True):

@@ -177,13 +177,13 @@ class RemoteOutputChannel(OutputChannel):
             self._gathered.append(batch)
         elif (
             isinstance(last, RowBatch)
-            and (last.timestamps is None) == (batch.timestamps is None)
+            and last.is_timed == batch.is_timed
             and not (self._start and len(self._gathered) == 1)  # it would grow at its end as it shrinks at its start
         ):
             last.rows += batch.rows
             last.plain = last.plain and batch.plain
             if last.timestamps is not None and batch.timestamps is not None:
-                last.timestamps += batch.timestamps
+                last.timestamps.extend(batch.timestamps)
         else:
             times = batch.timestamps[:] if batch.timestamps is not None else None
             self._gathered.append(RowBatch(list(batch.rows), times, batch.plain))
@@ -307,7 +307,7 @@ class RemoteOutputChannel(OutputChannel):
         """Encodes all that was gathered; answers whether what was encoded before is of another kind, and ready."""
         batch = self._cut(self._rows)
         codec, payload = self._codec.encode(batch)
-        kind = (codec, batch.timestamps is not None)
+        kind = (codec, batch.is_timed)
         is_ready = kind != self._written.kind and self._end_written()
         self._written.add(kind, payload)
         self._learn(len(payload), len(batch))

@@ -217,7 +217,7 @@ class Operator:
         if not self.handover.copies:
             return batch
         try:
-            return RowBatch(self.handover.all(batch.rows, batch.rows), batch.timestamps, self.handover.plain)
+            return batch.with_rows(self.handover.all(batch.rows, batch.rows), self.handover.plain)
         except RecordCopyError as error:
             raise OperatorError(self.name, error.record, error) from error
 
@@ -226,6 +226,12 @@ class Operator:
         if isinstance(batch, RowBatch) or batch.timestamps is None:
             return batch.timestamps
         return array(TIMESTAMP, batch.timestamps.to_numpy().tobytes())
+
+    def in_place_of(self, batch: Batch, rows: list[Any], plain: bool = False) -> RowBatch:
+        """Results that stand for the batch's records, one for each: with the same timestamps."""
+        if isinstance(batch, RowBatch):
+            return batch.with_rows(rows, plain)
+        return RowBatch(rows, self.timestamps_of(batch), plain)
 
     def failed(
         self, cause: BaseException, rows: list[Any], source: Iterator[Any], key_of: KeyOf | None = None

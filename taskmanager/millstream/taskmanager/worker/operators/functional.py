@@ -8,7 +8,7 @@ from itertools import chain, compress
 from typing import Any
 
 from millstream.core.jobs.plan import plan
-from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, RowBatch, chosen_times
+from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, RowBatch
 from millstream.core.records.function_code import only_calculates
 from millstream.datastream.functions import as_callable
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -37,7 +37,7 @@ class MapOperator(FunctionOperator):
             raise
         except BaseException as error:
             raise self.failed(error, rows, source) from error
-        self.output.emit(RowBatch(mapped, self.timestamps_of(batch), plain or self.handover.plain))
+        self.output.emit(self.in_place_of(batch, mapped, plain or self.handover.plain))
 
 
 @builds(plan.FlatMapSpec)
@@ -111,12 +111,12 @@ class FilterOperator(FunctionOperator):
             if isinstance(batch, ColumnBatch):
                 mask = [bool(call(row)) for row in source]
             elif batch.plain or not self.handover.copies:
-                if batch.timestamps is None:
+                if not batch.is_timed:
                     kept = [row for row in source if call(row)]
                 else:
                     mask = [True if call(row) else False for row in source]  # noqa: SIM210  # a call of bool costs more
                     kept = list(compress(rows, mask))
-            elif batch.timestamps is None:
+            elif not batch.is_timed:
                 kept = self.handover.all((row for row in source if call(row)), rows)
             else:
                 kept = self.handover.all(_judged(call, source, mask), rows)
@@ -127,9 +127,7 @@ class FilterOperator(FunctionOperator):
         if isinstance(batch, ColumnBatch):
             self._emit_columns(batch, mask)
         elif kept:
-            times = batch.timestamps
-            plain = batch.plain or self.handover.plain
-            self.output.emit(RowBatch(kept, None if times is None else chosen_times(times, bytes(mask)), plain))
+            self.output.emit(batch.chosen(kept, mask, batch.plain or self.handover.plain))
 
     def _emit_columns(self, batch: ColumnBatch, mask: list[bool]) -> None:
         if any(mask):

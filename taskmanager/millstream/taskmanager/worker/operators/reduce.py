@@ -75,7 +75,7 @@ class ReduceOperator(FunctionOperator):
             if self._uses_keys:
                 self.leave_key()
         if not self._only_last:
-            self.output.emit(RowBatch(results, self.timestamps_of(batch), self._all_plain or self.handover.plain))
+            self.output.emit(self.in_place_of(batch, results, self._all_plain or self.handover.plain))
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
         """What was kept leaves before the last watermark."""

@@ -14,12 +14,15 @@ from millstream.core.records.copying import is_immutable_type
 from millstream.core.records.exact_values import InexactError
 from millstream.core.records.handover import Handover
 from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.settings.configuration import Configuration
 from millstream.taskmanager.worker.consumers import Consumers
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import Operator, OperatorError
 from millstream.taskmanager.worker.operators.batch.held_input import in_order
 from millstream.taskmanager.worker.operators.output import Emit, LocalOutput, Output, Send
 from millstream.taskmanager.worker.operators.setup import OperatorSetup, TaskServices
+
+UNALIGNED = "execution.checkpointing.unaligned.enabled"
 
 
 class OperatorChain:
@@ -121,6 +124,7 @@ class ChainBuilder:
         self._task_types = (*input_types, PICKLED, PICKLED)  # what is not said may be anything
         self._remote = remote
         self._object_reuse = object_reuse
+        self._keeps_times = Configuration(services.options).boolean(UNALIGNED)
 
     def build(self, chain: plan.Chain) -> OperatorChain:
         """Builds consumers first, so that every producer finds where to emit."""
@@ -178,14 +182,25 @@ class ChainBuilder:
             if output.operator is not None:
                 consumer = built[output.operator]
                 targets.append(consumer.on_signal)
-                (consumers.readers if consumer.only_reads else consumers.owners).append(consumer.process)
+                process = self._as_timed(output, consumer.process)
+                (consumers.readers if consumer.only_reads else consumers.owners).append(process)
             else:
                 assert output.output is not None
                 leaving = self._outputs[output.output]
                 targets.append(leaving.signal)
-                (consumers.encoders if output.output in self._remote else consumers.owners).append(leaving.emit)
+                leave = self._as_timed(output, leaving.emit)
+                (consumers.encoders if output.output in self._remote else consumers.owners).append(leave)
         emit = _in_slices(consumers.emit(copies), self._services.max_rows)
         return LocalOutput(emit if adopt is None else _adopting(emit, adopt, chained.name), targets)
+
+    def _as_timed(self, output: plan.ChainedOutput, target: Emit) -> Emit:
+        """Without timestamps where nobody looks at them.
+
+        Not with unaligned checkpoints: they hold records on their way, and a changed program may look.
+        """
+        if output.timed or self._keeps_times:
+            return target
+        return lambda batch: target(batch.without_timestamps())
 
 
 def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
@@ -195,7 +210,7 @@ def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
         if isinstance(batch, RowBatch):
             source = iter(batch.rows)
             try:
-                batch = RowBatch(list(map(adopt, source)), batch.timestamps)
+                batch = batch.with_rows(list(map(adopt, source)))
             except InexactError as error:
                 record = batch.rows[len(batch) - length_hint(source) - 1]
                 raise OperatorError(operator_name, record, error) from error

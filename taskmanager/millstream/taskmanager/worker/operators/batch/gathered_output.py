@@ -60,4 +60,4 @@ class GatheredOutput:
 
 
 def _kind(batch: RowBatch) -> tuple[bool, bool]:
-    return batch.timestamps is None, batch.plain
+    return batch.is_timed, batch.plain

@@ -150,7 +150,7 @@ class Timestamps:
         """What the strategy answered for the rows, one by one only where it is not all integers of 64 bits."""
         with contextlib.suppress(struct.error):
             packed = struct.pack(f"{len(times)}{TIMESTAMP}", *times)  # takes half of the time of array()
-            if not _has_truth_values(packed, times):
+            if not times or not _has_truth_values(packed, times):
                 return array(TIMESTAMP, packed)
         stamps = array(TIMESTAMP)
         for time, row in zip(times, rows, strict=True):
@@ -170,7 +170,7 @@ def _has_truth_values(packed: bytes, times: list[Any]) -> bool:
     """They are integers to Python, 0 and 1: only where there are such is it necessary to look for them."""
     import numpy as np
 
-    return bool((np.frombuffer(packed, np.uint64) < 2).any()) and bool in set(map(type, times))
+    return times[np.frombuffer(packed, np.uint64).argmin()] in (0, 1) and bool in set(map(type, times))
 
 
 class GeneratedWatermarks(WatermarkOutput):
