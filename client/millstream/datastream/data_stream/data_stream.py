@@ -297,9 +297,9 @@ class DataStream(OperatorSettings):
 
     def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
         """The subtask that `partitioner(key, number of subtasks)` names; a callable or a Partitioner."""
-        target = checked_callable("partition_custom", partitioner, "partition", 2)
+        checked_callable("partition_custom", partitioner, "partition", 2)
         selector, _ = key_selector_of("partition_custom", key_selector, self._type)
-        return self._partitioned(CustomPartitioner(target, selector))
+        return self._partitioned(CustomPartitioner(partitioner, selector))
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """What this process function, or source, sends to a side output."""

@@ -20,6 +20,7 @@ from millstream.taskmanager.worker.operators.base import Operator, OperatorError
 from millstream.taskmanager.worker.operators.batch.held_input import in_order
 from millstream.taskmanager.worker.operators.output import Emit, LocalOutput, Output, Send
 from millstream.taskmanager.worker.operators.setup import OperatorSetup, TaskServices
+from millstream.taskmanager.worker.tasks.selectors import Selector, selectors_of
 
 
 class OperatorChain:
@@ -30,11 +31,13 @@ class OperatorChain:
         operators: list[Operator],
         specs: Sequence[plan.ChainedOperator],
         restored_checkpoint_id: int | None = None,
+        selectors: Sequence[Selector] = (),
     ) -> None:
         self.operators = operators
         self.specs = specs
         self.ids = [spec.operator_id for spec in specs]
         self._restored_checkpoint_id = restored_checkpoint_id
+        self._selectors = selectors
         self._finished = 0
         self.source = operators[0] if operators and specs[0].spec.inputs == 0 else None
         """The one that is polled, in place of inputs of the task."""
@@ -70,7 +73,9 @@ class OperatorChain:
         }
 
     def open(self) -> None:
-        """Consumers before producers."""
+        """Consumers before producers, and before all of them what says whose a record is."""
+        for selector in self._selectors:
+            selector.open()
         for operator in reversed(self.operators):
             operator.initialize_state(self._restored_checkpoint_id)
             operator.open()
@@ -90,9 +95,10 @@ class OperatorChain:
     def close(self) -> list[BaseException]:
         """Closes all, whatever happens; answers what went wrong."""
         errors: list[BaseException] = []
-        for operator in reversed(self.operators):
+        opened: list[Operator | Selector] = [*reversed(self.operators), *self._selectors]
+        for one in opened:
             try:
-                operator.close()
+                one.close()
             except TaskInterrupted:
                 raise
             except BaseException as error:
@@ -106,7 +112,10 @@ class OperatorChain:
 
 
 class ChainBuilder:
-    """Builds the chain of one task, which ends at `outputs`; the `remote` of these only encode what they get."""
+    """Builds the chain of one task, which ends at `outputs`; the `remote` of these only encode what they get.
+
+    `edges` is what the outputs lead to, for the functions that say where records go.
+    """
 
     def __init__(
         self,
@@ -115,12 +124,14 @@ class ChainBuilder:
         input_types: Sequence[TypeInformation],
         remote: Collection[int] = (),
         object_reuse: bool = False,
+        edges: Sequence[plan.EdgeSpec] = (),
     ) -> None:
         self._services = services
         self._outputs = outputs
         self._task_types = (*input_types, PICKLED, PICKLED)  # what is not said may be anything
         self._remote = remote
         self._object_reuse = object_reuse
+        self._edges = edges
 
     def build(self, chain: plan.Chain) -> OperatorChain:
         """Builds consumers first, so that every producer finds where to emit."""
@@ -136,7 +147,8 @@ class ChainBuilder:
                     operator.restore(restored.elements(chained.operator_id, kind))
             built[index] = operator
         checkpoint_id = None if restored is None else restored.checkpoint_id
-        return OperatorChain([built[i] for i in range(len(specs))], specs, checkpoint_id)
+        selectors = selectors_of(specs, self._edges, self._services.make_context)
+        return OperatorChain([built[i] for i in range(len(specs))], specs, checkpoint_id, selectors)
 
     def _setup(
         self, chained: plan.ChainedOperator, input_types: tuple[TypeInformation, ...], built: dict[int, Operator]
