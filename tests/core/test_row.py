@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.core.records.copying import private_copy
-from millstream.core.row import Row, RowKind, as_printed
+from millstream.core.row import Row, RowKind
 
 _names = st.lists(
     st.from_regex(r"[a-z][a-z0-9_]{0,5}", fullmatch=True).filter(lambda n: n not in dir(Row)), unique=True, max_size=5
@@ -130,9 +130,3 @@ def test_a_row_of_names_makes_rows_that_have_them() -> None:
     assert person("Ada", 36) == Row(name="Ada", age=36)
     with pytest.raises(ValueError, match="names 2 fields, and there are 1 values"):
         person("Ada")
-
-
-def test_sinks_print_declared_rows_as_flink() -> None:
-    records = [Row(a=None, b=True, c=Row(x=1.5)), Row(1), "text"]
-    assert as_printed(records) == ["+I[null, true, +I[1.5]]", Row(1), "text"]
-    assert as_printed([Row.of_kind(RowKind.UPDATE_BEFORE, a=1)]) == ["-U[1]"]

@@ -141,6 +141,42 @@ async def test_messages_arrive_both_ways_in_order() -> None:
         assert await server.ends.get() == "connection to client lost"
 
 
+class Hanging:
+    """The serving end's stream after a greeting: its messages end, or nothing more comes."""
+
+    def __init__(self, *, ends: bool) -> None:
+        self._incoming: asyncio.Queue[Any] = asyncio.Queue()
+        self._incoming.put_nowait(SESSION.up.to_bytes(Hello(LeaderEpoch(1))))
+        if ends:
+            self._incoming.put_nowait(grpc.aio.EOF)
+
+    async def send_initial_metadata(self, _metadata: Any) -> None:
+        """The dialling end would go on."""
+
+    async def read(self) -> Any:
+        return await self._incoming.get()
+
+    async def write(self, _message: bytes) -> None:
+        """Nobody reads it."""
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["its messages end", "its call is cancelled"])
+async def test_a_client_that_is_gone_is_told_in_one_way_whatever_is_seen_of_it_first(ends: bool) -> None:
+    begun = asyncio.Event()
+
+    def started(_session: Session[Any, Any]) -> Callable[[Any], None]:
+        begun.set()
+        return lambda message: None
+
+    serving = asyncio.create_task(
+        serve_session(Hanging(ends=ends), SESSION, "client", CALM, LeaderEpoch(1), started)
+    )  # fmt: skip
+    await begun.wait()
+    if not ends:
+        serving.cancel()
+    assert await serving == "connection to client lost"
+
+
 async def test_a_proxy_for_the_web_is_not_for_services(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind such a proxy, the variables are set for everything that a user runs."""
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):

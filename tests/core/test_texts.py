@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.common import Instant, Types
-from millstream.core.records.texts import printed, text_of
+from millstream.core.records.texts import as_printed, printed, text_of
 from millstream.core.records.types import TypeInformation, from_hint
 from millstream.core.row import Row, RowKind
 
@@ -112,3 +112,9 @@ def test_a_number_can_be_read_back(value: float) -> None:
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_a_number_of_single_precision_can_be_read_back(value: float) -> None:
     assert struct.pack("f", float(text_of(Types.FLOAT())(value))) == struct.pack("f", value)
+
+
+def test_sinks_print_declared_rows_as_flink() -> None:
+    records = [Row(a=None, b=True, c=Row(x=1.5)), Row(1), "text"]
+    assert as_printed(records) == ["+I[null, true, +I[1.5]]", Row(1), "text"]
+    assert as_printed([Row.of_kind(RowKind.UPDATE_BEFORE, a=1)]) == ["-U[1]"]

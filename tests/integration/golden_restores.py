@@ -255,18 +255,27 @@ def window_join(env: StreamExecutionEnvironment, rate: float | None) -> DataStre
     return keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(50))).apply(lambda x, y: (x, y)).uid("join")
 
 
+def window_join_of_pairs(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
+    """The same pairs, of records whose first part is their key: selectors of which a getter takes the place."""
+    streams = [timed(env, rate, uid).map(lambda x: (x % KEYS, x)) for uid in ("numbers", "others")]
+    keyed = streams[0].join(streams[1]).where(lambda pair: pair[0], Types.LONG()).equal_to(lambda pair: pair[0])
+    windows = keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(50)))
+    return windows.apply(lambda x, y: (x[1], y[1])).uid("join")
+
+
 def interval_join(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
     """Each number with itself, and with the next one of its key, which is 23 ms after it."""
-    first, second = (timed(env, rate, uid).key_by(lambda x: x % KEYS, Types.LONG()) for uid in ("numbers", "others"))
+    pairs = [timed(env, rate, uid).map(lambda x: (x % KEYS, x)) for uid in ("numbers", "others")]
+    first, second = (stream.key_by(lambda pair: pair[0], Types.LONG()) for stream in pairs)
     bounds = first.interval_join(second).between(Time.milliseconds(-KEYS), Time.milliseconds(KEYS))
-    return bounds.lower_bound_exclusive().process(lambda x, y, ctx: [(x, y, ctx.get_timestamp())]).uid("join")
+    return bounds.lower_bound_exclusive().process(lambda x, y, ctx: [(x[1], y[1], ctx.get_timestamp())]).uid("join")
 
 
 SHOWN_AT_CHECKPOINTS = (broadcast_rules, union_list)
 PIPELINES = (
     keyed_counts, list_and_map, broadcast_rules, union_list, two_inputs, plain_files,
     tumbling_windows, session_windows, column_windows, event_timers, connected_timers, window_join, interval_join,
-    async_calls,
+    window_join_of_pairs, async_calls,
 )  # fmt: skip
 
 

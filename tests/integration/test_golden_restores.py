@@ -29,6 +29,7 @@ RECORDS = {  # that come out, where that is not one for each that came in
     "window_join": BLOCKS * 10 * (4 * 3**2 + 19 * 2**2),  # of 50 numbers, 4 keys have three and 19 have two
     "interval_join": N + N - BLOCKS * KEYS,
 }
+RECORDS["window_join_of_pairs"] = RECORDS["window_join"]
 RATE = 25  # a run is stopped long before its end
 
 

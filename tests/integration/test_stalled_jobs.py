@@ -132,3 +132,29 @@ def test_a_job_that_goes_on_and_one_that_has_finished(cluster: Cluster, tmp_path
     job_id = cluster.submit(bounded)
     cluster.wait_for(job_id, "FINISHED")
     assert explained(cluster, job_id).endswith("is FINISHED. The job has finished: all its input was handled.")
+
+
+def test_a_batch_that_holds_its_input_until_that_has_ended(cluster: Cluster, tmp_path: Path) -> None:
+    body = """
+    from millstream.common import Types
+    from millstream.datastream import KeyedProcessFunction, RuntimeExecutionMode
+    from millstream.datastream.connectors.datagen import DataGeneratorSource
+
+    class Same(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            yield value
+
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    slow = DataGeneratorSource(lambda index: index, 1_000_000, 200.0, Types.LONG())
+    env.from_source(slow, None, "Orders").key_by(lambda n: n % 3).process(Same()).name("Same").print()
+    env.execute("sorted")
+    """
+    job_id = cluster.submit(write_job(tmp_path, "sorted", dedent(body)))
+    wait_until(lambda: "INPUT_NOT_ENDED" in kinds(cluster, job_id), "records to be held")
+    told = re.sub(r"taken [\d,]+ records?", "taken some records", explained(cluster, job_id))
+    assert told.startswith(
+        f"Job 'sorted' ({job_id}) is RUNNING. 1 thing holds it back.\n"
+        "1. 'Same' has taken some records, and its results come when its input has ended, because the job is run as a "
+        "batch: 'Source: Orders' is still read. What to do: wait until its sources have been read to their end"
+    )
+    cluster.cancel(job_id)

@@ -12,6 +12,7 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import JobId, VertexId
 from millstream.core.jobs.progress import (
     AlignmentStatus,
+    AwaitingEnd,
     EventTime,
     KeptRecords,
     OperatorProgress,
@@ -354,6 +355,36 @@ def test_an_asynchronous_function_of_which_no_result_comes() -> None:
     assert "waits for the results of 1 record: none has left since" in one.message
     kinds = [finding.kind for finding in found(orders, asking(PendingCalls(5, True, NOW - 100)))]
     assert kinds == [FindingKind.BACKPRESSURE], "results come"
+
+
+def test_an_operator_of_a_batch_has_results_when_its_input_has_ended() -> None:
+    def holding(records: int) -> TaskFacts:
+        progress = TaskProgress(None, (OperatorProgress("Sums", AwaitingEnd(records)),))
+        return replace(windows(streams()), progress=progress)
+
+    first, second = (source(subtask=number, parallelism=2) for number in (0, 1))
+    finding = the_only(first, second, holding(120_000))
+    assert (finding.kind, finding.vertex_id, finding.operator) == (FindingKind.INPUT_NOT_ENDED, WINDOW, "Sums")
+    assert finding.message == (
+        "'Sums' has taken 120,000 records, and its results come when its input has ended, because the job is run as a "
+        "batch: 'Source: orders' (2 of 2 subtasks) is still read."
+    )
+    assert "set_runtime_mode(RuntimeExecutionMode.STREAMING)" in finding.advice
+    ended = replace(first, state=ExecutionState.FINISHED)
+    assert "(1 of 2 subtasks) is still read." in the_only(ended, second, holding(1)).message
+    others = replace(ended, subtask=1)
+    on_the_way = the_only(ended, others, holding(1)).message
+    assert on_the_way.endswith("run as a batch: its sources have been read, and their records are on the way.")
+    assert found(first, second, holding(0)) == [], "nothing has come so far"
+
+
+def test_a_batch_commits_when_its_input_has_ended() -> None:
+    writing = OperatorProgress("Files", PendingCommits(0, LONG_AGO))
+    sink = replace(windows(streams()), progress=TaskProgress(None, (writing,)))
+    facts = JobFacts(JobId("job"), "job", JobStatus.RUNNING, NOW, [source(), sink], is_batch=True)
+    (finding,) = explain(facts).findings
+    assert finding.kind is FindingKind.COMMITS_WAIT
+    assert finding.message.endswith("the job is run as a batch, which commits its results when its input has ended.")
 
 
 def test_a_task_that_cannot_hand_on_its_results_is_where_backpressure_begins() -> None:

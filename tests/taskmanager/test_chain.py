@@ -17,7 +17,7 @@ from millstream.core.snapshot import StateKind
 from millstream.datastream.adapters.process_functions import CallableProcessFunction
 from millstream.datastream.connectors.base import Sink
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
-from millstream.datastream.functions import MapFunction, OutputTag, ProcessFunction, RuntimeContext
+from millstream.datastream.functions import KeySelector, MapFunction, OutputTag, ProcessFunction, RuntimeContext
 from millstream.datastream.functions.checkpointed import CheckpointedFunction
 from millstream.datastream.graph.held_state import held_state
 from millstream.datastream.state import MapStateDescriptor
@@ -339,3 +339,31 @@ def test_an_operator_has_places_for_just_the_state_that_the_graph_says_it_holds(
     assert (StateKind.OPERATOR_UNION in holds, StateKind.BROADCAST in holds) == (built.operator_state is not None,) * 2
     assert (StateKind.SINK_TRANSACTIONS in holds) == isinstance(built, CommittingSinkOperator)
     assert StateKind.SPLITS not in holds
+
+
+class Opened(KeySelector):
+    def __init__(self) -> None:
+        self.lives: list[str] = []
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.lives.append(runtime_context.get_task_name())
+
+    def close(self) -> None:
+        self.lives.append("closed")
+
+    def get_key(self, value: Any) -> Any:
+        return value
+
+
+def test_a_selector_that_several_operators_ask_is_opened_and_closed_once() -> None:
+    asked = Opened()
+    reducing = plan.ReduceSpec(lambda a, b: a, plan.KeySelector(function=asked))
+    built = Build(
+        operator(reducing, ChainedOutput(operator=1), name="first"),
+        operator(reducing, ChainedOutput(output=0), name="second"),
+    )
+    built.chain.open()
+    built.chain.head.process(RowBatch([1, 2]))
+    assert built.chain.close() == []
+    assert asked.lives == ["first", "closed"]
+    assert built.rows() == [1, 2]

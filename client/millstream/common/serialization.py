@@ -13,9 +13,8 @@ from functools import cached_property
 from typing import Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.records.texts import text_of
+from millstream.core.records.texts import as_printed, text_of
 from millstream.core.records.types import BYTES, PICKLED, STRING, TypeInformation
-from millstream.core.row import as_printed
 
 
 class SerializationSchema(ABC):

@@ -13,6 +13,7 @@ from millstream.datastream.checkpoint_storage import (
 from millstream.datastream.checkpointing_mode import CheckpointingMode
 from millstream.datastream.data_stream import DataStream
 from millstream.datastream.data_stream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+from millstream.datastream.data_stream.cached_data_stream import CachedDataStream
 from millstream.datastream.data_stream.connected_streams import ConnectedStreams
 from millstream.datastream.data_stream.data_stream_sink import DataStreamSink
 from millstream.datastream.data_stream.keyed_stream import KeyedStream
@@ -104,6 +105,7 @@ __all__ = [
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
+    "CachedDataStream",
     "CheckpointConfig",
     "CheckpointStorage",
     "CheckpointedFunction",

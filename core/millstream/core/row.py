@@ -189,18 +189,3 @@ def _as_plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_plain(item) for item in value]
     return {key: _as_plain(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def as_printed(records: list[Any]) -> list[Any]:
-    """The records for a sink that writes text: rows of a declared type, which have names, as Flink prints them."""
-    if Row not in set(map(type, records)):
-        return records
-    return [_as_text(r) if r.__class__ is Row and names_of(r) is not None else r for r in records]
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, Row):
-        return f"{kind_of(value)}[{', '.join(map(_as_text, value))}]"
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from source_harness import SourceHarness, read_all
+from source_harness import SourceHarness, read_all, runtime_context
 from thoroughness import cases
 
 from millstream.common import Types
 from millstream.common.serialization import BulkWriterFactory
+from millstream.core.records.batches import RowBatch
 from millstream.core.row import Row
 from millstream.datastream.connectors.base import Boundedness, Source
 from millstream.datastream.connectors.collection import CollectionSource
@@ -27,6 +28,7 @@ from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, 
 from millstream.datastream.connectors.file_system import FileSource, StreamFormat
 from millstream.datastream.connectors.file_system.csv.format import CsvFormat
 from millstream.datastream.connectors.hybrid_source import HybridSource
+from millstream.datastream.connectors.kept_records import KeptRecordsSink, KeptRecordsSource, kept_files
 from millstream.datastream.connectors.number_sequence import NumberSequenceSource
 from millstream.datastream.formats.avro import AvroInputFormat, AvroSchema
 from millstream.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
@@ -156,6 +158,21 @@ def _hybrid(folder: Path) -> _Case:
     ]
 
 
+def _kept(folder: Path) -> _Case:
+    """In batches of different sizes, of two subtasks; one of them was tried twice."""
+    sink = KeptRecordsSink(str(folder))
+    parts = {(0, 0): [[-1]], (0, 1): [list(range(7)), [], list(range(7, 30))], (1, 0): [[30], list(range(31, 40))]}
+    for (subtask, attempt), batches in parts.items():
+        writer = sink.create_writer(runtime_context(subtask, 2, attempt=attempt))
+        for rows in batches:
+            writer.write(RowBatch(rows))
+        writer.flush(end_of_input=True)
+        writer.close()
+    files = kept_files(str(folder), 2)
+    assert files is not None
+    return KeptRecordsSource(files, Types.LONG()), list(range(40))
+
+
 _CASES: dict[str, Callable[[Path], _Case]] = {
     "numbers": lambda _: (NumberSequenceSource(-5, 94), list(range(-5, 95))),
     "one number": lambda _: (NumberSequenceSource(3, 3), [3]),
@@ -182,6 +199,7 @@ _CASES: dict[str, Callable[[Path], _Case]] = {
     "avro in parquet": _avro_parquet,
     "parquet of a row type": _columnar,
     "csv of a schema": _csv_rows,
+    "what another job has kept": _kept,
 }
 
 

@@ -88,3 +88,19 @@ def test_a_forgotten_iterator_cancels_its_job(env: StreamExecutionEnvironment, e
     del results
     gc.collect()
     assert (executor.clients[0].closed, executor.clients[0].cancelled) == (1, 1)
+
+
+def test_what_was_to_be_collected_of_a_job_that_cannot_be_is_in_no_later_job(
+    env: StreamExecutionEnvironment, executor: FakeExecutor
+) -> None:
+    numbers = env.from_collection([1]).uid("the same")
+    other = env.from_collection([2]).uid("the same")
+    with pytest.raises(InvalidProgramError, match="the same"):
+        numbers.execute_and_collect()
+    other.uid("another")
+    env.execute()
+    [client] = executor.clients
+    assert [operator.name for vertex in client.graph.vertices for operator in vertex.operators] == [
+        "Source: Collection Source",
+        "Source: Collection Source",
+    ]

@@ -15,6 +15,7 @@ from millstream.common import Time
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.plan import plan
 from millstream.core.jobs.plan.window_plan import Reduced, WindowSpec
+from millstream.core.jobs.progress import AwaitingEnd, OperatorProgress
 from millstream.core.records.batches import (
     LAST_WATERMARK,
     MAX_TIMESTAMP,
@@ -214,6 +215,7 @@ def test_a_reduce_emits_only_the_last_value_of_each_key(is_timed: bool, expected
     made = OperatorHarness(spec, batch=True, timed=is_timed).open()
     made.process(timed(ROWS) if is_timed else RowBatch(list(ROWS)))
     assert made.out.elements == []
+    assert made.operator.progress() == OperatorProgress("the operator", AwaitingEnd(len(ROWS)))
     made.end_input()
     assert sorted(made.out.rows) == expected
     assert {time for batch in made.out.batches for time in batch.timestamps} == {MAX_TIMESTAMP}

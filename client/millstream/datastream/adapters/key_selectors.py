@@ -31,9 +31,8 @@ def key_selector_of(
     target = checked_callable(operator, selector, "get_key", 1)
     refuse_generator(operator, target, "a key has to be one value")
     kind = result_type(target, key_type)
-    if _holds(kind, RowType):
-        target = DeclaredKeys(target, kind)
-    return KeySelector(function=target), _stored_type(kind)
+    function = DeclaredKeys(selector, kind) if _holds(kind, RowType) else selector
+    return KeySelector(function=function), _stored_type(kind)
 
 
 def _type_of_fields(fields: tuple[str | int, ...], record_type: TypeInformation, key_type: Any) -> TypeInformation:
@@ -54,15 +53,26 @@ def _holds(kind: TypeInformation, wanted: type[TypeInformation]) -> bool:
     return isinstance(kind, TupleType | RowType) and any(_holds(inner, wanted) for inner in kind.fields)
 
 
-class DeclaredKeys:
-    """Keys as their declared type has them: rows with names, also where the function answers tuples."""
+class DeclaredKeys(functions.KeySelector):
+    """Keys as their declared type has them: rows with names, also where the selector answers tuples."""
 
-    def __init__(self, key_of: Callable[[Any], Any], kind: TypeInformation) -> None:
-        self._key_of = key_of
+    def __init__(self, selector: functions.KeySelector | Callable[[Any], Any], kind: TypeInformation) -> None:
+        self._selector = selector
+        self._key_of = functions.as_callable(selector, "get_key")
         self._kind = kind
         self._adopt: Adopt | None = None
 
-    def __call__(self, value: Any) -> Any:
+    def open(self, runtime_context: functions.RuntimeContext) -> None:
+        """Opens the selector, if it is a rich one."""
+        if isinstance(self._selector, functions.Function):
+            self._selector.open(runtime_context)
+
+    def close(self) -> None:
+        """Closes it."""
+        if isinstance(self._selector, functions.Function):
+            self._selector.close()
+
+    def get_key(self, value: Any) -> Any:
         """The key of a record."""
         if self._adopt is None:  # made where it is used: it cannot be pickled
             self._adopt = adopter(self._kind)

@@ -8,7 +8,7 @@ from millstream.core.jobs.plan.plan import KeySelector
 from millstream.core.records.types import RowType, TypeInformation
 from millstream.core.row import Row
 from millstream.datastream.adapters.fields import get_field
-from millstream.datastream.functions import MapFunction, as_callable
+from millstream.datastream.functions import Function, MapFunction, RuntimeContext, as_callable
 
 
 class WithKey(MapFunction):
@@ -17,6 +17,16 @@ class WithKey(MapFunction):
     def __init__(self, selector: KeySelector) -> None:
         self.selector = selector
         self.function = None if selector.function is None else as_callable(selector.function, "get_key")
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Opens the selector, if it is a rich one."""
+        if isinstance(self.selector.function, Function):
+            self.selector.function.open(runtime_context)
+
+    def close(self) -> None:
+        """Closes it."""
+        if isinstance(self.selector.function, Function):
+            self.selector.function.close()
 
     def map(self, value: Any) -> Row:
         """Fields `f0` and `f1`, by the declared type."""

@@ -12,7 +12,7 @@ from typing import Any, Union
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.types import PICKLED, TypeInformation, from_hint
-from millstream.datastream.functions import KeySelector, OutputTag, Partitioner, as_callable
+from millstream.datastream.functions import OutputTag, as_callable
 
 _ITERABLES = (
     list, set, frozenset, collections.deque, collections.abc.Iterable, collections.abc.Iterator,
@@ -29,11 +29,6 @@ def checked_callable(operator: str, function: Any, method: str, arguments: int) 
         target = as_callable(function, method)
     except TypeError as error:
         raise InvalidProgramError(f"{operator}: {error}") from None
-    if isinstance(function, KeySelector | Partitioner) and (hasattr(function, "open") or hasattr(function, "close")):
-        raise InvalidProgramError(
-            f"{operator}: {type(function).__qualname__} has open() or close(), which nobody calls: key selectors and "
-            "partitioners run where records are sent, without a context. Make what it needs when it is first called"
-        )
     if inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target):
         raise InvalidProgramError(f"{operator}: '{_name(target)}' is an async function, which is not available here")
     try:

@@ -9,9 +9,8 @@ from typing import Any
 from millstream.core.logs.named_prints import plain
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.conversion import VALUE_COLUMN, record_batch_to_rows
-from millstream.core.records.texts import printed
+from millstream.core.records.texts import as_printed, printed
 from millstream.core.records.types import PICKLED, TypeInformation
-from millstream.core.row import as_printed
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.functions import RuntimeContext
 

@@ -1,6 +1,7 @@
 """The streams, each with what can be done with it, at PyFlink's path."""
 
 from millstream.datastream.data_stream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+from millstream.datastream.data_stream.cached_data_stream import CachedDataStream
 from millstream.datastream.data_stream.connected_streams import ConnectedStreams
 from millstream.datastream.data_stream.data_stream import DataStream
 from millstream.datastream.data_stream.data_stream_sink import DataStreamSink
@@ -12,6 +13,7 @@ __all__ = [
     "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastStream",
+    "CachedDataStream",
     "CloseableIterator",
     "ConnectedStreams",
     "DataStream",

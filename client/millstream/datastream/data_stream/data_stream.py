@@ -7,7 +7,7 @@ any of these, records are pickled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.errors import InvalidProgramError
@@ -61,6 +61,7 @@ from millstream.datastream.graph.transformations import (
 if TYPE_CHECKING:
     from millstream.common.execution_config import ExecutionConfig
     from millstream.datastream.data_stream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+    from millstream.datastream.data_stream.cached_data_stream import CachedDataStream
     from millstream.datastream.data_stream.connected_streams import ConnectedStreams
     from millstream.datastream.data_stream.joined_streams import CoGroupedStreams, JoinedStreams
     from millstream.datastream.data_stream.keyed_stream import KeyedStream
@@ -116,12 +117,18 @@ class DataStream(OperatorSettings):
         operator.non_parallel = True
         return self
 
-    def cache(self) -> NoReturn:
-        """Refused: no job keeps its results for later jobs of the program."""
-        raise InvalidProgramError(
-            "cache: a job keeps no results for later ones; write the stream to files with sink_to, and read them in "
-            "the next job"
-        )
+    def cache(self) -> CachedDataStream:
+        """The stream for several jobs of the program: the first that makes it, a batch, keeps it for the others."""
+        from millstream.datastream.data_stream.cached_data_stream import CachedDataStream
+
+        origin = self._transformation
+        if not isinstance(origin, OperatorTransformation | SideOutputTransformation):
+            raise InvalidProgramError(
+                "cache: what is kept are the records of an operator or of a side output, and this stream is only a way "
+                "of reading others (a key_by, a partitioning or a union); call it on the stream before or after"
+            )
+        cache = self._environment.caches.add(origin, self._type, self._environment.numbers)
+        return CachedDataStream(self._environment, cache, self._type)
 
     def map(self, func: Any, output_type: Any = None) -> DataStream:
         """One record out for each record in; `func` is a callable or a MapFunction."""
@@ -297,9 +304,9 @@ class DataStream(OperatorSettings):
 
     def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream:
         """The subtask that `partitioner(key, number of subtasks)` names; a callable or a Partitioner."""
-        target = checked_callable("partition_custom", partitioner, "partition", 2)
+        checked_callable("partition_custom", partitioner, "partition", 2)
         selector, _ = key_selector_of("partition_custom", key_selector, self._type)
-        return self._partitioned(CustomPartitioner(target, selector))
+        return self._partitioned(CustomPartitioner(partitioner, selector))
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """What this process function, or source, sends to a side output."""

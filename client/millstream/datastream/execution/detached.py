@@ -6,16 +6,14 @@ a program ends says nothing about its jobs, so whoever runs it has to know which
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from millstream.common.completable_future import CompletableFuture
-from millstream.common.job_id import JobID
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.states import JobStatus
 from millstream.core.settings.configuration import Configuration
-from millstream.datastream.execution.executor import JobClient, JobExecutionResult, SavepointFormatType
+from millstream.datastream.execution.executor import JobClient, JobExecutionResult
+from millstream.datastream.execution.forwarding import ForwardingJobClient
 
 SUBMITTED_FILE_VARIABLE = "MILLSTREAM_SUBMITTED_FILE"  # who runs the program finds there what it tried to submit
 _submitted: list[str] = []
@@ -66,45 +64,12 @@ class DetachedJobExecutionResult(JobExecutionResult):
         return f"DetachedJobExecutionResult({self.get_job_id()})"
 
 
-class DetachedJobClient:
+class DetachedJobClient(ForwardingJobClient):
     """A client of a job that is not waited for; everything else can be asked."""
 
     def __init__(self, client: JobClient) -> None:
-        self._client = client
+        super().__init__(client)
         _submitted.append(client.get_job_id())
-
-    def get_job_id(self) -> JobID:
-        """The job's id."""
-        return self._client.get_job_id()
-
-    def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """The state at this moment."""
-        return self._client.get_job_status()
-
-    def cancel(self) -> CompletableFuture[None]:
-        """Asks for the job to be cancelled."""
-        return self._client.cancel()
-
-    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """The accumulators as far as they are known."""
-        return self._client.get_accumulators()
-
-    def trigger_savepoint(
-        self,
-        savepoint_directory: str | os.PathLike[str] | None = None,
-        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
-    ) -> CompletableFuture[str]:
-        """Takes a savepoint."""
-        return self._client.trigger_savepoint(savepoint_directory, format_type)
-
-    def stop_with_savepoint(
-        self,
-        advance_to_end_of_event_time: bool,
-        savepoint_directory: str | os.PathLike[str] | None = None,
-        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
-    ) -> CompletableFuture[str]:
-        """Stops the job with a savepoint."""
-        return self._client.stop_with_savepoint(advance_to_end_of_event_time, savepoint_directory, format_type)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """Not known."""
@@ -113,7 +78,3 @@ class DetachedJobClient:
     def collect(self, operator_id: str) -> Iterator[Any]:
         """Not known."""
         raise DetachedResultError(self.get_job_id())
-
-    def close(self) -> None:
-        """Releases what the client holds."""
-        self._client.close()

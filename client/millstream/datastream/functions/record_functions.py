@@ -73,16 +73,19 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT], ABC):
         """One accumulator of two; either may be changed and answered."""
 
 
-class KeySelector(Generic[IN, KEY], ABC):
-    """Takes the key from a record; must answer the same key for the same record every time."""
+class KeySelector(Function, Generic[IN, KEY], ABC):
+    """Takes the key from a record; must answer the same key for the same record every time.
+
+    Each task that asks for keys, on either side of a shuffle, has a selector of its own, which it opens and closes.
+    """
 
     @abstractmethod
     def get_key(self, value: IN) -> KEY:
         """Called for each record, on both sides of the shuffle."""
 
 
-class Partitioner(ABC):
-    """Chooses the consumer for a key."""
+class Partitioner(Function, ABC):
+    """Chooses the consumer for a key; each task that sends records has its own, which it opens and closes."""
 
     @abstractmethod
     def partition(self, key: Any, num_partitions: int) -> int:
@@ -92,7 +95,7 @@ class Partitioner(ABC):
 def as_callable(function: Any, method: str) -> Callable[..., Any]:
     """The bound method of a rich function, or the plain callable as it is."""
     bound = getattr(function, method, None)
-    if isinstance(function, Function | KeySelector | Partitioner) and bound is not None:
+    if isinstance(function, Function) and bound is not None:
         return bound  # type: ignore[no-any-return]  # a bound method of a user's class
     if not callable(function):
         raise TypeError(f"expected a callable or an object with a method '{method}', got {type(function).__qualname__}")

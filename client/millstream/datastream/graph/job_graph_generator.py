@@ -15,12 +15,9 @@ from millstream.core.jobs.plan.plan import (
     Chain,
     ChainedOperator,
     ChainedOutput,
-    CustomPartitioner,
     EdgeSpec,
-    HashPartitioner,
-    OperatorSpec,
-    Partitioner,
     SourceSpec,
+    partitioner_code,
 )
 from millstream.core.records.types import PICKLED
 from millstream.datastream.graph.batch_mode import has_event_time
@@ -100,7 +97,7 @@ def _pickle_chain(chain: NodeChain, source: SourceSpec | None, timed: frozenset[
     except InvalidProgramError as error:
         failed = error
     for operator in operators:
-        pickled(operator, operator.name, _user_part(operator.spec))
+        pickled(operator, operator.name, _user_part(operator.spec.user_code()))
     raise failed
 
 
@@ -142,7 +139,7 @@ def _make_edge(chain: NodeChain, edge: StreamEdge, output: int, chain_by_head: d
         output=output,
         input=edge.input,
         strategy=STRATEGY_NAMES[type(edge.partitioner)],
-        spec=pickled(spec, edge.target.name, _partitioner_part(edge.partitioner)),
+        spec=pickled(spec, edge.target.name, _user_part(partitioner_code(edge.partitioner))),
     )
 
 
@@ -156,16 +153,5 @@ def _edge_name(edge: StreamEdge) -> str:
     return stable_id(edge.source.id, edge.target.id, edge.tag or "", str(edge.input), str(number))
 
 
-def _user_part(spec: OperatorSpec) -> Any:
-    code = spec.user_code()
+def _user_part(code: tuple[Any, ...]) -> Any:
     return code[0] if len(code) == 1 else code
-
-
-def _partitioner_part(partitioner: Partitioner) -> Any:
-    match partitioner:
-        case HashPartitioner():
-            return partitioner.key_selector.function
-        case CustomPartitioner():
-            return (partitioner.partitioner, partitioner.key_selector.function)
-        case _:
-            return None

@@ -77,7 +77,30 @@ class SideOutputTransformation(Struct, eq=False):
     tag: OutputTag
 
 
-Transformation = OperatorTransformation | PartitionTransformation | UnionTransformation | SideOutputTransformation
+class CacheTransformation(Struct, eq=False):
+    """A stream whose records a job keeps for later ones, which read them in its place.
+
+    Until they are kept, whoever reads it reads its input, and the writer does so, too.
+    """
+
+    input: OperatorTransformation | SideOutputTransformation
+    reader: OperatorTransformation
+    writer: OperatorTransformation
+    is_kept: bool = False
+
+    @property
+    def producer(self) -> OperatorTransformation:
+        """The operator whose records these are."""
+        return self.input.input if isinstance(self.input, SideOutputTransformation) else self.input
+
+
+Transformation = (
+    OperatorTransformation
+    | PartitionTransformation
+    | UnionTransformation
+    | SideOutputTransformation
+    | CacheTransformation
+)
 
 
 class PhysicalInput(Struct, frozen=True):
@@ -115,6 +138,8 @@ def physical_inputs(transformation: Transformation | None, input_: int = 0) -> l
                 pending.append((current.input, partitioner, current.tag))
             case UnionTransformation():
                 pending.extend((member, partitioner, tag) for member in reversed(current.inputs))
+            case CacheTransformation():
+                pending.append((current.reader if current.is_kept else current.input, partitioner, tag))
             case _:
                 assert_never(current)
     return found

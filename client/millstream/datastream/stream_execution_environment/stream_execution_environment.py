@@ -10,7 +10,8 @@ import itertools
 import json
 import os
 from collections.abc import Iterable
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -58,6 +59,9 @@ from millstream.datastream.stream_execution_environment.dependency_settings impo
 from millstream.datastream.stream_execution_environment.fault_tolerance_settings import FaultToleranceSettings
 from millstream.datastream.stream_execution_environment.job_listener import JobListener, JobListeners
 
+if TYPE_CHECKING:
+    from millstream.datastream.execution.stream_caches import StreamCaches
+
 RUNTIME_MODE = "execution.runtime-mode"
 CHECKPOINT_INTERVAL = "execution.checkpointing.interval"
 DEFAULT_JOB_NAME = "Millstream Streaming Job"
@@ -97,7 +101,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         self._operators: list[OperatorTransformation] = []
         self._listeners = JobListeners()
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
-        self._numbers = itertools.count()
+        self.numbers = itertools.count()
+        """Of operators, in the order of their creation; for streams."""
 
     @staticmethod
     def get_execution_environment(configuration: core.Configuration | None = None) -> StreamExecutionEnvironment:
@@ -306,7 +311,11 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         """Runs the job and answers what one of its collect operators gets."""
         from millstream.datastream.execution.detached import is_detached
 
-        job = self._take_job(job_name)
+        try:
+            job = self._take_job(job_name)
+        except BaseException:  # in a later job nobody would take its results, and the job would never end
+            self._operators = [other for other in self._operators if other is not operator]
+            raise
         if is_detached(self.get_configuration()):
             raise InvalidProgramError(
                 "execute_and_collect: the program is run detached, and a job whose results nobody takes would never "
@@ -319,8 +328,21 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         EXECUTIONS.planned()
         return json.dumps(stream_plan(self._stream_graph()))
 
+    @cached_property
+    def caches(self) -> StreamCaches:
+        """The streams of the program that are kept between its jobs; for streams."""
+        from millstream.datastream.execution.stream_caches import StreamCaches
+
+        return StreamCaches(self.get_configuration)
+
+    @property
+    def _has_caches(self) -> bool:
+        return "caches" in vars(self)
+
     def close(self) -> None:
-        """Nothing is held by an environment: what runs belongs to the clients of its jobs."""
+        """Removes what is kept of cached streams. What runs belongs to the clients of its jobs."""
+        if self._has_caches:
+            self.caches.close()
 
     def generate_job(self, job_name: str | None = None) -> GeneratedJob:
         """The job of everything that was built since the last execution."""
@@ -358,7 +380,11 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
             needs_uids=not configuration.boolean("pipeline.auto-generate-uids"),
             mode=RuntimeExecutionMode(configuration.string(RUNTIME_MODE)),
         )
-        return build_stream_graph(self._operators, defaults)
+        if not self._has_caches:
+            return build_stream_graph(self._operators, defaults)
+        graph = build_stream_graph([*self._operators, *self.caches.writers(self._operators)], defaults)
+        self.caches.check(graph)
+        return graph
 
     def add_operator(
         self,
@@ -369,7 +395,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         second_input: Transformation | None = None,
     ) -> OperatorTransformation:
         """Adds an operator to the program; called by streams."""
-        number = next(self._numbers)
+        number = next(self.numbers)
         operator = OperatorTransformation(number, name, input_, spec, output_type, second_input=second_input)
         self._operators.append(operator)
         EXECUTIONS.built()
@@ -398,6 +424,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
             self._listeners.submitted(None, error)
             raise
         known = DetachedJobClient(client) if is_detached(configuration) else client
+        if self._has_caches:
+            known = self.caches.followed(known, job.stream_graph)
         self._listeners.submitted(known, None)
         return known
 

@@ -114,6 +114,13 @@ class PendingCalls(Struct, frozen=True):
     """No result has left since then; 0: there is nothing to wait for."""
 
 
+class AwaitingEnd(Struct, frozen=True):
+    """Of an operator of a batch, which has results only when its input has ended."""
+
+    records: int = 0
+    """That it has taken so far."""
+
+
 class PendingCommits(Struct, frozen=True):
     """Of a sink that writes into transactions."""
 
@@ -127,7 +134,7 @@ class OperatorProgress(Struct, frozen=True):
     """What one operator has to say."""
 
     operator: str
-    kind: WatermarkOrigin | TimedWork | KeptRecords | PendingCalls | PendingCommits
+    kind: WatermarkOrigin | TimedWork | KeptRecords | PendingCalls | PendingCommits | AwaitingEnd
 
 
 class TaskProgress(Struct, frozen=True):

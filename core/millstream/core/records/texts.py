@@ -29,7 +29,7 @@ from millstream.core.records.types import (
     TupleType,
     TypeInformation,
 )
-from millstream.core.row import Row, kind_of
+from millstream.core.row import Row, kind_of, names_of
 
 Write = Callable[[Any], str]
 
@@ -45,6 +45,19 @@ def text_of(kind: TypeInformation) -> Write:
 def printed(kind: TypeInformation) -> Write:
     """What writes a record of this type for `print`: rows have their fields by `str`, as PyFlink has them there."""
     return _printed_row if isinstance(kind, RowType) else text_of(kind)
+
+
+def as_printed(records: list[Any]) -> list[Any]:
+    """Records of no declared type for a sink that writes text: rows that have names were of one, and look like it."""
+    if Row not in set(map(type, records)):
+        return records
+    return [_undeclared(r) if r.__class__ is Row and names_of(r) is not None else r for r in records]
+
+
+def _undeclared(value: Any) -> str:
+    if isinstance(value, Row):
+        return f"{kind_of(value)}[{', '.join(map(_undeclared, value))}]"
+    return "null" if value is None else _boolean(value)
 
 
 def _printed_row(row: Any) -> str:

@@ -151,7 +151,7 @@ class Session(Generic[S, R]):
             while True:
                 raw = await self._stream.read()
                 if raw is grpc.aio.EOF:
-                    self.close(f"{self.peer} closed the connection")
+                    self.close(self._hung_up())
                     return
                 self._liveness.heard(asyncio.get_running_loop().time())
                 self._take(self._incoming.from_bytes(raw), greeted)
@@ -182,9 +182,16 @@ class Session(Generic[S, R]):
     def _ending(self, error: Exception) -> str:
         reason = _reason(error)
         # What gRPC answers to a message, and from then on to all else, after the peer has ended the call.
-        if reason == "Internal error from Core":
-            return f"{self.peer} closed the connection"
-        return f"connection to {self.peer} lost: {reason}"
+        return self._hung_up() if reason == "Internal error from Core" else f"connection to {self.peer} lost: {reason}"
+
+    def _hung_up(self) -> str:
+        """The peer's messages have come to an end.
+
+        The end that dials closes a session by cancelling the call, and a process that dies has the same effect. gRPC
+        tells the other end of it twice: its messages end, and its method is cancelled. Which comes first depends on how
+        busy the loop is, so both have to be the same reason.
+        """
+        return f"{self.peer} closed the connection" if self.address else f"connection to {self.peer} lost"
 
     def _heartbeat(self, heartbeat: Heartbeat) -> None:
         if heartbeat.time:
@@ -228,7 +235,7 @@ async def serve_session(
     try:
         reason = await session.run(epoch, lambda looked_for: disagreement(looked_for, epoch), started)
     except asyncio.CancelledError:
-        reason = f"connection to {session.peer} lost"
+        reason = f"connection to {session.peer} lost"  # as `Session` has it when the messages end first
     log.debug("session with %s ended: %s", session.peer, reason)
     return reason
 

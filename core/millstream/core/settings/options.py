@@ -334,6 +334,13 @@ _ROWS = [
         choices=("STREAMING", "BATCH", "AUTOMATIC"),
     ),
     Option(
+        "execution.cache.dir",
+        _T.STRING,
+        "",
+        "Where the records of cached streams are kept between the jobs of a program: a folder that the program and all "
+        "task managers reach. Empty: a temporary one, in local mode only.",
+    ),
+    Option(
         "pipeline.auto-watermark-interval",
         _T.DURATION,
         0.2,

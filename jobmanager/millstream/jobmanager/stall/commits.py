@@ -35,6 +35,12 @@ def commit_findings(facts: JobFacts) -> Iterator[Finding]:
 def _uncommitted(facts: JobFacts, operator: str, pending: PendingCommits) -> tuple[str, str] | None:
     taken, since = facts.checkpoints, pending.waiting_since
     written = f"'{operator}' has written records since {utc(since)} that are not committed"
+    if facts.is_batch:
+        return (
+            f"{written}: the job is run as a batch, which commits its results when its input has ended.",
+            "wait for that; to see results before it, run the job as a stream (execution.runtime-mode: STREAMING) with "
+            "checkpoints",
+        )
     if not taken.interval_ms:
         return (
             f"{written}: that happens when a checkpoint completes, and the job takes none.",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from millstream.core.jobs.ids import JobId, VertexId
+from millstream.core.jobs.plan_json import job_type
 from millstream.core.jobs.progress import TaskProgress
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
@@ -69,6 +70,7 @@ class JobFacts(Struct, frozen=True):
     checkpoints: CheckpointFacts = field(default_factory=CheckpointFacts)
     report_interval_ms: int = 1000
     """How often workers tell of their tasks."""
+    is_batch: bool = False
 
     def running(self) -> list[TaskFacts]:
         """The tasks that run."""
@@ -82,8 +84,9 @@ def job_facts(master: JobMaster, checkpoints: CheckpointFacts, now_ms: int, repo
         producers.setdefault(edge.target, []).append(edge.source)
     tasks = [_task(execution) for execution in master.execution_graph.executions]
     job_id, name = master.graph.job_id, master.graph.name
+    is_batch = job_type(master.graph.configuration) == "BATCH"
     return JobFacts(
-        job_id, name, master.status, now_ms, tasks, producers, master.message, checkpoints, report_interval_ms
+        job_id, name, master.status, now_ms, tasks, producers, master.message, checkpoints, report_interval_ms, is_batch
     )
 
 

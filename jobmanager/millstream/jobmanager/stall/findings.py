@@ -11,6 +11,7 @@ from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.times import utc
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.jobmanager.job_master.execution_graph import SlotKey
+from millstream.jobmanager.stall.batches import batch_findings
 from millstream.jobmanager.stall.commits import commit_findings
 from millstream.jobmanager.stall.event_time import PATIENCE_MS, event_time_findings
 from millstream.jobmanager.stall.facts import JobFacts, TaskFacts
@@ -27,6 +28,7 @@ def explain(facts: JobFacts) -> Stall:
         findings += _not_answering(facts)
         held_back, blamed = event_time_findings(facts)
         findings += held_back
+        findings += batch_findings(facts)
         findings += _paused(facts)
         waiting_calls = list(_calls(facts))
         findings += waiting_calls

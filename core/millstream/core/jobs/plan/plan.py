@@ -7,7 +7,6 @@ specification says what to run, and declares what that needs; the task manager d
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -25,7 +24,7 @@ class KeySelector(Struct, frozen=True):
     """
 
     fields: tuple[str | int, ...] = ()
-    function: Callable[[Any], Any] | None = None
+    function: Any = None  # a callable, or a millstream.datastream.functions.KeySelector
 
 
 class BatchInput(Enum):
@@ -433,7 +432,7 @@ class HashPartitioner(Struct, frozen=True):
 class CustomPartitioner(Struct, frozen=True):
     """The consumer that the user's function names: `partitioner(key, number of consumers)`."""
 
-    partitioner: Any
+    partitioner: Any  # a callable, or a millstream.datastream.functions.Partitioner
     key_selector: KeySelector
 
 
@@ -458,6 +457,16 @@ STRATEGY_NAMES: dict[type, str] = {
     HashPartitioner: "HASH",
     CustomPartitioner: "CUSTOM",
 }
+
+
+def partitioner_code(partitioner: Partitioner) -> tuple[Any, ...]:
+    """What of a partitioner is the user's."""
+    match partitioner:
+        case HashPartitioner(KeySelector(_, function)):
+            return () if function is None else (function,)
+        case CustomPartitioner(chosen_by, KeySelector(_, function)):
+            return (chosen_by,) if function is None else (chosen_by, function)
+    return ()
 
 
 class EdgeSpec(Struct, frozen=True):

@@ -278,13 +278,7 @@ class FunctionOperator(Operator):
             self.keyed_state.clear_current_key()
 
     def _guarded(self, call: Callable[[], None]) -> None:
-        try:
-            call()
-        except TaskInterrupted:
-            raise
-        except BaseException as error:
-            raise OperatorError(self.name, NO_RECORD, error) from error
-        leave_if_forked()
+        guarded(self.name, call)
 
     def open(self) -> None:
         """Opens the user's function."""
@@ -295,6 +289,17 @@ class FunctionOperator(Operator):
         """Closes the user's function."""
         if isinstance(self.function, Function):
             self._guarded(self.function.close)
+
+
+def guarded(operator_name: str, call: Callable[[], None]) -> None:
+    """Calls a function of the user's that is about no record; what it raises is an error of the operator's."""
+    try:
+        call()
+    except TaskInterrupted:
+        raise
+    except BaseException as error:
+        raise OperatorError(operator_name, NO_RECORD, error) from error
+    leave_if_forked()
 
 
 def tell(operator_name: str, listener: Any, method: str, checkpoint_id: int) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from millstream.core.jobs.plan import plan
+from millstream.core.jobs.progress import AwaitingEnd, OperatorProgress
 from millstream.core.records.adoption import Adopt, adopter
 from millstream.core.records.batches import LAST_WATERMARK, MAX_TIMESTAMP, TIMESTAMP, Batch, RowBatch, StreamSignal
 from millstream.core.records.copying import is_immutable_type
@@ -48,6 +49,7 @@ class ReduceOperator(FunctionOperator):
         self._uses_keys = may_ask_for_state(spec.function)
         self._table = backend.table(_TABLE, spec.value_type)
         self._only_last = spec.only_last
+        self._taken = 0  # records, so far
         self._never_changed = is_immutable_type(spec.value_type) or isinstance(spec.function, _CHANGING_NOTHING)
         # Of what was restored nothing is known.
         self._all_plain = only_calculates(spec.function) and adopt is None and setup.services.restored is None
@@ -74,6 +76,7 @@ class ReduceOperator(FunctionOperator):
         finally:
             if self._uses_keys:
                 self.leave_key()
+        self._taken += len(rows)
         if not self._only_last:
             self.output.emit(self.in_place_of(batch, results, self._all_plain or self.handover.plain))
 
@@ -82,6 +85,10 @@ class ReduceOperator(FunctionOperator):
         if signal == LAST_WATERMARK:
             self.end_key()
         super().on_signal(signal, input_index)
+
+    def progress(self) -> OperatorProgress | None:
+        """What it took, if results come at the end."""
+        return OperatorProgress(self.name, AwaitingEnd(self._taken)) if self._only_last else None
 
     @property
     def ends_keys(self) -> bool:

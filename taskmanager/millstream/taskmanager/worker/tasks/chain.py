@@ -21,6 +21,7 @@ from millstream.taskmanager.worker.operators.base import Operator, OperatorError
 from millstream.taskmanager.worker.operators.batch.held_input import in_order
 from millstream.taskmanager.worker.operators.output import Emit, LocalOutput, Output, Send
 from millstream.taskmanager.worker.operators.setup import OperatorSetup, TaskServices
+from millstream.taskmanager.worker.tasks.selectors import Selector, selectors_of
 
 UNALIGNED = "execution.checkpointing.unaligned.enabled"
 
@@ -33,11 +34,13 @@ class OperatorChain:
         operators: list[Operator],
         specs: Sequence[plan.ChainedOperator],
         restored_checkpoint_id: int | None = None,
+        selectors: Sequence[Selector] = (),
     ) -> None:
         self.operators = operators
         self.specs = specs
         self.ids = [spec.operator_id for spec in specs]
         self._restored_checkpoint_id = restored_checkpoint_id
+        self._selectors = selectors
         self._finished = 0
         self.source = operators[0] if operators and specs[0].spec.inputs == 0 else None
         """The one that is polled, in place of inputs of the task."""
@@ -73,7 +76,9 @@ class OperatorChain:
         }
 
     def open(self) -> None:
-        """Consumers before producers."""
+        """Consumers before producers, and before all of them what says whose a record is."""
+        for selector in self._selectors:
+            selector.open()
         for operator in reversed(self.operators):
             operator.initialize_state(self._restored_checkpoint_id)
             operator.open()
@@ -93,9 +98,10 @@ class OperatorChain:
     def close(self) -> list[BaseException]:
         """Closes all, whatever happens; answers what went wrong."""
         errors: list[BaseException] = []
-        for operator in reversed(self.operators):
+        opened: list[Operator | Selector] = [*reversed(self.operators), *self._selectors]
+        for one in opened:
             try:
-                operator.close()
+                one.close()
             except TaskInterrupted:
                 raise
             except BaseException as error:
@@ -109,7 +115,10 @@ class OperatorChain:
 
 
 class ChainBuilder:
-    """Builds the chain of one task, which ends at `outputs`; the `remote` of these only encode what they get."""
+    """Builds the chain of one task, which ends at `outputs`; the `remote` of these only encode what they get.
+
+    `edges` is what the outputs lead to, for the functions that say where records go.
+    """
 
     def __init__(
         self,
@@ -118,6 +127,7 @@ class ChainBuilder:
         input_types: Sequence[TypeInformation],
         remote: Collection[int] = (),
         object_reuse: bool = False,
+        edges: Sequence[plan.EdgeSpec] = (),
     ) -> None:
         self._services = services
         self._outputs = outputs
@@ -125,6 +135,7 @@ class ChainBuilder:
         self._remote = remote
         self._object_reuse = object_reuse
         self._keeps_times = Configuration(services.options).boolean(UNALIGNED)
+        self._edges = edges
 
     def build(self, chain: plan.Chain) -> OperatorChain:
         """Builds consumers first, so that every producer finds where to emit."""
@@ -140,7 +151,8 @@ class ChainBuilder:
                     operator.restore(restored.elements(chained.operator_id, kind))
             built[index] = operator
         checkpoint_id = None if restored is None else restored.checkpoint_id
-        return OperatorChain([built[i] for i in range(len(specs))], specs, checkpoint_id)
+        selectors = selectors_of(specs, self._edges, self._services.make_context)
+        return OperatorChain([built[i] for i in range(len(specs))], specs, checkpoint_id, selectors)
 
     def _setup(
         self, chained: plan.ChainedOperator, input_types: tuple[TypeInformation, ...], built: dict[int, Operator]

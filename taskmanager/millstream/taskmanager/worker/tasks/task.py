@@ -7,6 +7,7 @@ with `TaskInput` that says which and `TaskPacing` that says how much; `TaskLife`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ from millstream.taskmanager.worker.operators.output import Emit
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 from millstream.taskmanager.worker.tasks.chain import OperatorChain
 from millstream.taskmanager.worker.tasks.pacing import Outlet
+from millstream.taskmanager.worker.tasks.selectors import Selector
 from millstream.taskmanager.worker.tasks.task_counts import TaskCounts
 from millstream.taskmanager.worker.tasks.task_life import Phase, TaskLife
 from millstream.taskmanager.worker.tasks.task_pacing import TaskPacing
@@ -65,9 +67,12 @@ class Task:
         self._chain = chain
         self.steps.attach(chain, outlet)
 
-    def attach_finished(self) -> None:
-        """In place of operators, when the snapshot holds the task as finished: it only passes the end on."""
-        self._chain = OperatorChain([], ())
+    def attach_finished(self, selectors: Sequence[Selector]) -> None:
+        """In place of operators, when the snapshot holds the task as finished: it only passes the end on.
+
+        And, before it, what was on its way to others, which the selectors of its outputs say.
+        """
+        self._chain = OperatorChain([], (), selectors=selectors)
         self.steps.input.is_over = not self.gates
 
     @property

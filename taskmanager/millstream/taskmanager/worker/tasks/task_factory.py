@@ -45,6 +45,7 @@ from millstream.taskmanager.worker.state.backends import state_backend
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.worker.tasks.chain import ChainBuilder
 from millstream.taskmanager.worker.tasks.pacing import Outlet
+from millstream.taskmanager.worker.tasks.selectors import selectors_of
 from millstream.taskmanager.worker.tasks.task import OperatorMail, Task
 
 _DEBLOAT = "taskmanager.network.memory.buffer-debloat"
@@ -58,6 +59,11 @@ def is_debloating(configuration: Configuration) -> bool:
 def _spec(pickled: bytes) -> plan.EdgeSpec:
     spec: plan.EdgeSpec = load_program(pickled, "the type or the partitioner between two tasks")
     return spec
+
+
+def _leaving(output: msg.ResultPartition) -> plan.EdgeSpec:
+    spec = _spec(output.spec)
+    return replace(spec, max_parallelism=output.max_parallelism) if output.max_parallelism else spec
 
 
 class TaskFactory:
@@ -103,11 +109,12 @@ class TaskFactory:
         """Gives the task its channels, its state and its operators. User code is loaded here for the first time."""
         deployment = task.deployment
         task.gates += [self._gate(gate, len(deployment.inputs)) for gate in deployment.inputs]
-        task.partitions += [self._partition(task, output) for output in deployment.outputs]
+        edges = [_leaving(output) for output in deployment.outputs]
+        task.partitions += [self._partition(task, *leaving) for leaving in zip(deployment.outputs, edges, strict=True)]
         restored = self._restored(task)
         if restored is not None and restored.finished:
-            task.attach_finished()
-            self._restore_in_flight(task, restored)
+            task.attach_finished(selectors_of((), edges, lambda name: self._context(task, name)))
+            self._restore_in_flight(task, edges, restored)
             return
         types: dict[int, TypeInformation] = {gate.input: _spec(gate.spec).type for gate in deployment.inputs}
         builder = ChainBuilder(
@@ -116,12 +123,13 @@ class TaskFactory:
             (types.get(0, PICKLED), types.get(1, PICKLED)),
             [index for index, partition in enumerate(task.partitions) if not partition.has_local_channels],
             self._object_reuse,
+            edges,
         )
         limited = is_debloating(self._configuration) and task.partitions
         outlet = Outlet(self.max_column_rows, self._configuration.seconds(f"{_DEBLOAT}.target") if limited else None)
         task.attach(builder.build(load_program(deployment.chain, f"the code of {deployment.task_name}")), outlet)
         if restored is not None:
-            self._restore_in_flight(task, restored)
+            self._restore_in_flight(task, edges, restored)
 
     def _services(self, task: Task, restored: RestoredTask | None) -> TaskServices:
         attempt_id = task.attempt_id
@@ -185,10 +193,7 @@ class TaskFactory:
     def _grant(self, channel: RemoteInputChannel, buffers: int, rows: int) -> None:
         self._data_plane.send(channel.peer, Credit(channel.channel_id, buffers, rows))
 
-    def _partition(self, task: Task, output: msg.ResultPartition) -> ResultPartition:
-        spec = _spec(output.spec)
-        if output.max_parallelism:
-            spec = replace(spec, max_parallelism=output.max_parallelism)
+    def _partition(self, task: Task, output: msg.ResultPartition, spec: plan.EdgeSpec) -> ResultPartition:
         segment = self._configuration.integer("taskmanager.memory.segment-size")
         compressed = self._configuration.string("taskmanager.network.compression.codec") == "LZ4"
         channels: list[OutputChannel] = []
@@ -215,12 +220,11 @@ class TaskFactory:
             (spec.source, spec.name),
         )
 
-    def _restore_in_flight(self, task: Task, restored: RestoredTask) -> None:
+    def _restore_in_flight(self, task: Task, edges: list[plan.EdgeSpec], restored: RestoredTask) -> None:
         deployment = task.deployment
         shares = share_of(restored.in_flight(), deployment.subtask, deployment.parallelism)
         ways: dict[str, tuple[Emit, TypeInformation]] = {}
-        for output, partition in zip(deployment.outputs, task.partitions, strict=True):
-            spec = _spec(output.spec)
+        for spec, partition in zip(edges, task.partitions, strict=True):
             ways[spec.name] = (partition.emit, spec.type)
         ways.update(task.chain.ways())
         if shares.keys() - ways.keys():

@@ -16,6 +16,7 @@ from typing import Any, assert_never
 
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.plan.plan import BatchInput, ChainedOperator
+from millstream.core.jobs.progress import AwaitingEnd, OperatorProgress
 from millstream.core.keys.key_groups import stable_hash
 from millstream.core.keys.key_values import hashable, without_nan
 from millstream.core.records.batches import (
@@ -173,6 +174,10 @@ class HeldInput(Operator):
                 pass
             case _:
                 self._operator.on_signal(signal, input_index)
+
+    def progress(self) -> OperatorProgress | None:
+        """What is held, until it is handed on."""
+        return OperatorProgress(self.name, AwaitingEnd(self._held.count)) if self._sorted is None else None
 
     # Life
 

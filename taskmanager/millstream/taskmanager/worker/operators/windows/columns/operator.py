@@ -11,7 +11,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.jobs.plan.column_windows import ColumnWindowSpec
-from millstream.core.jobs.progress import OperatorProgress, TimedWork
+from millstream.core.jobs.progress import AwaitingEnd, OperatorProgress, TimedWork
 from millstream.core.records.batches import (
     MIN_TIMESTAMP,
     Batch,
@@ -144,6 +144,8 @@ class ColumnWindowOperator(Operator):
 
     def progress(self) -> OperatorProgress | None:
         """The windows that wait."""
+        if self._spec.only_at_the_end:
+            return OperatorProgress(self.name, AwaitingEnd(self._waiting_records))
         kind, count, end = self._windows.waiting()
         if end is None or not self._is_event_time:
             work = TimedWork(kind, count, self._waiting_records, next_processing_time=end)

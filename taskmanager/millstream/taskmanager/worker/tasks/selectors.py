@@ -1,0 +1,55 @@
+"""The key selectors and partitioners of a task, which are opened and closed with it.
+
+They are asked in two places: by keyed operators for the key of each record that they take, and by outputs for where a
+record goes. A shuffle has a copy on either side. Each copy is opened once, before anything of its task asks it, and
+closed once, when nothing does any more; by the task's thread, as all of its functions are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from millstream.core.jobs.plan import plan
+from millstream.datastream.functions import Function
+from millstream.taskmanager.worker.operators.base import guarded
+from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
+
+
+class Selector(Struct, frozen=True):
+    """One that has a life: a plain callable has none."""
+
+    function: Function
+    context: TaskRuntimeContext
+
+    def open(self) -> None:
+        """Before the task's operators are opened, which may emit as they are."""
+        guarded(self.context.get_task_name(), lambda: self.function.open(self.context))
+
+    def close(self) -> None:
+        """When the task's operators are closed."""
+        guarded(self.context.get_task_name(), self.function.close)
+
+
+def selectors_of(
+    operators: Sequence[plan.ChainedOperator],
+    edges: Sequence[plan.EdgeSpec],
+    make_context: Callable[[str], TaskRuntimeContext],
+) -> list[Selector]:
+    """Those of a chain and of the edges that leave it, each once, although several operators may ask the same."""
+    names = {chained.operator_id: chained.name for chained in operators}
+    asked: list[tuple[str, Iterable[Any]]] = []
+    for chained in operators:
+        asked.append((chained.operator_id, [selector.function for selector in chained.spec.keyed_by()]))
+    for edge in edges:
+        asked.append((edge.source, plan.partitioner_code(edge.partitioner)))
+    found: dict[int, Selector] = {}
+    for operator_id, functions in asked:
+        for function in functions:
+            if isinstance(function, Function) and id(function) not in found:
+                context = make_context(names.get(operator_id, operator_id))
+                context.operator_id = operator_id
+                found[id(function)] = Selector(function, context)
+    return list(found.values())
