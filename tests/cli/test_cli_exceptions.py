@@ -8,7 +8,7 @@ import pytest
 pytestmark = pytest.mark.process
 
 JOB = "0123456789abcdef" * 2
-TRACE = "Traceback (most recent call last):\n  File \"job.py\", line 3, in check\nValueError: bad\n"
+TRACE = 'Traceback (most recent call last):\n  File "job.py", line 3, in check\nValueError: bad\n'
 
 
 def entry(timestamp: int, times: int, restart: int | None, **more: Any) -> dict[str, Any]:

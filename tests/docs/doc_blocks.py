@@ -1,8 +1,8 @@
 """The fenced blocks of a page, and what the comment before each one says about it.
 
-    <!-- file: NAME -->     the block is a file that later commands use
-    <!-- untested: WHY -->  the block is not run here
-    <!-- ANYTHING -->       a mark that the page's test knows
+<!-- file: NAME -->     the block is a file that later commands use
+<!-- untested: WHY -->  the block is not run here
+<!-- ANYTHING -->       a mark that the page's test knows
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    return [
-        Block(match["language"], match["text"], match["mark"] or "") for match in _BLOCK.finditer(page.read_text())
-    ]
+    return [Block(match["language"], match["text"], match["mark"] or "") for match in _BLOCK.finditer(page.read_text())]
 
 
 def pages() -> list[Path]:

@@ -49,9 +49,7 @@ def test_csv_to_parquet_by_itself(start_example: Start) -> None:
 def test_csv_to_parquet_with_files(start_example: Start, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("item,quantity,price\nflour,2,1.5\n")
     start_example("csv_to_parquet.py", "in.csv", "out").output()
-    assert pq.read_table(tmp_path / "out").to_pylist() == [
-        {"item": "flour", "quantity": 2, "price": 1.5, "total": 3.0}
-    ]
+    assert pq.read_table(tmp_path / "out").to_pylist() == [{"item": "flour", "quantity": 2, "price": 1.5, "total": 3.0}]
 
 
 def test_rich_function(start_example: Start) -> None:

@@ -29,13 +29,16 @@ def counted(number):
         time.sleep(0.02)
     return (number % {keys}, 1)
 """
-SOURCE = COUNTED + """
+SOURCE = (
+    COUNTED
+    + """
 from millstream.datastream.connectors.datagen import DataGeneratorSource
 
 numbers = env.from_source(DataGeneratorSource(int, rate_per_second=1_000), None, "numbers")
 counts = numbers.map(counted).key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
 first = counts.filter(lambda t: t[1] <= {records} // {keys})
 """
+)
 """Never ends, but only the first counts of each key come out: the straight run is known."""
 
 EXPECTED = Counter((key, count) for key in range(KEYS) for count in range(1, RECORDS // KEYS + 1))
@@ -70,7 +73,9 @@ def test_killed_slot_workers_leave_every_record_in_the_files_once(
     cluster: Cluster, tmp_path: Path, policy: str
 ) -> None:
     out, go = tmp_path / "out", tmp_path / "go"
-    body = SOURCE.format(keys=KEYS, records=RECORDS, go=go) + f"""
+    body = (
+        SOURCE.format(keys=KEYS, records=RECORDS, go=go)
+        + f"""
 from millstream.datastream.connectors.file_system import Encoder, FileSink, RollingPolicy
 
 encoder = Encoder(lambda counted: f"{{counted[0]}},{{counted[1]}}")
@@ -78,6 +83,7 @@ sink = FileSink.for_row_format("{out}", encoder).with_rolling_policy(RollingPoli
 first.sink_to(sink.with_bucket_check_interval(100)).uid("files")
 env.execute("files")
 """
+    )
     job_id = cluster.submit(write_job(tmp_path, "files", body), *options(tmp_path / "checkpoints"), parallelism=2)
     with cancelled_after(cluster, job_id):
         lose_two_workers(cluster, job_id)
@@ -88,10 +94,13 @@ env.execute("files")
         wait_until(lambda: not list(out.glob(".*")), "hidden files to be gone")
 
 
-BOUNDED = COUNTED + """
+BOUNDED = (
+    COUNTED
+    + """
 numbers = env.from_sequence(0, {records} - 1)
 counts = numbers.map(counted).key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
 """
+)
 MANY = 12_000
 ALL = Counter((key, n) for key in range(KEYS) for n in range(1, len(range(key, MANY, KEYS)) + 1))
 
@@ -99,13 +108,16 @@ ALL = Counter((key, n) for key in range(KEYS) for n in range(1, len(range(key, M
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_bounded_job_shows_everything_when_it_has_finished(cluster: Cluster, tmp_path: Path, killed: bool) -> None:
     out, go = tmp_path / "out", tmp_path / "go"
-    body = BOUNDED.format(keys=KEYS, records=MANY, go=go) + f"""
+    body = (
+        BOUNDED.format(keys=KEYS, records=MANY, go=go)
+        + f"""
 from millstream.datastream.connectors.file_system import Encoder, FileSink
 
 sink = FileSink.for_row_format("{out}", Encoder(lambda counted: f"{{counted[0]}},{{counted[1]}}"))
 counts.sink_to(sink).uid("files")
 env.execute("files")
 """
+    )
     job_id = cluster.submit(write_job(tmp_path, "bounded", body), *options(tmp_path / "checkpoints"), parallelism=2)
     if killed:
         lose_two_workers(cluster, job_id)
@@ -118,9 +130,12 @@ env.execute("files")
 def test_a_bounded_job_with_checkpoints_is_collected_to_its_end(cluster: Cluster, tmp_path: Path) -> None:
     collected, go = tmp_path / "collected", tmp_path / "go"
     go.touch()
-    body = BOUNDED.format(keys=KEYS, records=MANY, go=go) + f"""
+    body = (
+        BOUNDED.format(keys=KEYS, records=MANY, go=go)
+        + f"""
 Path("{collected}").write_text("\\n".join("%d,%d" % result for result in counts.execute_and_collect("collected")))
 """
+    )
     cluster.run("-p", "2", *options(tmp_path / "checkpoints"), str(write_job(tmp_path, "results", body)))
     lines = [line.split(",") for line in collected.read_text().splitlines()]
     assert Counter((int(key), int(count)) for key, count in lines) == ALL
@@ -128,7 +143,9 @@ Path("{collected}").write_text("\\n".join("%d,%d" % result for result in counts.
 
 def test_killed_slot_workers_bring_every_result_to_the_client_once(cluster: Cluster, tmp_path: Path) -> None:
     collected, go = tmp_path / "collected", tmp_path / "go"
-    body = SOURCE.format(keys=KEYS, records=RECORDS, go=go) + f"""
+    body = (
+        SOURCE.format(keys=KEYS, records=RECORDS, go=go)
+        + f"""
 results = first.execute_and_collect("collected")
 with open("{collected}", "w", buffering=1) as file:
     for number in range({EXPECTED.total()}):
@@ -137,6 +154,7 @@ with open("{collected}", "w", buffering=1) as file:
         file.write("%d,%d\\n" % next(results))
 results.close()
 """
+    )
     job = write_job(tmp_path, "collected", body)
     command = [sys.executable, "-m", "millstream.cli.main", "run", "-m", cluster.rest, "-p", "2"]
     before = {entry["jid"] for entry in cluster.get("/jobs/overview")["jobs"]}

@@ -83,9 +83,7 @@ def _leg(chance: random.Random, exact: bool, last: bool, max_parallelism: str) -
         case _:
             options["execution.checkpointing.max-concurrent-checkpoints"] = chance.choice(("1", "1", "3"))
     events = tuple(_event(chance) for _ in range(chance.choice((0, 1, 1, 2, 3))))
-    return Leg(
-        chance.randint(1, 4), mode, options, events, ending, chance.choice((0, 1, 1, 2)), chance.random() < 0.2
-    )
+    return Leg(chance.randint(1, 4), mode, options, events, ending, chance.choice((0, 1, 1, 2)), chance.random() < 0.2)
 
 
 def _event(chance: random.Random) -> Event:

@@ -182,7 +182,13 @@ class SimulatedCluster:
         names = [f"{'source' if with_source and i == 0 else 'vertex'}{i}" for i in range(len(widths))]
         vertices = tuple(
             JobVertex(
-                VertexId(name), name, width, 128, "default", (OperatorInfo(OperatorId(name), name, name),), b"",
+                VertexId(name),
+                name,
+                width,
+                128,
+                "default",
+                (OperatorInfo(OperatorId(name), name, name),),
+                b"",
                 b"source" if name == "source0" else b"",
             )
             for name, width in zip(names, widths, strict=True)

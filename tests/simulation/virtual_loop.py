@@ -153,9 +153,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self._now
 
-    def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> Any:
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> Any:
         action = Action(callback, args, context, self._now)
         self._ready.append(action)
         return action

@@ -73,4 +73,3 @@ class ConfigOptions:
     def key(key: str) -> OptionBuilder:
         """Of the option of this key."""
         return OptionBuilder(key)
-

@@ -36,9 +36,7 @@ def key_selector_of(
     return KeySelector(function=target), _stored_type(kind)
 
 
-def _type_of_fields(
-    fields: tuple[str | int, ...], record_type: TypeInformation, key_type: Any
-) -> TypeInformation:
+def _type_of_fields(fields: tuple[str | int, ...], record_type: TypeInformation, key_type: Any) -> TypeInformation:
     if key_type is not None:
         return _stored_type(declared_type(key_type))
     types = [field_type(field, record_type) or PICKLED for field in fields]

@@ -66,9 +66,7 @@ class BroadcastConnectedStream:
         record_type = common_type(*(element_type(target, output_type) for target in targets))
         name = "Co-Process-Broadcast" if keys is None else "Co-Process-Broadcast-Keyed"
         spec = BroadcastProcessSpec(func, self.broadcast_stream.broadcast_state_descriptors, keys)
-        return two_input_stream(
-            self.non_broadcast_stream, self.broadcast_stream.input_stream, name, spec, record_type
-        )
+        return two_input_stream(self.non_broadcast_stream, self.broadcast_stream.input_stream, name, spec, record_type)
 
     def _keys(self) -> TwoInputKeys | None:
         stream = self.non_broadcast_stream

@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-_NO_FOLDER_SYNC = frozenset(
-    {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF, errno.EACCES, errno.EPERM}
-)
+_NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF, errno.EACCES, errno.EPERM})
 
 
 def sync(path: str) -> None:

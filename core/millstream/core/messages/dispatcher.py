@@ -68,9 +68,7 @@ class RegisterJobManager(Struct, frozen=True):
     jobs: tuple[JobDetails, ...] = ()
 
 
-JobManagerMessage = (
-    RegisterJobManager | JobDetails | CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer
-)
+JobManagerMessage = RegisterJobManager | JobDetails | CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer
 """From a job manager to the dispatcher."""
 
 

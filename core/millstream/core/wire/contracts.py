@@ -59,9 +59,7 @@ TASK_MANAGER_AT_RESOURCE_MANAGER: SessionContract[
     _RESOURCE_MANAGER, "ConnectTaskManager", resource_manager.TaskManagerReport, resource_manager.TaskManagerCommand
 )
 TASK_MANAGER_AT_JOB_MANAGER: SessionContract[task_manager.TaskManagerMessage, task_manager.JobManagerCommand] = (
-    SessionContract(
-        _JOB_MANAGER, "ConnectTaskManager", task_manager.TaskManagerMessage, task_manager.JobManagerCommand
-    )
+    SessionContract(_JOB_MANAGER, "ConnectTaskManager", task_manager.TaskManagerMessage, task_manager.JobManagerCommand)
 )
 
 JOB_GRAPH: Wire[JobGraph] = Wire(JobGraph, graph_pb2.JobGraph)

@@ -54,9 +54,7 @@ def _explained(error: OperatorError | PartitioningError, where: str) -> BaseExce
     return cause
 
 
-def describe_failure(
-    error: BaseException, deployment: TaskDeployment, now_ms: int, records: int = 0
-) -> TaskFailure:
+def describe_failure(error: BaseException, deployment: TaskDeployment, now_ms: int, records: int = 0) -> TaskFailure:
     """The failure of a task that had taken so many records, ready to be reported."""
     operator_name, record, cause = "", NO_RECORD, error
     if isinstance(error, OperatorError):

@@ -98,9 +98,7 @@ class FileSource(Source[FileSplit]):
         order, as its fields. A value that is one of `null_values` and not quoted is None; by default an empty one,
         unless it is in a `str` field of a dataclass.
         """
-        csv = CsvFormat(
-            columns, types, header, delimiter, quote, null_values, charset, max_line_length=max_line_length
-        )
+        csv = CsvFormat(columns, types, header, delimiter, quote, null_values, charset, max_line_length=max_line_length)
         return FileSource(csv, *paths, on_error=on_error)
 
     @staticmethod
@@ -309,4 +307,3 @@ class _FileReader(OneSplitReader[FileSplit]):
         """Closes the open split."""
         super().close()
         self._malformed.close()
-

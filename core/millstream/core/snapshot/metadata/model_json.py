@@ -220,9 +220,7 @@ def _ttl(node: JsonNode) -> TtlSettings | None:
 
 
 def _file(node: JsonNode, kind: StateKind, max_parallelism: int) -> StateFile:
-    node.fields(
-        "path", "subtask", "key_group_start", "key_group_end", "rows", "size", "checksum", optional=("inline",)
-    )
+    node.fields("path", "subtask", "key_group_start", "key_group_end", "rows", "size", "checksum", optional=("inline",))
     path, checksum, size = node.field("path"), node.field("checksum"), node.field("size").integer(0)
     if not is_uri(path.text()) and not _stays_inside(path.text()):
         raise path.error(f"is '{path.value:.200}', and must be a plain path inside the snapshot's folder, or a URI")

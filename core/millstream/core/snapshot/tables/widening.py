@@ -120,7 +120,5 @@ def _target(found: pa.DataType, stored: t.TypeInformation, declared: t.TypeInfor
         return pa.map_(found.key_type, _target(found.item_type, *parts[""]))
     if parts and pa.types.is_struct(found):
         fields = [found.field(i) for i in range(found.num_fields)]
-        return pa.struct(
-            [(f.name, _target(f.type, *parts[f.name]) if f.name in parts else f.type) for f in fields]
-        )
+        return pa.struct([(f.name, _target(f.type, *parts[f.name]) if f.name in parts else f.type) for f in fields])
     return found

@@ -26,9 +26,7 @@ from millstream.taskmanager.worker.operators.time.timing import TimingOperator
 from millstream.taskmanager.worker.partitioning import key_function
 
 Gathered: TypeAlias = "tuple[list[Any], array[int] | None]"
-TwoInputSpec = (
-    plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec | IntervalJoinSpec
-)
+TwoInputSpec = plan.CoMapSpec | plan.CoFlatMapSpec | plan.CoProcessSpec | plan.BroadcastProcessSpec | IntervalJoinSpec
 
 
 class TwoInputOperator(FunctionOperator):
@@ -39,9 +37,7 @@ class TwoInputOperator(FunctionOperator):
         keys = spec.keys
         self.keyed_state = None if keys is None else setup.keyed_state(keys.key_type)
         self._first_key: KeyOf | None = None if keys is None else key_function(keys.first)
-        self._second_key: KeyOf | None = (
-            None if keys is None or keys.second is None else key_function(keys.second)
-        )
+        self._second_key: KeyOf | None = None if keys is None or keys.second is None else key_function(keys.second)
 
     def receivers(self) -> Sequence[Emit]:
         """Of both inputs."""

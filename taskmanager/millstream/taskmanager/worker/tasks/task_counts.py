@@ -69,7 +69,4 @@ class TaskCounts:
 
     def accumulated(self) -> list[details.Accumulator]:
         """The accumulators, for the job's result."""
-        return [
-            details.Accumulator(name, type(a).__name__, to_bytes(a))
-            for name, a in self.accumulators.items()
-        ]
+        return [details.Accumulator(name, type(a).__name__, to_bytes(a)) for name, a in self.accumulators.items()]

@@ -139,9 +139,7 @@ class TaskFactory:
             failed_savepoints=frozenset(task.deployment.failed_savepoints),
             held_up=lambda: task.steps.pacing.held_up,
             report_watermark=lambda alignment, watermark: self._send(
-                WatermarkReport(
-                    task.deployment.job_id, attempt_id, alignment.group, alignment.max_drift_ms, watermark
-                )
+                WatermarkReport(task.deployment.job_id, attempt_id, alignment.group, alignment.max_drift_ms, watermark)
             ),
         )
 

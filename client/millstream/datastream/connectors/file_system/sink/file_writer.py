@@ -34,6 +34,7 @@ from millstream.datastream.functions import RuntimeContext
 
 log = logging.getLogger(__name__)
 
+
 class FileWriter:
     """Without checkpoints in the job, a part becomes visible as soon as it is finished."""
 
