@@ -24,7 +24,10 @@ from waiting import DEADLINE
 
 from millstream.core.environments.environments import Environment
 from millstream.core.processes.child import ChildProcess, ChildThread, child_variables
-from millstream.core.processes.control_pipe import LENGTH, ControlPipe
+from millstream.core.processes.control_pipe import BrokenPipeContentError, ControlPipe, framed, length_in
+from millstream.core.processes.supervised_child import SupervisedChild
+from millstream.core.wire.pipes import WORKER_COMMAND
+from millstream.core.wire.wire import WireError
 
 HERE = Environment(sys.executable, (), None)
 
@@ -327,16 +330,61 @@ def test_the_pipe_keeps_message_boundaries(messages: list[bytes]) -> None:
         assert received.get(timeout=DEADLINE) is None
 
 
-@pytest.mark.parametrize("cut", [LENGTH.pack(10)[:2], LENGTH.pack(10), LENGTH.pack(10) + b"short"])
+@pytest.mark.parametrize("cut", [framed(b"cut short")[:end] for end in (2, 4, 8, 12)])
 def test_a_message_cut_short_is_the_end(cut: bytes) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         received: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         ControlPipe(theirs).start(received.put, lambda: received.put(None))
-        ours.sendall(LENGTH.pack(3) + b"one" + cut)
+        ours.sendall(framed(b"one") + cut)
         ours.shutdown(socket.SHUT_WR)
         assert received.get(timeout=DEADLINE) == b"one"
         assert received.get(timeout=DEADLINE) is None
+
+
+@given(garbage=st.binary(min_size=8, max_size=50).filter(lambda content: not framed(b"").startswith(content[:4])))
+def test_what_is_no_message_is_the_end_at_both_ends(garbage: bytes) -> None:
+    with pytest.raises(BrokenPipeContentError, match="where a message should begin"):
+        length_in(garbage[:8])
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        received: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        ControlPipe(theirs).start(received.put, lambda: received.put(None))
+        ours.sendall(framed(b"one") + garbage + framed(b"two"))
+        assert received.get(timeout=DEADLINE) == b"one"
+        assert received.get(timeout=DEADLINE) is None
+
+
+def test_a_child_that_does_not_understand_its_parent_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ended = threading.Event()
+        ControlPipe(theirs).start(WORKER_COMMAND.from_bytes, ended.set)
+        ours.sendall(framed(b"\xff"))
+        assert ended.wait(DEADLINE)
+    assert "cannot be understood, so this is the end: this is no millstream" in capsys.readouterr().err
+
+
+async def test_a_child_that_is_not_understood_is_ended_with_the_reason() -> None:
+    def speaks(pipe: ControlPipe) -> None:
+        pipe.send(b"understood")
+        pipe.send(b"\xff")
+        stopped.wait(DEADLINE)
+
+    stopped = threading.Event()
+    heard: list[bytes] = []
+
+    def understand(message: bytes) -> None:
+        if message != b"understood":
+            raise WireError("this is no\nmessage")
+        heard.append(message)
+
+    child = SupervisedChild(lambda: ChildThread.start(speaks, "child"), b"stop", 1.0)
+    try:
+        assert await child.run(b"start", understand) == "killed: this is no\\nmessage"
+    finally:
+        stopped.set()
+    assert heard == [b"understood"]
 
 
 def test_sending_to_a_parent_that_is_gone_does_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -11,8 +12,12 @@ from typing import Any
 
 import grpc
 import pytest
+from fuzzed_messages import anything, words
+from hypothesis import given, settings
 from links import Link
 from ports import free_port
+from thoroughness import cases
+from waiting import run
 
 from millstream.core.errors import UnreachableError
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch
@@ -458,7 +463,9 @@ async def test_a_leader_that_was_followed_is_not_gone_back_to() -> None:
         (b"\xff", "client sent what cannot be read: this is no millstream.resourcemanager.JobManagerReport"),
     ],
 )
-async def test_a_peer_that_does_not_greet_is_cut_off(first: bytes, reason: str) -> None:
+async def test_a_peer_that_does_not_greet_is_cut_off(
+    first: bytes, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with serving() as server, open_channel(server.address, CALM) as channel:
         call = session_call(channel, SESSION)
         await call.wait_for_connection()
@@ -466,6 +473,30 @@ async def test_a_peer_that_does_not_greet_is_cut_off(first: bytes, reason: str) 
         assert (await server.ends.get()).startswith(reason)
         assert server.sessions.empty()
         call.cancel()
+    (line,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert line.getMessage().startswith(f"session with client ended: {reason}")
+
+
+@settings(max_examples=cases(40))
+@given(first=anything(SESSION.service.methods_by_name[SESSION.method].output_type, words()))
+def test_a_server_may_answer_anything(first: bytes) -> None:
+    """Whoever dials learns why there is no session, or has one that ends."""
+
+    async def answer(_requests: Any, context: Any) -> None:
+        await context.send_initial_metadata(())
+        await context.write(first)
+
+    async def scenario() -> None:
+        method: Any = grpc.stream_stream_rpc_method_handler(answer)
+        handler = grpc.method_handlers_generic_handler(SESSION.service.full_name, {SESSION.method: method})
+        server, port = await serve("127.0.0.1", 0, [handler], CALM, "resourcemanager.rpc.port")
+        try:
+            _, reason = await Dialer(f"127.0.0.1:{port}", SESSION, CALM).dial_once("server", lambda _: lambda _: None)
+            assert reason.startswith(f"server at 127.0.0.1:{port} ")
+        finally:
+            await server.stop(None)
+
+    run(scenario)
 
 
 async def test_the_configuration_says_where_leaders_are_for_good() -> None:

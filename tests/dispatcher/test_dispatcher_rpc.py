@@ -7,6 +7,7 @@ import gc
 import hashlib
 import logging
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,9 @@ async def test_refused_submissions_and_unknown_jobs(dispatcher: RunningDispatche
         "vertex that does not exist": replace(graph(), vertices=(first,)),
         "parallelism 0": replace(graph(), vertices=(replace(first, parallelism=0), second)),
         "more than its maximum": replace(graph(), vertices=(replace(first, parallelism=200), second)),
+        "at most 32768 key groups": replace(
+            graph(), vertices=(replace(first, parallelism=10**6, max_parallelism=10**6), second)
+        ),
         "unknown strategy": replace(graph(), edges=(replace(job.edges[0], strategy="MAGIC"),)),
         "was not uploaded": replace(graph(), artifacts=(Artifact("0" * 64, "x.whl", ArtifactKind.WHEEL),)),
         "not a sha256": replace(graph(), artifacts=(Artifact("../x", "x.whl", ArtifactKind.WHEEL),)),
@@ -132,6 +136,28 @@ async def test_refused_submissions_and_unknown_jobs(dispatcher: RunningDispatche
         assert (await refused(call))[0] is grpc.StatusCode.NOT_FOUND
     collect = dispatcher.stub.collect(CollectRequest(JobId(new_id()), "x"))
     assert (await refused(collect))[0] is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.parametrize("method", ["GetJob", "WatchJob", "UploadArtifact"])
+async def test_what_is_no_message_is_refused_with_the_reason(
+    dispatcher: RunningDispatcher, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def stream() -> AsyncIterator[bytes]:
+        yield b"\xff"
+
+    name = f"/{DISPATCHER.service.full_name}/{method}"
+    channel: Any = dispatcher.channel
+    calls = {
+        "GetJob": lambda: channel.unary_unary(name)(b"\xff"),
+        "WatchJob": lambda: channel.unary_stream(name)(b"\xff").read(),
+        "UploadArtifact": lambda: channel.stream_unary(name)(stream()),
+    }
+    code, text = await refused(calls[method]())
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert text.startswith("this is no millstream.dispatcher.")
+    (line,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert line.getMessage().startswith(f"refused a call of {method} from ipv4:127.0.0.1:")
+    assert line.exc_info is None
 
 
 async def test_cancelling_before_and_while_running(dispatcher: RunningDispatcher) -> None:

@@ -65,7 +65,7 @@ async def test_of_a_running_job(dispatcher: RunningDispatcher, monkeypatch: pyte
 
         for wrong in ("x", "-1", "1e3", str(2**63)):
             (error,) = (await http("GET", f"{root}/details/{wrong}", status=400)).json["errors"]
-            assert f"'{wrong}' is not the id of a checkpoint" in error
+            assert f"the id of a checkpoint: '{wrong}' is not a whole number" in error
         assert manager.told.empty()
 
         monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)

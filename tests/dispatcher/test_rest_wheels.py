@@ -94,7 +94,7 @@ async def test_upload_list_run_plan_delete(http: Http) -> None:
     assert (await http("POST", f"/jars/{jar}/run", body, status=200)).json == {"jobid": chosen}
     config = (await http("GET", f"/jobs/{chosen}/config", status=200)).json["execution-config"]
     assert config["user-config"]["pipeline.name"] == "x"
-    assert "already submitted" in (await http("POST", f"/jars/{jar}/run", body, status=400)).json["errors"][0]
+    assert "already submitted" in (await http("POST", f"/jars/{jar}/run", body, status=409)).json["errors"][0]
 
     for method, parameters in (("GET", None), ("POST", {"parallelism": 2})):
         plan = (await http(method, f"/jars/{jar}/plan", parameters, status=200)).json["plan"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from fake_cluster import Cluster, running_cluster
 from job_graphs import pipeline
+from links import Link
 
-from millstream.core.jobs.ids import AllocationId, JobId
+from millstream.core.jobs.ids import AllocationId, JobId, TaskManagerId
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
@@ -14,6 +15,7 @@ from millstream.core.messages import task_manager as tm
 from millstream.core.messages.deployment import CancelTasks
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contracts import TASK_MANAGER_AT_JOB_MANAGER
 from millstream.jobmanager.service import JobManagerService
 
 JOB = JobId("job")
@@ -71,6 +73,21 @@ async def test_a_task_manager_that_connects_again_was_lost(cluster: Cluster) -> 
     await cluster.running_job()
     assert not await cluster.task_manager().offer("a0")
     await cluster.details_in(JobStatus.FAILED)
+
+
+async def test_a_task_manager_registers_first_and_once(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    registration = tm.RegisterAtJobManager(TaskManagerId("a"), "127.0.0.1", "127.0.0.1:1")
+    nameless = tm.RegisterAtJobManager(TaskManagerId(""), "127.0.0.1", "127.0.0.1:1")
+    early = tm.WorkerReady(AllocationId("a0"), "127.0.0.1:1")
+    for said, reason in (
+        ([early], "the first message has to be a registration, not 'WorkerReady'"),
+        ([nameless], "a registration needs a task manager id, once in a session"),
+        ([registration, registration], "a registration needs a task manager id, once in a session"),
+    ):
+        link = Link(cluster.service.address, TASK_MANAGER_AT_JOB_MANAGER, Configuration(), *said)
+        assert (await link.end)[0]
+        assert reason in caplog.text
+        caplog.clear()
 
 
 async def test_slots_for_jobs_that_are_unknown_or_over_are_refused(cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -87,10 +88,21 @@ async def test_a_job_manager_declares_more_and_then_nothing(cluster: Cluster) ->
     ],
 )
 async def test_a_session_that_does_not_begin_with_a_registration_is_closed(
-    cluster: Cluster, contract: SessionContract[Any, Any], first: msg.SlotReport | msg.Requirement
+    cluster: Cluster,
+    contract: SessionContract[Any, Any],
+    first: msg.SlotReport | msg.Requirement,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     peer = await cluster.peer(contract, first)
     assert "closed the connection" in await peer.ended()
+    assert f"the first message has to be a registration, not '{type(first).__name__}'" in caplog.text
+
+
+async def test_names_in_the_log_stay_within_their_lines(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    await cluster.task_manager("a\n2026-01-01 INFO all is well", 1)
+    await cluster.overview_when(lambda overview: len(overview.task_managers) == 1)
+    assert "registered task manager a\\n2026-01-01 INFO all is well at " in caplog.text
 
 
 async def test_a_port_that_is_taken_is_named(cluster: Cluster) -> None:

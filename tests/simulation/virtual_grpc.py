@@ -54,7 +54,7 @@ async def _serve(handler: Any, context: ServerEnd) -> None:
         if handler.request_streaming and handler.response_streaming:
             await handler.stream_stream(None, context)
             return
-        request = handler.request_deserializer(await context.read())
+        request = await context.read()
         if handler.response_streaming:
             async for answer in handler.unary_stream(request, context):
                 await context.write(handler.response_serializer(answer))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from waiting import DEADLINE
 
-from millstream.core.processes.control_pipe import LENGTH, ControlPipe
+from millstream.core.processes.control_pipe import ControlPipe, framed
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.main import Interrupter
 
@@ -78,4 +78,4 @@ def test_a_message_to_the_supervisor_is_sent_to_its_end(worker: CancellingWorker
         finally:
             theirs.shutdown(socket.SHUT_WR)
             reader.join(DEADLINE)
-    assert received == LENGTH.pack(len(message)) + message
+    assert received == framed(message)

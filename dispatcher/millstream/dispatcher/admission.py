@@ -8,6 +8,7 @@ from collections.abc import Callable
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, VertexId
+from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
 from millstream.core.settings.configuration import Configuration
 
 _ID = re.compile(r"[0-9a-f]{32}\Z")
@@ -38,6 +39,11 @@ def check_graph(graph: JobGraph, is_known: Callable[[JobId], bool], has_artifact
             raise InvalidProgramError(
                 f"vertex '{vertex.name}' has the parallelism {vertex.parallelism},"
                 f" more than its maximum of {vertex.max_parallelism}"
+            )
+        if vertex.max_parallelism > HIGHEST_MAX_PARALLELISM:
+            raise InvalidProgramError(
+                f"vertex '{vertex.name}' has the maximum parallelism {vertex.max_parallelism},"
+                f" and there are at most {HIGHEST_MAX_PARALLELISM} key groups"
             )
     position = {vertex.id: index for index, vertex in enumerate(graph.vertices)}
     for edge in graph.edges:

@@ -473,7 +473,7 @@ class ManagerConnection:
             case msg.RegisterJobManager():
                 self._lifecycle.register(self, message)
             case _ if self.manager is None:
-                self.session.close(f"{self.session.peer} sent {type(message).__name__} before it registered")
+                self.session.refuse(f"{self.session.peer} sent {type(message).__name__} before it registered")
             case JobDetails():
                 self._lifecycle.reported(self.id, message)
             case _:

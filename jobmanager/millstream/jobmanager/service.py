@@ -449,10 +449,16 @@ class JobManagerService:
             def on_message(message: tm.TaskManagerMessage) -> None:
                 match message:
                     case tm.RegisterAtJobManager(task_manager, host):
+                        if connected or not task_manager:
+                            session.refuse("a registration needs a task manager id, once in a session")
+                            return
                         connected.append(task_manager)
                         self._task_manager_connected(task_manager, _TaskManager(session, host))
                     case _ if connected:
                         self._task_manager_message(connected[0], message)
+                    case _:
+                        name = type(message).__name__
+                        session.refuse(f"the first message has to be a registration, not '{name}'")
 
             return self._unless_stopped(on_message)
 

@@ -28,6 +28,7 @@ from millstream.core.jobs.ids import (
     TaskManagerId,
     new_id,
 )
+from millstream.core.logs.printable import printable
 from millstream.core.messages import resource_manager as msg
 from millstream.core.messages.session import Empty
 from millstream.core.processes.background import BackgroundTasks
@@ -201,7 +202,7 @@ class ResourceManagerService:
 
         reason = "the connection broke"
         try:
-            contract, peer = TASK_MANAGER_AT_RESOURCE_MANAGER, "a task manager"
+            contract, peer = TASK_MANAGER_AT_RESOURCE_MANAGER, f"a task manager ({context.peer()})"
             reason = await serve_session(stream, contract, peer, self._configuration, self._epoch, started)
         finally:
             if identity and current:
@@ -218,7 +219,7 @@ class ResourceManagerService:
 
         reason = "the connection broke"
         try:
-            contract, peer = JOB_MANAGER_AT_RESOURCE_MANAGER, "a job manager"
+            contract, peer = JOB_MANAGER_AT_RESOURCE_MANAGER, f"a job manager ({context.peer()})"
             reason = await serve_session(context, contract, peer, self._configuration, self._epoch, started)
         finally:
             if identity and current and self._job_managers.get(identity[0]) is current[0]:
@@ -253,12 +254,12 @@ class ResourceManagerService:
         match message:
             case msg.RegisterTaskManager(ident):
                 if identity or not ident:
-                    _refuse(session, "a registration needs a task manager id, once in a session")
+                    session.refuse("a registration needs a task manager id, once in a session")
                     return
                 identity.append(ident)
                 self._register_task_manager(ident, message, session, stream)
             case _ if not identity:
-                _refuse(session, _not_registered(message))
+                session.refuse(_not_registered(message))
             case _ if not self._is_current(identity[0], session):
                 pass  # another session has taken its place
             case msg.SlotReport(slots):
@@ -276,7 +277,7 @@ class ResourceManagerService:
         session: TaskManagerSession,
         stream: _HeardStream,
     ) -> None:
-        session.peer = f"task manager {ident} at {registration.address}"
+        session.peer = printable(f"task manager {ident} at {registration.address}")
         older = self._task_managers.pop(ident, None)
         self._task_managers[ident] = _TaskManager(session, stream, registration)
         if older is not None:
@@ -303,10 +304,10 @@ class ResourceManagerService:
         match message:
             case msg.RegisterJobManager(ident, address, requirements):
                 if identity or not ident:
-                    _refuse(session, "a registration needs a job manager id, once in a session")
+                    session.refuse("a registration needs a job manager id, once in a session")
                     return
                 identity.append(ident)
-                session.peer = f"job manager {ident} at {address}"
+                session.peer = printable(f"job manager {ident} at {address}")
                 older = self._job_managers.get(ident)
                 self._job_managers[ident] = session
                 if older is not None:
@@ -314,7 +315,7 @@ class ResourceManagerService:
                 log.info("registered %s", session.peer)
                 self._handle(JobManagerRegistered(ident, address, tuple(map(_requirement, requirements))))
             case _ if not identity:
-                _refuse(session, _not_registered(message))
+                session.refuse(_not_registered(message))
             case msg.Requirement():
                 if self._job_managers.get(identity[0]) is session:
                     self._handle(RequirementDeclared(identity[0], _requirement(message)))
@@ -360,11 +361,6 @@ def _provisioning(configuration: Configuration) -> Provisioning:
         max_slots=configuration.integer("slotmanager.number-of-slots.max"),
         idle_timeout=configuration.seconds("resourcemanager.taskmanager-timeout"),
     )
-
-
-def _refuse(session: Session[Any, Any], reason: str) -> None:
-    log.warning("closing the session with %s: %s", session.peer, reason)
-    session.close(reason)
 
 
 def _not_registered(message: object) -> str:

@@ -112,6 +112,12 @@ def file(d: dict[str, Any]) -> dict[str, Any]:
         (lambda d: d.pop("job_id"), "lacks the field 'job_id'"),
         (lambda d: d.update(jobid=1), "unknown field 'jobid'"),
         (lambda d: d.update(checkpoint_id=True), "checkpoint_id is True, and must be an integer"),
+        (lambda d: d.update(checkpoint_id=2**63), "checkpoint_id has more than 64 bits"),
+        (lambda d: d.update(created_ms=-(10**30)), "created_ms has more than 64 bits"),
+        (lambda d: d.update(job_name="\ud800"), "job_name is no text: it has a half of a surrogate pair in it"),
+        (lambda d: d.update(properties={"\ud800": ""}), "has a name that is no text"),
+        (lambda d: d.update({"a\nb": 1}), r"unknown field 'a\\nb'"),
+        (lambda d: d.update(kind=[[[]]]), r"kind is \[\[\[\]\]\], and must be a string"),
         (lambda d: d.update(kind="backup"), "kind is 'backup', and must be one of checkpoint, savepoint"),
         (lambda d: d.update(operators={}), "operators is {}, and must be a list"),
         (lambda d: d["operators"].append(operator(d)), "operators holds the operator_id 'o' twice"),
@@ -129,6 +135,8 @@ def file(d: dict[str, Any]) -> dict[str, Any]:
         (lambda d: file(d).update(path="../x.arrow"), r"files\[0\].path is '../x.arrow'"),
         (lambda d: file(d).update(path="/etc/passwd"), "inside the snapshot's folder"),
         (lambda d: file(d).update(path="a//b"), "inside the snapshot's folder"),
+        (lambda d: file(d).update(path="\udc80.arrow"), r"files\[0\].path is no text"),
+        (lambda d: file(d).update(rows=2**64), r"files\[0\].rows has more than 64 bits"),
         (lambda d: file(d).update(checksum="crc:1"), "must be 'sha256:'"),
         (lambda d: file(d).update(key_group_end=129), "has the key groups 0 to 129"),
         (lambda d: file(d).update(key_group_start=None, key_group_end=None), "has no key groups"),
@@ -151,14 +159,23 @@ def test_a_damaged_document_is_refused_with_its_place(damage: Callable[[dict[str
     assert "\n" not in str(caught.value)
 
 
-def test_a_type_of_many_levels_is_refused() -> None:
+@pytest.mark.parametrize("levels", [51, 200, 300, 400])
+def test_a_type_of_many_levels_is_refused(levels: int) -> None:
     broken = document()
     nested: dict[str, Any] = LONG
-    for _ in range(400):
+    for _ in range(levels):
         nested = {"type": "list", "element": nested}
     state(broken)["value_type"] = nested
-    with pytest.raises(SnapshotError, match=r"^m: "):
+    with pytest.raises(SnapshotError, match=r"^m: .*is nested (more than 50 levels deep|too deeply)"):
         metadata_from_bytes(json.dumps(broken).encode(), "m")
+
+
+def test_a_value_that_is_nested_too_deeply_to_be_shown_is_refused() -> None:
+    deep = "[" * 800 + "]" * 800
+    with pytest.raises(SnapshotError, match=r"^m: "):
+        metadata_from_bytes(
+            json.dumps(document() | {"job_id": 0}).replace('"job_id": 0', f'"job_id": {deep}').encode(), "m"
+        )
 
 
 @pytest.mark.parametrize(

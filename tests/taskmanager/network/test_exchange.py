@@ -426,6 +426,12 @@ class TestChannelTable:
         assert table.remembered <= 1 << 16
         table.arrived(PRODUCER, data(0, ROWS, 69_999))
 
+    def test_what_is_remembered_of_credit_for_channels_that_there_are_not_is_bounded(self) -> None:
+        table = ChannelTable()
+        for number in range(3 << 16):
+            table.arrived(PRODUCER, Credit(number, 1))
+        assert table.remembered <= 2 << 16
+
     def test_credit_that_comes_before_its_task_is_kept(self) -> None:
         table, link = ChannelTable(), Link()
         table.arrived(CONSUMER, Credit(0, 2))

@@ -1,7 +1,7 @@
 """Child processes that start in a job's own environment, and the pipe to them.
 
 Slot workers, enumerators and nothing else are started this way: in a session of their own, so that a signal reaches
-them and what they started together, and connected by a socket pair that carries length-prefixed messages. When the
+them and what they started together, and connected by a socket pair that carries messages (`control_pipe.py`). When the
 parent dies, however it dies, the child reads the end of the pipe and takes its whole session with it.
 """
 
@@ -20,7 +20,7 @@ from typing import IO, Final, Protocol
 
 from millstream.core.environments.environment_use import in_use
 from millstream.core.environments.environments import Environment
-from millstream.core.processes.control_pipe import LENGTH, ControlPipe
+from millstream.core.processes.control_pipe import HEADER_SIZE, ControlPipe, framed, length_in
 from millstream.core.processes.forking import keep_from_children
 from millstream.core.processes.memory import killed_from_outside
 from millstream.core.processes.process_session import kill_session
@@ -45,7 +45,7 @@ class Child(Protocol):
         """Queues a message for the child; goes nowhere when it is dead."""
 
     async def receive(self, on_message: Callable[[bytes], None]) -> None:
-        """Delivers the child's messages until it closes its end."""
+        """Delivers the child's messages until it closes its end. Raises BrokenPipeContentError."""
 
     async def wait(self) -> str:
         """Waits for the end and says how it came about."""
@@ -130,7 +130,7 @@ class ChildProcess:
     def send(self, message: bytes) -> None:
         """Queues a message for the child."""
         if not self._writer.is_closing():
-            self._writer.write(LENGTH.pack(len(message)) + message)
+            self._writer.write(framed(message))
 
     async def receive(self, on_message: Callable[[bytes], None]) -> None:
         """Delivers the child's messages until it closes its end, or is gone."""
@@ -247,7 +247,7 @@ class ChildThread:
     def send(self, message: bytes) -> None:
         """Queues a message for the thread."""
         if not self._writer.is_closing():
-            self._writer.write(LENGTH.pack(len(message)) + message)
+            self._writer.write(framed(message))
 
     async def receive(self, on_message: Callable[[bytes], None]) -> None:
         """Delivers the thread's messages until it ends."""
@@ -273,5 +273,5 @@ def _set_once(future: asyncio.Future[str], result: str) -> None:
 async def _receive(reader: asyncio.StreamReader, on_message: Callable[[bytes], None]) -> None:
     with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
-            (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+            length = length_in(await reader.readexactly(HEADER_SIZE))
             on_message(await reader.readexactly(length))

@@ -1,4 +1,8 @@
-"""The child's end of the pipe to the process that started it: length-prefixed messages over a socket pair.
+"""The child's end of the pipe to the process that started it: messages over a socket pair, each behind a header.
+
+The pipe is a file descriptor of a process that runs other people's code, which may write to it by mistake, or read from
+it. So every header begins with a mark: whoever reads something else there knows at once that nothing that follows can
+be understood, instead of taking it for the length of a message that never comes.
 
 Imports next to nothing: it is on the path of every slot worker's start.
 """
@@ -9,13 +13,33 @@ import contextlib
 import os
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable
 
 from millstream.core.processes.forking import keep_from_children
 from millstream.core.processes.process_session import kill_session
 
-LENGTH = struct.Struct("<I")
+_MARK = b"ms>\x01"
+_HEADER = struct.Struct("<4sI")
+HEADER_SIZE = _HEADER.size
+
+
+class BrokenPipeContentError(Exception):
+    """What came over the pipe is not of the process at its other end, or of another version of it."""
+
+
+def framed(message: bytes) -> bytes:
+    """A message as it goes over the pipe."""
+    return _HEADER.pack(_MARK, len(message)) + message
+
+
+def length_in(header: bytes) -> int:
+    """The length of the message behind a header. Raises BrokenPipeContentError."""
+    mark, length = _HEADER.unpack(header)
+    if mark != _MARK:
+        raise BrokenPipeContentError(f"its control pipe holds {header!r} where a message should begin")
+    return int(length)
 
 
 class ControlPipe:
@@ -29,18 +53,21 @@ class ControlPipe:
     def send(self, message: bytes) -> None:
         """Writes one message; silently nothing when the parent is gone."""
         with self._lock, contextlib.suppress(OSError):
-            self._socket.sendall(LENGTH.pack(len(message)) + message)
+            self._socket.sendall(framed(message))
 
     def start(self, on_message: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        """Reads on a thread of its own; `on_end` when the parent is gone."""
+        """Reads on a thread of its own; `on_end` when the parent is gone, or cannot be understood."""
         threading.Thread(target=self._read, args=(on_message, on_end), name="control", daemon=True).start()
 
     def _read(self, on_message: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        while (header := self._exactly(LENGTH.size)) is not None:
-            message = self._exactly(LENGTH.unpack(header)[0])
-            if message is None:
-                break
-            on_message(message)
+        try:
+            while (header := self._exactly(HEADER_SIZE)) is not None:
+                message = self._exactly(length_in(header))
+                if message is None:
+                    break
+                on_message(message)
+        except Exception as error:  # a child that hears nothing more would be there for nothing
+            print(f"what the parent says cannot be understood, so this is the end: {error}", file=sys.stderr)
         on_end()
 
     def close(self) -> None:

@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from millstream.core.errors import MillstreamError, UnrecoverableError
+from millstream.core.logs.printable import printable
 from millstream.core.processes.child import Child
+from millstream.core.processes.control_pipe import BrokenPipeContentError
+from millstream.core.wire.wire import WireError
 
 _NOT_NEEDED = "it was not needed any more"
 
@@ -32,7 +35,10 @@ class SupervisedChild:
         return not asked and self._child is not None and self._child.crashed
 
     async def run(self, first_message: bytes, on_message: Callable[[bytes], None]) -> str:
-        """From the launch to the end; answers why it ended. The launch ends early when the child is not needed."""
+        """From the launch to the end; answers why it ended. The launch ends early when the child is not needed.
+
+        A child that says what cannot be understood ends there; `on_message` may raise WireError for that.
+        """
         if self.is_stopping:
             return _NOT_NEEDED
         self._launching = asyncio.ensure_future(self._launch())
@@ -52,7 +58,10 @@ class SupervisedChild:
             if not self.is_stopping:  # else it was asked to end in the moment in which it was started
                 for message in (first_message, *self._early):
                     child.send(message)
-                await child.receive(on_message)
+                try:
+                    await child.receive(on_message)
+                except (BrokenPipeContentError, WireError) as error:
+                    return self._killed_because or f"killed: {printable(str(error))}"
                 return self._killed_because or await child.wait()
             return _NOT_NEEDED
         finally:

@@ -5,17 +5,23 @@ Servers and channels honour the security settings. Everything here runs on an as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
+from google.protobuf.descriptor import MethodDescriptor
 
 from millstream.core.errors import MillstreamError
+from millstream.core.logs.printable import printable
 from millstream.core.processes.forking import keep_port_from_children
 from millstream.core.services.security import channel_credentials, check_listen, server_credentials
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import ServiceContract, SessionContract
+from millstream.core.wire.wire import Wire, WireError
 
+log = logging.getLogger(__name__)
 MAX_SIZE = "rpc.message.max-size"
 _OPTIONS = [
     ("grpc.so_reuseport", 0),
@@ -47,7 +53,8 @@ def too_large(what: str, size: int, configuration: Configuration) -> str:
 def service_handler(contract: ServiceContract, implementation: object) -> grpc.GenericRpcHandler:
     """Binds each method of the contract to the implementation's method of the same name in snake_case.
 
-    Calls get and answer the contract's messages; a session's method gets a stream of bytes (`serve_session`).
+    Calls get and answer the contract's messages; a session's method gets a stream of bytes (`serve_session`). What is
+    no message of the contract is refused with the reason before the implementation sees any of it.
     """
     makers = {
         (False, False): grpc.unary_unary_rpc_method_handler,
@@ -55,15 +62,46 @@ def service_handler(contract: ServiceContract, implementation: object) -> grpc.G
         (True, False): grpc.stream_unary_rpc_method_handler,
         (True, True): grpc.stream_stream_rpc_method_handler,
     }
-    handlers = {}
+    handlers: dict[str, Any] = {}
     for method in contract.service.methods:
         request, response = contract.wires[method.name]
+        behaviour = getattr(implementation, _snake(method.name))
         handlers[method.name] = makers[method.client_streaming, method.server_streaming](
-            getattr(implementation, _snake(method.name)),
-            request_deserializer=request.from_bytes if request else None,
+            behaviour if request is None else _reading(behaviour, request, method),
             response_serializer=response.to_bytes if response else None,
         )
     return grpc.method_handlers_generic_handler(contract.service.full_name, handlers)
+
+
+def _reading(behaviour: Callable[..., Any], wire: Wire[Any], method: MethodDescriptor) -> Callable[..., Any]:
+    """A call's method of bytes. gRPC's own way to convert them answers nonsense as an error of the service."""
+
+    async def read(raw: bytes, context: Any) -> Any:
+        try:
+            return wire.from_bytes(raw)
+        except WireError as error:
+            refusal = printable(str(error))
+            log.warning("refused a call of %s from %s: %s", method.name, context.peer(), refusal)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, refusal)
+
+    async def read_each(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+        async for raw in messages:
+            yield await read(raw, context)
+
+    async def call(raw: Any, context: Any) -> Any:
+        return await behaviour(await read(raw, context), context)
+
+    async def call_with_stream(messages: Any, context: Any) -> Any:
+        return await behaviour(read_each(messages, context), context)
+
+    async def stream(raw: Any, context: Any) -> AsyncIterator[Any]:
+        async with contextlib.aclosing(behaviour(await read(raw, context), context)) as answers:
+            async for answer in answers:
+                yield answer
+
+    if method.server_streaming:
+        return stream
+    return call_with_stream if method.client_streaming else call
 
 
 def _snake(name: str) -> str:

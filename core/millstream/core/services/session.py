@@ -19,6 +19,7 @@ import grpc
 
 from millstream.core.errors import UnreachableError
 from millstream.core.jobs.ids import LeaderEpoch
+from millstream.core.logs.printable import printable
 from millstream.core.messages.session import Heartbeat, Hello, SessionSignal
 from millstream.core.services.handshake import EpochsSeen, disagreement
 from millstream.core.services.leader_lookup import KnownLeader, Leader
@@ -68,6 +69,8 @@ class Session(Generic[S, R]):
         self._liveness = Liveness(configuration, asyncio.get_running_loop().time())
         self._on_message: Callable[[R], None] | None = None
         self._greeted = asyncio.Event()  # the peer has our greeting, whatever comes of it
+        self.was_refused = False
+        """Whether it ended because of what the peer said, and not because it said nothing more."""
         self.confirmed_at = -math.inf
         """The latest time of this loop at which the peer surely was there, and had all that was sent before it."""
 
@@ -91,6 +94,12 @@ class Session(Generic[S, R]):
         if not self._ended.done():
             self._ended.set_result(reason)
 
+    def refuse(self, reason: str) -> None:
+        """Ends the session for what the peer said."""
+        if self.is_open:
+            self.was_refused = True
+            self.close(printable(reason))
+
     @property
     def is_open(self) -> bool:
         """Whether messages can still arrive."""
@@ -109,7 +118,7 @@ class Session(Generic[S, R]):
 
         def greeted(hello: Hello) -> None:
             if refused := refusal(hello.epoch):
-                self.close(f"{self.peer}: {refused}")
+                self.refuse(f"{self.peer}: {refused}")
             else:
                 self._on_message = started(self)
 
@@ -158,7 +167,7 @@ class Session(Generic[S, R]):
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             self.close(self._ending(error))
         except WireError as error:
-            self.close(f"{self.peer} sent what cannot be read: {error}")
+            self.refuse(f"{self.peer} sent what cannot be read: {error}")
         except asyncio.CancelledError:
             self.close(f"connection to {self.peer} lost")
             raise
@@ -171,13 +180,13 @@ class Session(Generic[S, R]):
             self._heartbeat(message)
         elif isinstance(message, Hello):
             if self.has_begun:
-                self.close(f"{self.peer} greeted twice")
+                self.refuse(f"{self.peer} greeted twice")
             else:
                 greeted(message)
         elif self._on_message is not None:
             self._on_message(message)
         else:
-            self.close(f"{self.peer} began with {type(message).__name__}, without saying which leader it means")
+            self.refuse(f"{self.peer} began with {type(message).__name__}, without saying which leader it means")
 
     def _ending(self, error: Exception) -> str:
         reason = _reason(error)
@@ -236,7 +245,8 @@ async def serve_session(
         reason = await session.run(epoch, lambda looked_for: disagreement(looked_for, epoch), started)
     except asyncio.CancelledError:
         reason = f"connection to {session.peer} lost"  # as `Session` has it when the messages end first
-    log.debug("session with %s ended: %s", session.peer, reason)
+    level = logging.WARNING if session.was_refused else logging.DEBUG
+    log.log(level, "session with %s ended: %s", session.peer, reason)
     return reason
 
 

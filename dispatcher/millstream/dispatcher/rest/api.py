@@ -16,6 +16,7 @@ from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramRunner
 from millstream.dispatcher.rest.access import AccessPolicy, GuardedApp
+from millstream.dispatcher.rest.document import openapi
 from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
 from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
@@ -29,7 +30,7 @@ from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.operations import RestOperations
 from millstream.dispatcher.rest.schemas import ANYTHING
 from millstream.dispatcher.rest.server import RestServer
-from millstream.dispatcher.rest.table import RestRoute, make_app, openapi
+from millstream.dispatcher.rest.table import RestRoute, make_app
 from millstream.dispatcher.uploads import UploadedWheels
 
 

@@ -69,6 +69,22 @@ def text(body: Json, name: str) -> str | None:
     return value
 
 
+def whole_number(name: str, value: Any, lowest: int, highest: int) -> int:
+    """A number as JSON has it, or in digits. Text with more of these than Python converts is too large as well."""
+    written = str(value) if isinstance(value, int) and -highest <= value <= highest else value
+    if not isinstance(written, str) or isinstance(value, bool) or not written.isascii() or not written.isdigit():
+        raise RestError(400, f"{name}: '{_shown(value)}' is not a whole number from {lowest} to {highest}")
+    digits = written.lstrip("0") or "0"
+    if len(digits) > len(str(highest)) or not lowest <= int(digits) <= highest:
+        raise RestError(400, f"{name}: '{_shown(digits)}' is not a whole number from {lowest} to {highest}")
+    return int(digits)
+
+
+def _shown(value: Any) -> str:
+    text = f"a number of {value.bit_length()} bits" if isinstance(value, int) and abs(value) >= 2**64 else str(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
+
+
 def location(body: Json, name: str) -> str | None:
     """A path or a URI that means the same in every process; it may be missing."""
     value = text(body, name)

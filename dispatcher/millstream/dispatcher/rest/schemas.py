@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
 
 Schema = dict[str, Any]
 
@@ -16,6 +17,14 @@ ID: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 JOB_STATUS: Schema = {"type": "string", "enum": [status.value for status in JobStatus]}
 EXECUTION_STATE: Schema = {"type": "string", "enum": [state.value for state in ExecutionState]}
 ANYTHING: Schema = {"type": "object"}
+HIGHEST = 2**63 - 1
+COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": HIGHEST}
+PATH_PARAMETERS: dict[str, Schema] = {
+    "jobid": {"type": "string", "pattern": "^[0-9a-fA-F]{32}$"},
+    "checkpointid": COUNT,
+}
+LOCATION: Schema = {"type": "string", "pattern": "^($|/|file:/|[A-Za-z][A-Za-z0-9+.-]*://)"}  # absolute, or not given
+PARALLELISM: Schema = {"type": "integer", "minimum": 1, "maximum": HIGHEST_MAX_PARALLELISM}
 
 
 def array(items: Schema) -> Schema:
@@ -37,6 +46,13 @@ def record(properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Sch
     """An object of which all properties but the optional ones are always there."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def request_body(properties: dict[str, Schema], required: tuple[str, ...] = ()) -> Schema:
+    """What a request's body may be: every field that it needs not have may be null as well, as in Flink."""
+    fields = {name: value if name in required else nullable(value) for name, value in properties.items()}
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": fields, "additionalProperties": False, **needed}
 
 
 ERRORS = record({"errors": array(STRING)})
@@ -160,19 +176,16 @@ WHEELS = record({
 UPLOADED = record({"filename": STRING, "status": {"type": "string", "enum": ["success"]}})
 CLAIM_MODES = ("NO_CLAIM", "CLAIM")
 CLAIM_MODE: Schema = {"type": "string", "enum": list(CLAIM_MODES)}
-RUN_REQUEST: Schema = {
-    "type": "object",
-    "properties": {
-        "entryClass": {**STRING, "description": "The entry point: 'package.module:main', or its name in the wheel."},
-        "programArgs": {**STRING, "description": "Arguments in one string, split as a shell does."},
-        "programArgsList": {**array(STRING), "description": "Arguments, one an item."},
-        "parallelism": {"type": "integer", "minimum": 1},
-        "jobId": ID,
-        "savepointPath": {**STRING, "description": "The savepoint or retained checkpoint to start from."},
-        "allowNonRestoredState": {**BOOLEAN, "description": "Whether state that no operator claims is left out."},
-        "claimMode": {**CLAIM_MODE, "description": "Whether the job takes the snapshot over."},
-        "restoreMode": {**CLAIM_MODE, "description": "What Flink called claimMode before."},
-        "flinkConfiguration": {**mapping(STRING), "description": "Options of the job."},
-    },
-}
+RUN_REQUEST = request_body({
+    "entryClass": {**STRING, "description": "The entry point: 'package.module:main', or its name in the wheel."},
+    "programArgs": {**STRING, "description": "Arguments in one string, split as a shell does."},
+    "programArgsList": {**array(STRING), "description": "Arguments, one an item."},
+    "parallelism": PARALLELISM,
+    "jobId": ID,
+    "savepointPath": {**LOCATION, "description": "The savepoint or retained checkpoint to start from."},
+    "allowNonRestoredState": {**BOOLEAN, "description": "Whether state that no operator claims is left out."},
+    "claimMode": {**CLAIM_MODE, "description": "Whether the job takes the snapshot over."},
+    "restoreMode": {**CLAIM_MODE, "description": "What Flink called claimMode before."},
+    "flinkConfiguration": {**mapping({"type": ["string", "number", "boolean"]}), "description": "Options of the job."},
+})  # fmt: skip
 RUN = record({"jobid": ID, "warnings": array(STRING)}, optional=("warnings",))

@@ -6,6 +6,7 @@ from millstream.dispatcher.rest.schemas import (
     BOOLEAN,
     ID,
     INTEGER,
+    LOCATION,
     NUMBER,
     STRING,
     Schema,
@@ -13,6 +14,7 @@ from millstream.dispatcher.rest.schemas import (
     mapping,
     nullable,
     record,
+    request_body,
 )
 
 FORMATS = ("CANONICAL", "NATIVE")
@@ -20,25 +22,23 @@ CHECKPOINT_TYPES = ("CONFIGURED", "FULL", "INCREMENTAL")
 
 _TRIGGER_ID: Schema = {**ID, "description": "Chosen by the client: the same one again is the same request."}
 _FORMAT: Schema = {"type": "string", "enum": list(FORMATS), "default": FORMATS[0]}
-_DIRECTORY: Schema = {**STRING, "description": "Default: execution.checkpointing.savepoint-dir."}
+_DIRECTORY: Schema = {**LOCATION, "description": "Default: execution.checkpointing.savepoint-dir."}
 
 
-def _request(**properties: Schema) -> Schema:
-    return {"type": "object", "properties": {name.replace("_", "-"): value for name, value in properties.items()}}
-
-
-SAVEPOINT_REQUEST = _request(target_directory=_DIRECTORY, cancel_job=BOOLEAN, formatType=_FORMAT, triggerId=_TRIGGER_ID)
-STOP_REQUEST = _request(
-    targetDirectory=_DIRECTORY,
-    drain={**BOOLEAN, "description": "Advances event time to its end first."},
-    formatType=_FORMAT,
-    triggerId=_TRIGGER_ID,
+SAVEPOINT_REQUEST = request_body({
+    "target-directory": _DIRECTORY, "cancel-job": BOOLEAN, "formatType": _FORMAT, "triggerId": _TRIGGER_ID,
+})  # fmt: skip
+STOP_REQUEST = request_body({
+    "targetDirectory": _DIRECTORY, "drain": {**BOOLEAN, "description": "Advances event time to its end first."},
+    "formatType": _FORMAT, "triggerId": _TRIGGER_ID,
+})  # fmt: skip
+CHECKPOINT_REQUEST = request_body({
+    "checkpointType": {"type": "string", "enum": list(CHECKPOINT_TYPES), "default": CHECKPOINT_TYPES[0]},
+    "triggerId": _TRIGGER_ID,
+})  # fmt: skip
+DISPOSAL_REQUEST = request_body(
+    {"savepoint-path": {**LOCATION, "minLength": 1}, "triggerId": _TRIGGER_ID}, required=("savepoint-path",)
 )
-CHECKPOINT_REQUEST = _request(
-    checkpointType={"type": "string", "enum": list(CHECKPOINT_TYPES), "default": CHECKPOINT_TYPES[0]},
-    triggerId=_TRIGGER_ID,
-)
-DISPOSAL_REQUEST = _request(savepoint_path=STRING, triggerId=_TRIGGER_ID)
 
 TRIGGERED = record({"request-id": ID})
 

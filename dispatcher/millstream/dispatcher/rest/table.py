@@ -1,4 +1,4 @@
-"""The table of REST routes, and what is made from it: the router and the OpenAPI document.
+"""The table of REST routes, and the router that is made from it; `document.py` makes the OpenAPI document.
 
 A handler answers a JSON value or a Response, or raises: `RestError` with its status, an unknown job is 404, any other
 error meant for the user 400, and everything else 500 without details, which go to the log. No answer has a credential
@@ -21,9 +21,10 @@ from starlette.routing import Route
 from millstream.core.errors import MillstreamError
 from millstream.core.settings.secrets import json_without_secrets, without_secrets
 from millstream.dispatcher.lifecycle import JobEndedError, StandbyError, UnknownJobError
-from millstream.dispatcher.rest.schemas import ERRORS, STRING, Schema
+from millstream.dispatcher.rest.schemas import Schema
 
 log = logging.getLogger(__name__)
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class RestError(Exception):
@@ -44,7 +45,11 @@ class Parameter(Struct, frozen=True):
 
 
 class RestRoute(Struct, frozen=True):
-    """One row: an endpoint with its documentation. `response` is a schema, or None for plain text."""
+    """One row: an endpoint with its documentation.
+
+    `response` is a schema, or None for plain text. `errors` are statuses that only some routes answer. `outcome` is the
+    path of the route that tells what became of what this one triggers.
+    """
 
     method: str
     path: str
@@ -55,21 +60,37 @@ class RestRoute(Struct, frozen=True):
     parameters: tuple[Parameter, ...] = ()
     body: Schema | None = None
     body_type: str = "application/json"
+    errors: tuple[int, ...] = ()
+    outcome: str = ""
 
 
 def make_app(routes: Sequence[RestRoute]) -> Starlette:
-    """The application: each route with and without `/v1`, and errors as JSON."""
+    """The application: each path with and without `/v1`, and errors as JSON.
+
+    All methods of a path are one route of the router: it answers with the methods of a single one of its routes when
+    none of them takes the request's.
+    """
+    paths: dict[str, dict[str, Endpoint]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method] = _endpoint(route)
     return Starlette(
         routes=[
-            Route(prefix + route.path, _endpoint(route), methods=[route.method], name=f"{route.method} {route.path}")
+            Route(prefix + path, _by_method(endpoints), methods=list(endpoints), name=path)
             for prefix in ("", "/v1")
-            for route in routes
+            for path, endpoints in paths.items()
         ],
         exception_handlers={HTTPException: _http_error, 404: _http_error, 405: _http_error, 500: _internal_error},
     )
 
 
-def _endpoint(route: RestRoute) -> Callable[[Request], Awaitable[Response]]:
+def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        return await endpoints["GET" if request.method == "HEAD" else request.method](request)
+
+    return endpoint
+
+
+def _endpoint(route: RestRoute) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
             answer = await route.handler(request)
@@ -112,45 +133,3 @@ async def _internal_error(request: Request, error: Exception) -> Response:
 
 def _errors(status: int, *errors: str) -> JSONResponse:
     return JSONResponse({"errors": [without_secrets(text) for text in errors]}, status_code=status)
-
-
-def openapi(routes: Sequence[RestRoute], version: str) -> dict[str, Any]:
-    """The OpenAPI document of the table."""
-    paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Millstream REST API", "version": version},
-        "servers": [{"url": "/v1"}, {"url": "/"}],
-        "paths": paths,
-        "components": {"schemas": {"Errors": ERRORS}},
-    }
-
-
-def _operation(route: RestRoute) -> dict[str, Any]:
-    names = [part[1:-1].partition(":")[0] for part in route.path.split("/") if part.startswith("{")]
-    parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "path", "required": True, "schema": STRING} for name in names
-    ]
-    parameters += [
-        {"name": p.name, "in": "query", "required": False, "schema": p.schema, "description": p.description}
-        for p in route.parameters
-    ]
-    success: dict[str, Any] = {"description": "success"}
-    if route.response is None:
-        success["content"] = {"text/plain": {"schema": STRING}}
-    else:
-        success["content"] = {"application/json": {"schema": route.response}}
-    failure = {
-        "description": "what was wrong",
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Errors"}}},
-    }
-    operation: dict[str, Any] = {
-        "summary": route.summary,
-        "parameters": parameters,
-        "responses": {str(route.status): success, "default": failure},
-    }
-    if route.body is not None:
-        operation["requestBody"] = {"required": False, "content": {route.body_type: {"schema": route.body}}}
-    return operation

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from millstream.core.jobs.failure_kinds import WorkerEnd
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
-from millstream.core.messages.sources import Stop
+from millstream.core.messages.results import CollectResponse
+from millstream.core.messages.sources import ReaderEvent, Stop, WatermarkReport
 from millstream.core.messages.task_manager import StartWorker, TaskUpdate, WorkerCommand, WorkerMessage, WorkerReady
 from millstream.core.processes.child import Child, ChildThread
 from millstream.core.processes.job_process import JobProcess, Launcher, start_job_process
@@ -16,6 +17,7 @@ from millstream.core.processes.memory import amount
 from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
+from millstream.core.wire.wire import WireError
 from millstream.taskmanager.supervisor.memory_limit import OPTION, VARIABLES, limit_of
 from millstream.taskmanager.supervisor.slot_tasks import SlotTasks
 
@@ -107,6 +109,7 @@ class SupervisedWorker:
 
     def _received(self, raw: bytes) -> None:
         message = WORKER_MESSAGE.from_bytes(raw)
+        self._check_own(message)
         self.tasks.heard(message)
         match message:
             case WorkerReady():
@@ -114,6 +117,18 @@ class SupervisedWorker:
             case TaskUpdate(attempt_id=attempt_id, state=state) if state.is_terminal:
                 self._running.discard(attempt_id)
         self._on_message(message)
+
+    def _check_own(self, message: WorkerMessage) -> None:
+        """A worker speaks for its own slot and job: the process runs code of others. Raises WireError."""
+        match message:
+            case ReaderEvent(job_id) | WatermarkReport(job_id):
+                is_own = job_id == self._start.job_id
+            case CollectResponse():
+                is_own = True  # an answer to what it was asked
+            case _:
+                is_own = message.allocation_id == self.allocation_id
+        if not is_own:
+            raise WireError(f"it sent a {type(message).__name__} of another slot or job")
 
     async def _watch_start(self) -> None:
         timeout = self._configuration.seconds("worker.start.timeout")

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.logs.printable import printable
+from millstream.core.snapshot.errors import SnapshotError, UnusableFileError
 
 E = TypeVar("E", bound=Enum)
 
 _NAMES = {dict: "an object", list: "a list", str: "a string", int: "an integer", bool: "true or false"}
+
+
+def parsed(data: bytes, file: str) -> Any:
+    """The value of a JSON document; `file` is its name in errors. Raises UnusableFileError."""
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise UnusableFileError(file, "is not JSON: it is nested too deeply") from error
+    except ValueError as error:
+        raise UnusableFileError(file, f"is not JSON: {error}") from error
 
 
 class JsonNode(Struct, frozen=True):
@@ -24,7 +36,7 @@ class JsonNode(Struct, frozen=True):
 
     def error(self, reason: str) -> SnapshotError:
         """An error about this value."""
-        return SnapshotError(self.file, f"{self.where or 'the document'} {reason}")
+        return SnapshotError(self.file, printable(f"{self.where or 'the document'} {reason}"))
 
     def fields(self, *required: str, optional: tuple[str, ...] = ()) -> None:
         """Checks that this is an object with exactly these fields."""
@@ -49,7 +61,10 @@ class JsonNode(Struct, frozen=True):
     def entries(self) -> Iterator[tuple[str, JsonNode]]:
         """The entries of an object used as a map."""
         for name in self._as(dict):
-            yield name, self.field(name)
+            entry = self.field(name)
+            if not _is_text(name):
+                raise entry.error("has a name that is no text: it has a half of a surrogate pair in it")
+            yield name, entry
 
     def is_null(self) -> bool:
         """Whether there is no value."""
@@ -60,11 +75,15 @@ class JsonNode(Struct, frozen=True):
         value: str = self._as(str)
         if not value and not empty:
             raise self.error("is empty")
+        if not _is_text(value):
+            raise self.error("is no text: it has a half of a surrogate pair in it")
         return value
 
     def integer(self, lowest: int | None = None) -> int:
-        """An integer, not below the lowest."""
+        """An integer of 64 bits, not below the lowest."""
         value: int = self._as(int)
+        if not -(2**63) <= value < 2**63:
+            raise self.error("has more than 64 bits")
         if lowest is not None and value < lowest:
             raise self.error(f"is {value}, and must be at least {lowest}")
         return value
@@ -77,12 +96,28 @@ class JsonNode(Struct, frozen=True):
     def enum(self, kind: type[E]) -> E:
         """A value of an enumeration."""
         try:
-            return kind(self._as(str))
+            return kind(self.text(empty=True))
         except ValueError:
             known = ", ".join(str(member.value) for member in kind)
             raise self.error(f"is '{self.value:.100}', and must be one of {known}") from None
 
     def _as(self, kind: type) -> Any:
         if not isinstance(self.value, kind) or (kind is int and isinstance(self.value, bool)):
-            raise self.error(f"is {repr(self.value)[:100]}, and must be {_NAMES[kind]}")
+            raise self.error(f"is {_shown(self.value)}, and must be {_NAMES[kind]}")
         return self.value
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written: escapes in JSON make strings that no encoding has."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:100]
+    except RecursionError:
+        return "nested too deeply"

@@ -21,7 +21,7 @@ from typing import Any
 from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
 from millstream.core.snapshot.errors import SnapshotError, UnusableFileError
-from millstream.core.snapshot.metadata.json_reader import JsonNode
+from millstream.core.snapshot.metadata.json_reader import JsonNode, parsed
 from millstream.core.snapshot.metadata.model import (
     FORMAT_VERSION,
     OperatorSnapshot,
@@ -106,12 +106,15 @@ def _file_to_json(file: StateFile) -> dict[str, Any]:
 
 def metadata_from_bytes(data: bytes, file: str) -> SnapshotMetadata:
     """The model that a document holds; `file` is its name in errors."""
+    return metadata_of(JsonNode(parsed(data, file), file))
+
+
+def metadata_of(root: JsonNode) -> SnapshotMetadata:
+    """The same of JSON that was parsed."""
     try:
-        return _metadata(JsonNode(json.loads(data), file))
+        return _metadata(root)
     except SnapshotError as error:
         raise UnusableFileError(error.path, error.reason) from error
-    except (ValueError, RecursionError) as error:  # types may be nested too deeply to look at, too
-        raise UnusableFileError(file, f"is not JSON: {error}") from error
 
 
 def _metadata(root: JsonNode) -> SnapshotMetadata:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from millstream.core.jobs.ids import JobId
-from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.metadata.json_reader import JsonNode, parsed
 from millstream.core.snapshot.metadata.model import FORMAT_VERSION, OperatorSnapshot, SnapshotKind
-from millstream.core.snapshot.metadata.model_json import metadata_from_bytes, operator_document
+from millstream.core.snapshot.metadata.model_json import metadata_of, operator_document
 
 _NO_JOB = JobId("none")
 
@@ -23,12 +24,13 @@ def operators_to_json(operators: Iterable[OperatorSnapshot]) -> bytes:
 
 def operators_from_json(data: bytes, where: str) -> tuple[OperatorSnapshot, ...]:
     """The operators; `where` names them in errors."""
-    try:
-        operators = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise SnapshotError(where, f"is not JSON: {error}") from error
+    return operators_of(parsed(data, where), where)
+
+
+def operators_of(operators: Any, where: str) -> tuple[OperatorSnapshot, ...]:
+    """The same of JSON that was parsed."""
     document = {
         "version": FORMAT_VERSION, "job_id": _NO_JOB, "job_name": "", "checkpoint_id": 0,
         "kind": SnapshotKind.CHECKPOINT.value, "created_ms": 0, "operators": operators,
     }  # fmt: skip
-    return metadata_from_bytes(json.dumps(document).encode(), where).operators
+    return metadata_of(JsonNode(document, where)).operators

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.fitting.fit import ProgramOperator
-from millstream.core.snapshot.metadata.json_reader import JsonNode
+from millstream.core.snapshot.metadata.json_reader import JsonNode, parsed
 from millstream.core.snapshot.metadata.model import StateKind
-from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
+from millstream.core.snapshot.metadata.operator_json import operators_of, operators_to_json
 
 
 def program_to_json(program: Iterable[ProgramOperator]) -> bytes:
@@ -29,16 +28,12 @@ def program_to_json(program: Iterable[ProgramOperator]) -> bytes:
 
 def program_from_json(data: bytes, where: str) -> tuple[ProgramOperator, ...]:
     """The operators; `where` names the document in errors."""
-    try:
-        root = JsonNode(json.loads(data), where)
-    except (ValueError, RecursionError) as error:
-        raise SnapshotError(where, f"is not JSON: {error}") from error
-    return tuple(_operator(node) for node in root.items())
+    return tuple(_operator(node) for node in JsonNode(parsed(data, where), where).items())
 
 
 def _operator(node: JsonNode) -> ProgramOperator:
     node.fields("operator", "holds", "error", "max_parallelism_derived", "task")
-    (declared,) = operators_from_json(json.dumps([node.field("operator").value]).encode(), node.file)
+    (declared,) = operators_of([node.field("operator").value], node.file)
     error = node.field("error")
     holds = frozenset(item.enum(StateKind) for item in node.field("holds").items())
     told = None if error.is_null() else error.text(empty=True)

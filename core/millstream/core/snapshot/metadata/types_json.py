@@ -35,6 +35,8 @@ _BASIC: dict[str, t.BasicType] = {
     )
 }  # fmt: skip
 
+_DEEPEST = 50  # levels of a type; what reads columns of it needs several calls for each
+
 PICKLED_JSON: TypeJson = {"type": "pickled"}
 
 
@@ -177,8 +179,10 @@ def describe_json(document: TypeJson) -> str:
     return type_from_json(document).describe()
 
 
-def check_type_json(node: JsonNode) -> None:
-    """Refuses JSON that is not a type."""
+def check_type_json(node: JsonNode, level: int = 0) -> None:
+    """Refuses JSON that is not a type, or one of more levels than whatever works with types can go down."""
+    if level > _DEEPEST:
+        raise node.error(f"is nested more than {_DEEPEST} levels deep")
     if not isinstance(node.value, dict) or not isinstance(node.value.get("type"), str):
         raise node.error("is not a type: it must be an object with the field 'type'")
     match node.value["type"]:
@@ -194,35 +198,35 @@ def check_type_json(node: JsonNode) -> None:
                 node.fields("type", "names", "fields")
             else:
                 node.fields("type", "fields", optional=("names",))
-            count = _check_fields(node)
+            count = _check_fields(node, level)
             if not node.field("names").is_null():
                 names = [item.text() for item in node.field("names").items()]
                 if len(names) != count or len(set(names)) != count:
                     raise node.field("names").error(f"must hold {count} different names")
         case "list":
             node.fields("type", "element")
-            check_type_json(node.field("element"))
+            check_type_json(node.field("element"), level + 1)
         case "map":
             node.fields("type", "key", "value")
-            check_type_json(node.field("key"))
-            check_type_json(node.field("value"))
+            check_type_json(node.field("key"), level + 1)
+            check_type_json(node.field("value"), level + 1)
         case "dataclass":
-            _check_dataclass(node)
+            _check_dataclass(node, level)
         case other:
             known = "basic, pickled, tuple, row, list, map, dataclass"
             raise node.field("type").error(f"is '{other:.100}', and must be one of {known}")
 
 
-def _check_fields(node: JsonNode) -> int:
+def _check_fields(node: JsonNode, level: int) -> int:
     items = list(node.field("fields").items())
     if not items:
         raise node.field("fields").error("is empty")
     for item in items:
-        check_type_json(item)
+        check_type_json(item, level + 1)
     return len(items)
 
 
-def _check_dataclass(node: JsonNode) -> None:
+def _check_dataclass(node: JsonNode, level: int) -> None:
     node.fields("type", "class", "fields")
     module, _, name = node.field("class").text().partition(":")
     if not module or not name:
@@ -231,7 +235,7 @@ def _check_dataclass(node: JsonNode) -> None:
     for item in node.field("fields").items():
         item.fields("name", "type", optional=("has_default", "compared"))
         names.append(item.field("name").text())
-        check_type_json(item.field("type"))
+        check_type_json(item.field("type"), level + 1)
         for flag in ("has_default", "compared"):
             if not item.field(flag).is_null():
                 item.field(flag).boolean()

@@ -11,8 +11,9 @@ from starlette.responses import Response
 from millstream.core.errors import UnreachableError
 from millstream.core.messages.snapshots import CheckpointQuery, CheckpointView
 from millstream.dispatcher.lifecycle import JobLifecycle
-from millstream.dispatcher.rest import snapshot_schemas as schemas
-from millstream.dispatcher.rest.requests import job_id_of
+from millstream.dispatcher.rest import schemas
+from millstream.dispatcher.rest import snapshot_schemas as snapshots
+from millstream.dispatcher.rest.requests import job_id_of, whole_number
 from millstream.dispatcher.rest.table import RestError, RestRoute
 
 
@@ -27,12 +28,12 @@ class CheckpointEndpoints:
         root = "/jobs/{jobid}/checkpoints"
         one = f"{root}/details/{{checkpointid}}"
         return [
-            RestRoute("GET", root, self.overview, "Counts, sizes and the history of checkpoints.", schemas.CHECKPOINTS),
-            RestRoute("GET", f"{root}/config", self.config, "How checkpoints are taken.", schemas.CHECKPOINT_CONFIG),
-            RestRoute("GET", one, self.details, "A checkpoint with its vertices.", schemas.CHECKPOINT),
+            RestRoute("GET", root, self.overview, "Counts, sizes and history of checkpoints.", snapshots.CHECKPOINTS),
+            RestRoute("GET", f"{root}/config", self.config, "How checkpoints are taken.", snapshots.CHECKPOINT_CONFIG),
+            RestRoute("GET", one, self.details, "A checkpoint with its vertices.", snapshots.CHECKPOINT),
             RestRoute(
                 "GET", f"{one}/subtasks/{{vertexid}}", self.subtasks, "What each subtask of a vertex did in it.",
-                schemas.CHECKPOINT_SUBTASKS,
+                snapshots.CHECKPOINT_SUBTASKS,
             ),
         ]  # fmt: skip
 
@@ -95,7 +96,4 @@ def _json(content: bytes) -> Response:
 
 
 def _checkpoint_id(request: Request) -> int:
-    value: str = request.path_params["checkpointid"]
-    if not value.isascii() or not value.isdigit() or int(value) >= 2**63:
-        raise RestError(400, f"'{value}' is not the id of a checkpoint; that is a whole number")
-    return int(value)
+    return whole_number("the id of a checkpoint", request.path_params["checkpointid"], 0, schemas.HIGHEST)

@@ -29,7 +29,7 @@ class DisposalEndpoints:
         return [
             RestRoute(
                 "POST", "/savepoint-disposal", self.dispose, "Deletes a savepoint.", schemas.TRIGGERED, status=202,
-                body=schemas.DISPOSAL_REQUEST,
+                body=schemas.DISPOSAL_REQUEST, outcome="/savepoint-disposal/{triggerid}",
             ),
             RestRoute(
                 "GET", "/savepoint-disposal/{triggerid}", self.status, "What became of a deletion.",

@@ -11,7 +11,7 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import job_json as shapes
 from millstream.dispatcher.rest import schemas
 from millstream.dispatcher.rest.job_json import Json
-from millstream.dispatcher.rest.requests import job_id_of
+from millstream.dispatcher.rest.requests import job_id_of, whole_number
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 
 _DEFAULT_EXCEPTIONS = 16
@@ -27,14 +27,17 @@ class JobEndpoints:
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints."""
         mode = Parameter("mode", {"type": "string", "enum": ["cancel"]}, "What to do; 'cancel' is the default.")
-        limit = Parameter("maxExceptions", {"type": "integer", "minimum": 0}, "The most exceptions to answer.")
+        limit = Parameter("maxExceptions", schemas.COUNT, "The most exceptions to answer.")
         get = Parameter("get", {"type": "string"}, "The ids of metrics whose values are wanted, with commas between.")
         job, vertex = "/jobs/{jobid}", "/jobs/{jobid}/vertices/{vertexid}"
         return [
             RestRoute("GET", "/jobs", self.ids, "The ids and states of all jobs.", schemas.JOBS),
             RestRoute("GET", "/jobs/overview", self.overview, "An overview of all jobs.", schemas.JOBS_OVERVIEW),
             RestRoute("GET", job, self.job, "A job in detail.", schemas.JOB),
-            RestRoute("PATCH", job, self.cancel, "Cancels a job.", schemas.EMPTY, status=202, parameters=(mode,)),
+            RestRoute(
+                "PATCH", job, self.cancel, "Cancels a job.", schemas.EMPTY, status=202, parameters=(mode,),
+                errors=(409,),
+            ),
             RestRoute("GET", f"{job}/plan", self.plan, "The dataflow of a job.", schemas.JOB_PLAN),
             RestRoute("GET", f"{job}/config", self.config, "The options of a job.", schemas.JOB_CONFIG),
             RestRoute(
@@ -84,10 +87,9 @@ class JobEndpoints:
 
     async def exceptions(self, request: Request) -> Json:
         """`GET /jobs/:jobid/exceptions`."""
-        wanted = request.query_params.get("maxExceptions", str(_DEFAULT_EXCEPTIONS))
-        if not wanted.isascii() or not wanted.isdigit():
-            raise RestError(400, f"maxExceptions: '{wanted}' is not a whole number")
-        return shapes.exceptions(self._details(request), int(wanted))
+        wanted = request.query_params.get("maxExceptions", _DEFAULT_EXCEPTIONS)
+        most = whole_number("maxExceptions", wanted, 0, schemas.HIGHEST)
+        return shapes.exceptions(self._details(request), most)
 
     async def accumulators(self, request: Request) -> Json:
         """`GET /jobs/:jobid/accumulators`."""

@@ -32,7 +32,8 @@ class SnapshotEndpoints:
         return [
             RestRoute(
                 "POST", f"{job}/savepoints", self.savepoint, "Takes a savepoint, and cancels the job if asked to.",
-                schemas.TRIGGERED, status=202, body=schemas.SAVEPOINT_REQUEST,
+                schemas.TRIGGERED, status=202, body=schemas.SAVEPOINT_REQUEST, errors=(409,),
+                outcome=f"{job}/savepoints/{{triggerid}}",
             ),
             RestRoute(
                 "GET", f"{job}/savepoints/{{triggerid}}", self.savepoint_status,
@@ -40,11 +41,11 @@ class SnapshotEndpoints:
             ),
             RestRoute(
                 "POST", f"{job}/stop", self.stop, "Stops a job with a savepoint.", schemas.TRIGGERED, status=202,
-                body=schemas.STOP_REQUEST,
+                body=schemas.STOP_REQUEST, errors=(409,), outcome=f"{job}/savepoints/{{triggerid}}",
             ),
             RestRoute(
                 "POST", f"{job}/checkpoints", self.checkpoint, "Takes a checkpoint.", schemas.TRIGGERED, status=202,
-                body=schemas.CHECKPOINT_REQUEST,
+                body=schemas.CHECKPOINT_REQUEST, errors=(409,), outcome=f"{job}/checkpoints/{{triggerid}}",
             ),
             RestRoute(
                 "GET", f"{job}/checkpoints/{{triggerid}}", self.checkpoint_status, "What became of a checkpoint.",

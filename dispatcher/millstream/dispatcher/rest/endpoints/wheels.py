@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from typing import Any
 
 from msgspec.structs import replace
 from starlette.datastructures import QueryParams
@@ -12,6 +11,7 @@ from starlette.requests import Request
 
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.plan_json import plan_for_rest, plan_nodes
+from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
 from millstream.dispatcher.admission import check_graph, is_id
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.claims import check_start
@@ -19,7 +19,7 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramCall, ProgramFailedError, ProgramRunner
 from millstream.dispatcher.rest import schemas
 from millstream.dispatcher.rest.job_json import Json
-from millstream.dispatcher.rest.requests import choice, flag, json_object, location, text, while_connected
+from millstream.dispatcher.rest.requests import choice, flag, json_object, location, text, while_connected, whole_number
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 from millstream.dispatcher.rest.upload import receive_upload
 from millstream.dispatcher.uploads import UnknownWheelError, UploadedWheel, UploadedWheels
@@ -28,8 +28,8 @@ _PARAMETERS = (
     Parameter("entry-class", schemas.STRING, "The entry point: 'package.module:main', or its name in the wheel."),
     Parameter("programArg", schemas.STRING, "Arguments, separated by commas."),
     Parameter("program-args", schemas.STRING, "Arguments in one string, split as a shell does."),
-    Parameter("parallelism", {"type": "integer", "minimum": 1}, "The job's parallelism."),
-    Parameter("savepointPath", schemas.STRING, "The savepoint or retained checkpoint to start from."),
+    Parameter("parallelism", schemas.PARALLELISM, "The job's parallelism."),
+    Parameter("savepointPath", schemas.LOCATION, "The savepoint or retained checkpoint to start from."),
     Parameter("allowNonRestoredState", schemas.BOOLEAN, "Whether state that no operator claims is left out."),
     Parameter("claimMode", schemas.CLAIM_MODE, "Whether the job takes the snapshot over."),
 )
@@ -58,7 +58,11 @@ class WheelEndpoints:
 
     def _routes(self, root: str, name: str) -> list[RestRoute]:
         one = f"{root}/{{{name}}}"
-        form = {"type": "object", "properties": {"jarfile": {"type": "string", "format": "binary"}}}
+        form = {
+            "type": "object",
+            "properties": {"jarfile": {"type": "string", "format": "binary"}},
+            "required": ["jarfile"],
+        }
         return [
             RestRoute("GET", root, self.all, "All uploaded wheels.", schemas.WHEELS),
             RestRoute(
@@ -68,7 +72,7 @@ class WheelEndpoints:
             RestRoute("DELETE", one, self.delete, "Deletes a wheel.", schemas.EMPTY),
             RestRoute(
                 "POST", f"{one}/run", self.run, "Runs a wheel's entry point and submits its job.", schemas.RUN,
-                parameters=_PARAMETERS, body=schemas.RUN_REQUEST,
+                parameters=_PARAMETERS, body=schemas.RUN_REQUEST, errors=(409,),
             ),
             RestRoute(
                 "GET", f"{one}/plan", self.plan, "The dataflow of a wheel's job.", schemas.JOB_PLAN,
@@ -112,7 +116,7 @@ class WheelEndpoints:
                 warnings = {"warnings": list(submitted.warnings)} if submitted.warnings else {}
                 return {"jobid": submitted.job_ids[0], **warnings}
             if self._lifecycle.knows(job_id):
-                raise RestError(400, f"a job with the id {job_id} was already submitted")
+                raise RestError(409, f"a job with the id {job_id} was already submitted")
             graph = replace(await while_connected(request, self._runner.plan(call)), job_id=JobId(job_id))
         except ProgramFailedError as error:
             raise _program_failed(error) from error
@@ -141,10 +145,12 @@ class WheelEndpoints:
         query = request.query_params
         body = await json_object(request, schemas.RUN_REQUEST)
         options = {**_options(body), **_state_recovery(query, body)}
-        parallelism = body.get("parallelism", query.get("parallelism"))
-        if parallelism is not None:
-            options["parallelism.default"] = _positive("parallelism", parallelism)
-        job_id = text(body, "jobId") or query.get("jobId")
+        for parallelism in (query.get("parallelism"), body.get("parallelism")):  # both are checked, the body's counts
+            if parallelism is not None:
+                checked = whole_number("parallelism", parallelism, 1, HIGHEST_MAX_PARALLELISM)
+                options["parallelism.default"] = str(checked)
+        written = text(body, "jobId")
+        job_id = query.get("jobId") if written is None else written
         if job_id is not None and not is_id(job_id):
             raise RestError(400, f"jobId: '{job_id}' is not a job id; it has 32 hexadecimal digits")
         entry = text(body, "entryClass") or query.get("entry-class") or query.get("entryClass")
@@ -173,7 +179,7 @@ def _arguments(request: Request, body: Json) -> tuple[str, ...]:
 
 
 def _options(body: Json) -> dict[str, str]:
-    options = body.get("flinkConfiguration") or {}
+    options = {} if body.get("flinkConfiguration") is None else body["flinkConfiguration"]
     if not isinstance(options, dict) or not all(isinstance(v, str | int | float | bool) for v in options.values()):
         raise RestError(400, "flinkConfiguration: expected an object of options and their values")
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
@@ -182,7 +188,8 @@ def _options(body: Json) -> dict[str, str]:
 def _state_recovery(query: QueryParams, body: Json) -> dict[str, str]:
     """The options for where the job's state comes from, as far as the request has them."""
     options: dict[str, str] = {}
-    path = location(body, "savepointPath") or location(dict(query), "savepointPath")
+    in_url = location(dict(query), "savepointPath")
+    path = location(body, "savepointPath") or in_url
     if path:
         options["execution.state-recovery.path"] = path
     in_query = query.get("allowNonRestoredState", "")
@@ -190,16 +197,12 @@ def _state_recovery(query: QueryParams, body: Json) -> dict[str, str]:
         raise RestError(400, f"allowNonRestoredState: '{in_query}' is neither true nor false")
     if flag(body, "allowNonRestoredState") or in_query.lower() == "true":
         options["execution.state-recovery.ignore-unclaimed-state"] = "true"
-    for name in ("claimMode", "restoreMode"):  # the latter is what Flink called it before
-        mode = text(body, name) or query.get(name)
-        if mode:
-            options["execution.state-recovery.claim-mode"] = choice({name: mode}, name, schemas.CLAIM_MODES)
-            break
+    modes = [  # all are checked, the last one counts; restoreMode is what Flink called it before
+        choice(given, name, schemas.CLAIM_MODES)
+        for name in ("restoreMode", "claimMode")
+        for given in (dict(query), body)
+        if given.get(name)
+    ]
+    if modes:
+        options["execution.state-recovery.claim-mode"] = modes[-1]
     return options
-
-
-def _positive(name: str, value: Any) -> str:
-    text = str(value)
-    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise RestError(400, f"{name}: '{value}' is not a whole number of at least 1")
-    return text

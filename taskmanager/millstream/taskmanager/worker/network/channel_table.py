@@ -7,6 +7,7 @@ channels each time, so only the most recent of those that are done, or not there
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, assert_never
 
 from millstream.core.jobs.ids import ChannelId
@@ -19,8 +20,8 @@ _REMEMBERED = 1 << 16
 
 
 def _drop_oldest(channels: dict[int, Any], limit: int) -> None:
-    while len(channels) > limit:
-        del channels[next(iter(channels))]
+    for channel in list(islice(channels, max(0, len(channels) - limit))):  # one by one, each would pass all before it
+        del channels[channel]
 
 
 class ChannelTable:
@@ -39,6 +40,10 @@ class ChannelTable:
     def remembered(self) -> int:
         """How many channels are remembered that are not there."""
         return len(self._done) + len(self._early_credit)
+
+    @property
+    def _remembered(self) -> int:
+        return max(_REMEMBERED, 4 * (len(self._inputs) + len(self._outputs) + len(self._local)))
 
     def local(self, channel_id: ChannelId, name: str) -> LocalInputChannel:
         """The channel between two tasks of this worker, made by whichever is deployed first."""
@@ -59,7 +64,7 @@ class ChannelTable:
 
     def forget(self, gates: list[InputGate], outputs: list[RemoteOutputChannel]) -> None:
         """Their task has ended."""
-        remembered = max(_REMEMBERED, 4 * (len(self._inputs) + len(self._outputs) + len(self._local)))
+        remembered = self._remembered
         for channel in (c for gate in gates for c in gate.channels):
             self._inputs.pop(channel.channel_id, None)
             self._local.pop(channel.channel_id, None)
@@ -97,3 +102,5 @@ class ChannelTable:
         elif credit.channel not in self._done:
             before, _ = self._early_credit.get(credit.channel, (0, 0))
             self._early_credit[credit.channel] = (before + credit.buffers, credit.rows)
+            if len(self._early_credit) > 2 * self._remembered:  # else they are dropped with the next task that ends
+                _drop_oldest(self._early_credit, self._remembered)

@@ -1,0 +1,116 @@
+"""The REST API of a real cluster, asked what its OpenAPI document allows and forbids: it keeps to what that says.
+
+No answer is an error of the cluster, none takes forever, and the jobs that no request was about go on undisturbed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from api_fuzzing import Answers, ask
+from system import Cluster, given, recovering, running_cluster, write_job
+from wheels import write_wheel
+
+pytestmark = pytest.mark.process
+
+ENDLESS = """
+import time
+
+def slowly(number):
+    time.sleep(0.01)
+    return number
+
+env.from_sequence(0, 10**12).map(slowly).key_by(lambda number: number % 7).reduce(lambda _, number: number).print()
+env.execute("endless")
+"""
+TRIGGER = "a" * 32
+OUR_TRACEBACK = re.compile(r'File ".*/millstream/(core|dispatcher|jobmanager|resourcemanager|taskmanager)/')
+FAILING = """
+env.from_collection([1, 2]).map(lambda number: 1 // (number - 2)).print()
+env.execute("failing")
+"""
+ENDED = ("PATCH /jobs/{jobid}", "POST /jobs/{jobid}/stop", "POST /jobs/{jobid}/savepoints")
+
+
+class Jobs:
+    """A cluster's jobs, wheels and files that requests are about."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster = cluster
+        checkpoints = given(*recovering(folder / "checkpoints", "500ms"))
+        endless = write_job(folder, "endless", ENDLESS)
+        self.kept, self.victim = (cluster.submit_running(endless, *checkpoints) for _ in range(2))
+        self.failed = cluster.submit(write_job(folder, "failing", FAILING))
+        cluster.wait_for(self.failed, "FAILED")
+        cluster.wait_for_checkpoint(self.kept)
+        program = """
+        def main():
+            from millstream.datastream import StreamExecutionEnvironment
+            env = StreamExecutionEnvironment.get_execution_environment()
+            env.from_collection([1]).print()
+            env.execute("from a wheel")
+        """
+        cluster.upload(write_wheel(folder, {"tinyjob.py": program}, entry="tinyjob:main"))
+        self.known = {
+            "vertexid": [vertex["id"] for vertex in cluster.get(f"/jobs/{self.kept}")["vertices"]],
+            "taskmanagerid": [manager["id"] for manager in cluster.get("/taskmanagers")["taskmanagers"]],
+            "jarid": [wheel["id"] for wheel in cluster.get("/jars")["files"]],
+            "name": [log["name"] for log in cluster.get("/jobmanager/logs")["logs"]],
+            "triggerid": [TRIGGER],
+        }
+        for path, body in (
+            (f"/jobs/{self.kept}/savepoints", {"target-directory": str(folder / "savepoints")}),
+            (f"/jobs/{self.kept}/checkpoints", {}),
+            ("/savepoint-disposal", {"savepoint-path": str(folder / "none")}),
+        ):
+            status, answer = cluster.request("POST", path, json.dumps({**body, "triggerId": TRIGGER}).encode())
+            assert (status, answer) == (202, {"request-id": TRIGGER})
+
+    def existing(self, operation: str, parameter: str) -> list[str]:
+        if parameter == "jobid":
+            return [self.victim, self.failed] if operation in ENDED else [self.kept, self.kept, self.failed]
+        if parameter == "checkpointid":  # only the last ones are remembered
+            return [str(self.cluster.get(f"/jobs/{self.kept}/checkpoints")["latest"]["completed"]["id"])]
+        return self.known.get(parameter, [])
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
+    folder = tmp_path_factory.mktemp("fuzzed")
+    with running_cluster(folder / "cluster", 1, 3, **{"heartbeat.interval": "500 ms"}) as cluster:
+        yield Jobs(cluster, folder)
+
+
+def asked(jobs: Jobs, headers: dict[str, str], examples: int, folder: Path) -> Answers:
+    document = jobs.cluster.get("/openapi.json")
+    url = f"http://{jobs.cluster.rest}"
+    return ask(url, document, jobs.existing, headers=headers, examples=examples, folder=str(folder))
+
+
+def test_answers_are_what_the_document_says(jobs: Jobs, tmp_path: Path) -> None:
+    cluster = jobs.cluster
+    before = cluster.records(jobs.kept)
+    answers = asked(jobs, {}, 6, tmp_path / "savepoints")
+    assert not answers.faults, "\n".join(f"{label}, {check}: {told}" for (label, check), told in answers.faults.items())
+
+    served = {operation for operation, statuses in answers.statuses.items() if {200, 202} & set(statuses)}
+    documented = {
+        f"{method.upper()} {path}"
+        for path, methods in cluster.get("/openapi.json")["paths"].items()
+        for method in methods
+        if not path.startswith("/wheels")
+    }
+    needs_luck = {"POST /jars/upload", "POST /jars/{jarid}/run", "POST /jars/{jarid}/plan", "GET /jars/{jarid}/plan"}
+    assert documented - served <= needs_luck
+    assert answers.requests > 500
+
+    assert cluster.state(jobs.kept) == "RUNNING"
+    assert max(cluster.attempts(jobs.kept)) == 0
+    cluster.wait_for_checkpoint(jobs.kept)
+    assert cluster.records(jobs.kept) > before
+    for log in (cluster.directory / "log").glob("*.log"):
+        assert not OUR_TRACEBACK.search(log.read_text()), log

@@ -1,0 +1,52 @@
+"""An enumerator process that says anything: it ends there, and the job fails with the reason instead of waiting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fuzzed_messages import anything, words
+from hypothesis import given
+from hypothesis import strategies as st
+from job_graphs import pipeline
+from played_children import SayingChild
+from waiting import run
+
+from millstream.core.clock import ManualClock
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.messages.sources import Ready
+from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.pipes import ENUMERATORS_MESSAGE
+from millstream.jobmanager.sources.enumerator_process import EnumeratorProcess
+from millstream.proto import taskmanager_pb2
+
+MESSAGE = taskmanager_pb2.DESCRIPTOR.message_types_by_name["EnumeratorsMessage"]
+
+
+def heard_from(said: list[bytes]) -> list[Any]:
+    heard: list[Any] = []
+    child = SayingChild(said)
+
+    async def scenario() -> None:
+        process = EnumeratorProcess(
+            pipeline(1), Configuration(), "", heard.append, lambda _: None, ManualClock(), launch=child
+        )
+        await process.run()
+
+    run(scenario)
+    assert child.was_killed, "nothing of it is left"
+    return heard
+
+
+@given(said=st.lists(anything(MESSAGE, words("job")), max_size=5))
+def test_enumerators_may_say_anything(said: list[bytes]) -> None:
+    end = heard_from(said)[-1]
+    assert isinstance(end, TaskFailure)
+    assert end.task_name == "split enumerators"
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\xff", b"\x0a\xff\xff\xff\xff\x0f"])
+def test_garbage_fails_the_job_with_the_reason(garbage: bytes) -> None:
+    ready, failure = heard_from([ENUMERATORS_MESSAGE.to_bytes(Ready()), garbage])
+    assert isinstance(ready, Ready)
+    assert failure.exception.startswith("split enumerators: killed: this is no millstream.taskmanager.Enumerators")
