@@ -5,6 +5,7 @@ Servers and channels honour the security settings. Everything here runs on an as
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -66,6 +67,7 @@ def service_handler(contract: ServiceContract, implementation: object) -> grpc.G
     return grpc.method_handlers_generic_handler(contract.service.full_name, handlers)
 
 
+@functools.cache
 def _snake(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
