@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from simulated_client import SimulatedClient
-from simulated_cluster import SimulatedCluster
+from simulated_cluster import Daemon, SimulatedCluster
 from story import Violation, must
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.states import JobStatus
+from millstream.jobmanager.running_job import RunningJob
 
 
 class Invariants:
@@ -61,10 +62,7 @@ class Invariants:
                     allocation = slot.allocation_id
                     if (other := holders.setdefault(allocation, job_id)) != job_id:
                         raise Violation(f"jobs {other} and {job_id} hold a slot", allocation, job_id, other)
-                runs = not job.master.status.is_terminal and not job.master.is_suspended
-                if not runs or not daemon.service.in_charge():
-                    continue
-                if (other := leaders.setdefault(job_id, daemon.name)) != daemon.name:
+                if _leads(daemon, job) and (other := leaders.setdefault(job_id, daemon.name)) != daemon.name:
                     raise Violation(f"{other} and {daemon.name} both lead job {job_id}", job_id)
 
     def told(self, jobs: dict[JobId, JobDetails]) -> None:
@@ -83,6 +81,11 @@ class Invariants:
             if details.state.is_terminal and ended is None:
                 self._ended[job_id] = now, details.state
                 self._job_ended(details)
+        for daemon in self._cluster.job_managers:
+            for job_id, job in daemon.service.jobs.items() if daemon.is_alive else ():
+                ended = self._ended.get(job_id)
+                leads = ended is not None and _leads(daemon, job)
+                must(not leads, f"{daemon.name} leads job {job_id}, which is reported as {ended and ended[1]}", job_id)
         for worker in self._cluster.children.workers():
             since = max(self._ended.get(worker.job_id, (now,))[0], worker.parent.thawed_at)
             if worker.running and not worker.parent.is_frozen:
@@ -95,3 +98,9 @@ class Invariants:
             must(details.failures, f"job {details.job_id} failed without a reason", details.job_id)
         elif details.state is JobStatus.FINISHED and job is not None:
             self._cluster.ledger.job_finished(details.job_id, job.sinks)
+
+
+def _leads(daemon: Daemon, job: RunningJob) -> bool:
+    """Whether this job manager may act for the job."""
+    runs = not job.master.status.is_terminal and not job.master.is_suspended
+    return runs and bool(daemon.service.in_charge())

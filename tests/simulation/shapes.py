@@ -18,7 +18,8 @@ class Shape:
     """Of a schedule. Ranges are from the least to the most, drawn for each run."""
 
     steps: int
-    steps_per_second: float
+    steps_per_second: tuple[float, ...]
+    """Drawn for each run: faults that come fast meet each other, slow ones are waited out."""
     fault_rate: float
     """Of steps at which something is made to go wrong."""
     job_managers: Range
@@ -98,7 +99,7 @@ class Shape:
 
 LONG = Shape(
     steps=80,
-    steps_per_second=2.0,
+    steps_per_second=(2.0,),
     fault_rate=0.25,
     job_managers=(1, 2),
     task_managers=(1, 3),
@@ -113,7 +114,7 @@ LONG = Shape(
 
 SHORT = Shape(
     steps=7,
-    steps_per_second=3.0,
+    steps_per_second=(5.0, 3.0, 3.0, 0.8),
     fault_rate=0.6,
     job_managers=(1, 2),
     task_managers=(1, 2),

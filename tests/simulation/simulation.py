@@ -93,8 +93,9 @@ class Simulation:
         await asyncio.sleep(shape.scale)
         for _ in range(random.randint(*shape.first_jobs)):
             await self._submit()
+        steps_per_second = random.choice(shape.steps_per_second)
         for _ in range(shape.steps):
-            await asyncio.sleep(random.expovariate(shape.steps_per_second))
+            await asyncio.sleep(random.expovariate(steps_per_second))
             if random.random() < 0.05 and len(self._client.jobs) < shape.most_jobs:
                 await self._submit()
             if random.random() < shape.fault_rate:

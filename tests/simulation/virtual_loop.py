@@ -10,6 +10,7 @@ in it waits until it thaws. A killed one stands still for good.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import heapq
 import itertools
@@ -19,6 +20,7 @@ from random import Random
 from typing import Any
 
 LONGEST_WORK = 0.005  # seconds, of what goes to a thread
+_FORGET_AFTER = 16  # tasks that are started: those that are done are not kept any more
 _BEGIN_MS = 1_700_000_000_000
 _process: contextvars.ContextVar[VirtualProcess] = contextvars.ContextVar("process")
 
@@ -100,6 +102,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Called when all that happens at one time has happened."""
         self._processes: list[VirtualProcess] = []
         self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order of their start
+        self._tasks_started = 0
 
     # Running
 
@@ -143,13 +146,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """The dead rise for a moment: a task that is not ended would complain that it was destroyed."""
         self.is_over = True
         while self._tasks:
+            self._tasks = {task: None for task in self._tasks if not task.done()}
             for process in self._processes:
                 process.set_state(alive=True, frozen=False)
                 self._go_on(process)
             for task in list(self._tasks):
                 self._processes[0].context.copy().run(task.cancel)
             self._errors.clear()
-            self._run_ready()
+            while self._ready:
+                with contextlib.suppress(Exception):  # the run is over, and has been told why
+                    self._run_ready()
 
     # Processes
 
@@ -207,7 +213,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[Any]:
         task = asyncio.Task(coro, loop=self, name=name, context=context)
         self._tasks[task] = None  # those of dead processes, too: nobody else might
-        task.add_done_callback(self._tasks.pop, context=context)
+        self._tasks_started += 1
+        if self._tasks_started % _FORGET_AFTER == 0:
+            self._tasks = {task: None for task in self._tasks if not task.done()}
         return task
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
