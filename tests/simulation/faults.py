@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulated_client import SimulatedClient
 from simulated_cluster import Daemon, SimulatedCluster
-from simulated_store import SESSION_TIMEOUT
+from simulated_store import SimulatedSession
 from virtual_loop import VirtualProcess
 from virtual_network import LOST
 
@@ -12,6 +12,7 @@ from millstream.core.jobs.failure_kinds import FailureKind
 
 LONGEST_FREEZE = 20.0
 LONGEST_CUT = 50.0
+_LONGEST_TROUBLE = 4.0  # with the store
 FAULTS = {
     "cancel_a_job": 3,
     "fail_a_task": 3,
@@ -41,7 +42,7 @@ class Faults:
         self._random = self.world.random
         self._cluster = cluster
         self._client = client
-        self._faults = FAULTS | (STORE_FAULTS if cluster.shape.has_standbys else {})
+        self._faults = FAULTS | (STORE_FAULTS if cluster.shape.recovers else {})
 
     def happen(self) -> None:
         """Any of them."""
@@ -110,10 +111,8 @@ class Faults:
         self.world.tell_fault(f"freezes for {seconds:.1f} s: {process.name}")
         self.world.loop.freeze(process)
         self.world.loop.call_later(seconds, self.world.loop.thaw, process)
-        session = self._cluster.store.sessions.get(process)
-        if session is not None and self._cluster.shape.has_standbys and seconds > SESSION_TIMEOUT:
-            self.world.later(self._cluster.store.process, SESSION_TIMEOUT, session.lose)
-            self.world.later(process, seconds, session.resume)
+        if self._cluster.shape.recovers:
+            self._cluster.store.stood_still(process, seconds)
 
     # The network
 
@@ -167,22 +166,22 @@ class Faults:
 
     def suspend_a_session(self) -> None:
         """It goes on as the same."""
-        session = self._random.choice(list(self._cluster.store.sessions.values()))
+        session = self._session()
         self.world.tell_fault(f"the store does not answer {session.process.name}")
-        session.suspend()
-        self.world.later(self._cluster.store.process, self._seconds(SESSION_TIMEOUT), session.resume)
+        self._cluster.store.suspend(session, self._seconds(_LONGEST_TROUBLE))
 
     def lose_a_session(self) -> None:
         """At once, or after it was suspended; a new one begins later."""
-        session = self._random.choice(list(self._cluster.store.sessions.values()))
-        store, lost_after = self._cluster.store.process, self._random.choice((0.0, SESSION_TIMEOUT))
+        session, store = self._session(), self._cluster.store
         self.world.tell_fault(f"{session.process.name} loses its session with the store")
-        session.suspend()
-        self.world.later(store, lost_after, session.lose)
-        self.world.later(store, lost_after + self._seconds(SESSION_TIMEOUT), session.resume)
+        after = self._random.choice((0.0, store.session_timeout))
+        store.lose(session, after, self._seconds(_LONGEST_TROUBLE))
 
     def break_a_write_off(self) -> None:
         """The next one: whether it has taken effect is not known."""
-        session = self._random.choice(list(self._cluster.store.sessions.values()))
+        session = self._session()
         session.suspend_within_write(takes_effect=self._random.random() < 0.5)
-        self.world.later(self._cluster.store.process, self._seconds(SESSION_TIMEOUT), session.resume)
+        self.world.later(self._cluster.store.process, self._seconds(_LONGEST_TROUBLE), session.resume)
+
+    def _session(self) -> SimulatedSession:
+        return self._random.choice(list(self._cluster.store.sessions.values()))

@@ -9,6 +9,8 @@ from story import Violation, must
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.states import JobStatus
+from millstream.core.services.leader_lookup import Role
+from millstream.core.store.store import Contest
 from millstream.jobmanager.running_job import RunningJob
 
 
@@ -24,6 +26,7 @@ class Invariants:
         self._client = client
         self._ended: dict[JobId, tuple[float, JobStatus]] = {}
         self._starts = 0
+        self._recovers = cluster.shape.recovers
         self._settles_within = 16.0 * cluster.shape.scale
 
     def after_moment(self) -> None:
@@ -62,17 +65,20 @@ class Invariants:
                     allocation = slot.allocation_id
                     if (other := holders.setdefault(allocation, job_id)) != job_id:
                         raise Violation(f"jobs {other} and {job_id} hold a slot", allocation, job_id, other)
-                if _leads(daemon, job) and (other := leaders.setdefault(job_id, daemon.name)) != daemon.name:
+                if (
+                    self._leads(daemon, job_id, job)
+                    and (other := leaders.setdefault(job_id, daemon.name)) != daemon.name
+                ):
                     raise Violation(f"{other} and {daemon.name} both lead job {job_id}", job_id)
 
     def told(self, jobs: dict[JobId, JobDetails]) -> None:
         """What the dispatcher says: no job is forgotten, one that has ended stays so, and runs nowhere any more."""
         now, starts = self._cluster.world.loop.time(), self._cluster.starts
-        if starts != self._starts:
+        if starts != self._starts and not self._recovers:
             self._starts = starts
             self._ended.clear()  # the next one knows nothing of jobs that nobody runs
         for job_id, job in self._client.jobs.items():
-            if job.answered and job.known_since == starts:
+            if job.answered and (self._recovers or job.known_since == starts):
                 must(job_id in jobs, f"job {job_id} is forgotten", job_id)
         for job_id, details in jobs.items():
             ended = self._ended.get(job_id)
@@ -84,7 +90,7 @@ class Invariants:
         for daemon in self._cluster.job_managers:
             for job_id, job in daemon.service.jobs.items() if daemon.is_alive else ():
                 ended = self._ended.get(job_id)
-                leads = ended is not None and _leads(daemon, job)
+                leads = ended is not None and self._leads(daemon, job_id, job)
                 must(not leads, f"{daemon.name} leads job {job_id}, which is reported as {ended and ended[1]}", job_id)
         for worker in self._cluster.children.workers():
             since = max(self._ended.get(worker.job_id, (now,))[0], worker.parent.thawed_at)
@@ -99,8 +105,11 @@ class Invariants:
         elif details.state is JobStatus.FINISHED and job is not None:
             self._cluster.ledger.job_finished(details.job_id, job.sinks)
 
-
-def _leads(daemon: Daemon, job: RunningJob) -> bool:
-    """Whether this job manager may act for the job."""
-    runs = not job.master.status.is_terminal and not job.master.is_suspended
-    return runs and bool(daemon.service.in_charge())
+    def _leads(self, daemon: Daemon, job_id: JobId, job: RunningJob) -> bool:
+        """Whether what this job manager does for the job takes effect."""
+        if job.master.status.is_terminal or job.master.is_suspended:
+            return False
+        if not self._recovers:
+            return bool(daemon.service.in_charge())
+        leader = self._cluster.store.leader(Contest(Role.JOB_MANAGER, job_id))
+        return leader is not None and leader.epoch == job.epoch

@@ -1,12 +1,13 @@
 """How large a simulated schedule is, and how long things take in it.
 
-Two are of use. `SHORT` is for thousands: few processes, small jobs, several faults within a few seconds, and timeouts
-to match. `LONG` has more of everything, and the timeouts of a small real cluster.
+`SHORT` is for thousands: few processes, small jobs, several faults within a few seconds, and timeouts to match.
+`STANDBYS` is the same with two of each service on a store that is in trouble now and then. `LONG` has more of
+everything, and the timeouts of a small real cluster.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _RESTART = "restart-strategy"
 _DELAY = f"{_RESTART}.fixed-delay"
@@ -35,8 +36,10 @@ class Shape:
     """Mean seconds of what tasks have to do."""
     checkpoint_interval: float = 2.0
     allocation_timeout: float = 10.0
+    recovers: bool = False
+    """Whether leaders are found in the store, which may be in trouble, and jobs outlive their job manager."""
     dispatchers: int = 1
-    """Candidates for one role, on one store; job managers always are."""
+    """Candidates for one role; job managers always are, for each job."""
     resource_managers: int = 1
     thorough: float = 1.0
     """Of runs that go on after all is at rest: they wait out every timeout, and have a job run on every slot."""
@@ -46,11 +49,6 @@ class Shape:
     @property
     def heartbeat_timeout(self) -> float:
         return 6.0 * self.scale
-
-    @property
-    def has_standbys(self) -> bool:
-        """Whether leaders have to be looked up in the store."""
-        return self.dispatchers > 1 or self.resource_managers > 1
 
     def options(self) -> dict[str, str]:
         """Of every service."""
@@ -130,5 +128,7 @@ SHORT = Shape(
     converted=0.05,
 )
 
-SHAPES = {"short": SHORT, "long": LONG}
+STANDBYS = replace(SHORT, recovers=True, dispatchers=2, resource_managers=2, job_managers=(2, 2))
+
+SHAPES = {"short": SHORT, "long": LONG, "standbys": STANDBYS}
 """By the names that `make simulate` has for them."""

@@ -22,6 +22,7 @@ from world import World
 from millstream.core.errors import MillstreamError
 from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.high_availability import FoundLeaders, HighAvailability, in_memory
 from millstream.core.store.leaders import StoredLeaders
 from millstream.dispatcher.service import DispatcherService
 from millstream.jobmanager.service import JobManagerService
@@ -152,30 +153,33 @@ class SimulatedCluster:
 
     def leaders(self, configuration: Configuration, process: VirtualProcess) -> LeaderLookup:
         """How this process finds the others."""
-        if self.shape.has_standbys:
+        if self.shape.recovers:
             return StoredLeaders(self.store.session_of(process))
         return ConfiguredLeaders(configuration)
 
     def configuration_of_clients(self) -> Configuration:
         return self._configuration("client")
 
+    def _ha(self, configuration: Configuration, process: VirtualProcess) -> HighAvailability:
+        leaders = self.leaders(configuration, process)
+        if not self.shape.recovers:
+            return in_memory(self.store.session_of(process), leaders)
+        return HighAvailability(
+            self.store.session_of(process), leaders, self.disk.graphs, self.disk.results, recovers=True
+        )
+
     def _new_dispatcher(self, configuration: Configuration, process: VirtualProcess) -> Service:
-        network, store = self.world.network.of(process), self.store.session_of(process)
-        return DispatcherService(configuration, self.world.clock, with_rest=False, network=network, store=store)
+        network, ha = self.world.network.of(process), self._ha(configuration, process)
+        return DispatcherService(configuration, self.world.clock, with_rest=False, network=network, ha=ha)
 
     def _new_resource_manager(self, configuration: Configuration, process: VirtualProcess) -> Service:
-        return ResourceManagerService(configuration, self.world.clock, network=self.world.network.of(process))
+        network, ha = self.world.network.of(process), self._ha(configuration, process)
+        return ResourceManagerService(configuration, self.world.clock, network=network, ha=ha)
 
     def _new_job_manager(self, configuration: Configuration, process: VirtualProcess) -> Service:
-        return JobManagerService(
-            configuration,
-            self.world.clock,
-            self.leaders(configuration, process),
-            self.world.network.of(process),
-            self.children.launcher(process),
-            self.store.session_of(process),
-        )
+        network, ha = self.world.network.of(process), self._ha(configuration, process)
+        return JobManagerService(configuration, self.world.clock, network, self.children.launcher(process), ha)
 
     def _new_task_manager(self, configuration: Configuration, process: VirtualProcess) -> Service:
         network, launch = self.world.network.of(process), self.children.launcher(process)
-        return TaskManagerService(configuration, self.leaders(configuration, process), network, launch)
+        return TaskManagerService(configuration, FoundLeaders(self.leaders(configuration, process)), network, launch)

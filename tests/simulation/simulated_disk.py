@@ -1,4 +1,4 @@
-"""What all simulated hosts reach and what outlives them: metadata of checkpoints, and the states of tasks in them.
+"""What all simulated hosts reach and what outlives them: graphs and results of jobs, metadata and states in checkpoints
 
 Real metadata is written and read, in the product's own format. A write or a deletion happens in the process that does
 it, a little later (`VirtualLoop.run_in_executor`): one that is killed before has not written. States of tasks are plain
@@ -12,9 +12,12 @@ from typing import Any
 from story import must
 from world import World
 
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId
 from millstream.core.snapshot import MemoryStorage, SnapshotMetadata
 from millstream.core.snapshot.storage.storage import CheckpointStorage
+from millstream.core.store.contents import MemoryContents
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 
 _FAILS = 0.02
@@ -27,6 +30,8 @@ class SimulatedDisk:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.graphs = MemoryContents[JobGraph]()
+        self.results = MemoryContents[JobDetails]()
         self._storages: dict[JobId, DiskStorage] = {}
         self._states: dict[str, dict[Place, Any]] = {}
 

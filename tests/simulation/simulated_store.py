@@ -2,7 +2,7 @@
 
 A call takes time to get there and back, and belongs to the store while it does: a write of a process that is frozen or
 killed meanwhile may take effect, and nobody learns of it. Sessions are suspended, lost and resumed by faults; that of a
-process that stands still is lost when it has stood still for `SESSION_TIMEOUT`.
+process that stands still is lost when it has stood still for the `session_timeout`.
 
 Every write is seen by those who `watch`: what must never be stored is found out in the moment in which it is.
 """
@@ -19,11 +19,10 @@ from world import World
 
 from millstream.core.jobs.ids import LeaderEpoch
 from millstream.core.services.leader_lookup import KnownLeader
-from millstream.core.store.memory import MemorySession, MemoryStore
+from millstream.core.store.memory import MemorySession, MemoryStore, _Connection
 from millstream.core.store.store import Contest, Entry, Key, Kind, Leadership, StoreError, check_value
 
 T = TypeVar("T")
-SESSION_TIMEOUT = 4.0
 _LATENCY = 0.002
 Watch = Callable[[Key, bytes | None], None]
 
@@ -35,7 +34,9 @@ class SimulatedStore(MemoryStore):
         super().__init__()
         self.world = world
         self.process = world.loop.process("store")
+        self.session_timeout = 4.0 * world.scale
         self.sessions: dict[VirtualProcess, SimulatedSession] = {}
+        self._is_healed = False
         self._watches: list[Watch] = []
         self._epochs: dict[Contest, LeaderEpoch] = {}
 
@@ -52,8 +53,36 @@ class SimulatedStore(MemoryStore):
         """The store notices when it hears nothing more."""
         session = self.sessions.pop(process, None)
         if session is not None:
-            delay = self.world.random.uniform(0, SESSION_TIMEOUT)
-            self.world.loop.call_later(delay, session.lose, context=self.process.context)
+            delay = self.world.random.uniform(0, self.session_timeout)
+            self.world.later(self.process, delay, session.lose)
+
+    def suspend(self, session: SimulatedSession, seconds: float) -> None:
+        """It does not answer this session for a time."""
+        session.suspend()
+        self.world.later(self.process, seconds, session.resume)
+
+    def lose(self, session: SimulatedSession, after: float, new_after: float) -> None:
+        """The session is suspended, then over; a new one begins later."""
+        session.suspend()
+        self.world.later(self.process, after, self._lose, session)
+        self.world.later(self.process, after + new_after, session.resume)
+
+    def _lose(self, session: SimulatedSession) -> None:
+        if not self._is_healed:
+            session.lose()
+
+    def stood_still(self, process: VirtualProcess, seconds: float) -> None:
+        """It hears nothing of a process for a time. What that learns of it, it learns afterwards."""
+        session = self.sessions.get(process)
+        if session is not None and seconds > self.session_timeout:
+            self.world.later(self.process, self.session_timeout, self._lose, session)
+            self.world.later(self.process, seconds, session.resume)
+
+    def heal(self) -> None:
+        """No more trouble: all sessions go on, or begin anew."""
+        self._is_healed = True
+        for session in self.sessions.values():
+            session.resume()
 
     def replace(self, key: Key, value: bytes | None, expected: int, under: Leadership) -> int:
         version = super().replace(key, value, expected, under)
@@ -72,6 +101,10 @@ class SimulatedSession(MemorySession):
         super().__init__(store)
         self.process = process
         self._shared = store
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is _Connection.CONNECTED
 
     async def read(self, key: Key) -> Entry | None:
         return await self._ask(lambda: self._shared.entry(key))

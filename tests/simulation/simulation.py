@@ -155,6 +155,7 @@ class Simulation:
         self.world.tell_fault("no more faults")
         self.world.network.heal()
         self.world.network.comes_twice = 0.0
+        self.cluster.store.heal()
         for daemon in self.cluster.daemons():
             loop.thaw(daemon.process)
         began_at, still_since = loop.time(), None
