@@ -12,7 +12,6 @@ from millstream.core.jobs.failure_kinds import FailureKind
 
 LONGEST_FREEZE = 20.0
 LONGEST_CUT = 50.0
-_LONGEST_TROUBLE = 4.0  # with the store
 FAULTS = {
     "cancel_a_job": 3,
     "fail_a_task": 3,
@@ -168,20 +167,19 @@ class Faults:
         """It goes on as the same."""
         session = self._session()
         self.world.tell_fault(f"the store does not answer {session.process.name}")
-        self._cluster.store.suspend(session, self._seconds(_LONGEST_TROUBLE))
+        session.suspend()
 
     def lose_a_session(self) -> None:
         """At once, or after it was suspended; a new one begins later."""
         session, store = self._session(), self._cluster.store
         self.world.tell_fault(f"{session.process.name} loses its session with the store")
-        after = self._random.choice((0.0, store.session_timeout))
-        store.lose(session, after, self._seconds(_LONGEST_TROUBLE))
+        store.lose(session, self._random.choice((0.0, store.session_timeout)))
 
     def break_a_write_off(self) -> None:
         """The next one: whether it has taken effect is not known."""
         session = self._session()
+        self.world.tell_fault(f"the next write of {session.process.name} breaks off")
         session.suspend_within_write(takes_effect=self._random.random() < 0.5)
-        self.world.later(self._cluster.store.process, self._seconds(_LONGEST_TROUBLE), session.resume)
 
     def _session(self) -> SimulatedSession:
         return self._random.choice(list(self._cluster.store.sessions.values()))

@@ -23,6 +23,7 @@ from millstream.core.store.memory import MemorySession, MemoryStore, _Connection
 from millstream.core.store.store import Contest, Entry, Key, Kind, Leadership, StoreError, check_value
 
 T = TypeVar("T")
+LONGEST_TROUBLE = 4.0
 _LATENCY = 0.002
 Watch = Callable[[Key, bytes | None], None]
 
@@ -56,33 +57,27 @@ class SimulatedStore(MemoryStore):
             delay = self.world.random.uniform(0, self.session_timeout)
             self.world.later(self.process, delay, session.lose)
 
-    def suspend(self, session: SimulatedSession, seconds: float) -> None:
-        """It does not answer this session for a time."""
-        session.suspend()
-        self.world.later(self.process, seconds, session.resume)
-
-    def lose(self, session: SimulatedSession, after: float, new_after: float) -> None:
+    def lose(self, session: SimulatedSession, after: float) -> None:
         """The session is suspended, then over; a new one begins later."""
         session.suspend()
         self.world.later(self.process, after, self._lose, session)
-        self.world.later(self.process, after + new_after, session.resume)
 
     def _lose(self, session: SimulatedSession) -> None:
         if not self._is_healed:
             session.lose()
+            self.world.later(self.process, self.world.up_to(LONGEST_TROUBLE), session.resume)
 
     def stood_still(self, process: VirtualProcess, seconds: float) -> None:
         """It hears nothing of a process for a time. What that learns of it, it learns afterwards."""
         session = self.sessions.get(process)
         if session is not None and seconds > self.session_timeout:
             self.world.later(self.process, self.session_timeout, self._lose, session)
-            self.world.later(self.process, seconds, session.resume)
 
     def heal(self) -> None:
         """No more trouble: all sessions go on, or begin anew."""
         self._is_healed = True
         for session in self.sessions.values():
-            session.resume()
+            session.heal()
 
     def replace(self, key: Key, value: bytes | None, expected: int, under: Leadership) -> int:
         version = super().replace(key, value, expected, under)
@@ -105,6 +100,17 @@ class SimulatedSession(MemorySession):
     @property
     def is_connected(self) -> bool:
         return self._connection is _Connection.CONNECTED
+
+    def suspend(self) -> None:
+        """For a while, however it comes about."""
+        super().suspend()
+        world = self._shared.world
+        world.later(self._shared.process, world.up_to(LONGEST_TROUBLE), self.resume)
+
+    def heal(self) -> None:
+        """It goes on, or a new one begins, and nothing more comes in between."""
+        self._breaks_off = None
+        self.resume()
 
     async def read(self, key: Key) -> Entry | None:
         return await self._ask(lambda: self._shared.entry(key))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from millstream.core.wire import contracts
 from millstream.core.wire.contract import SessionContract
 
 LONGEST_TOLD = 300  # characters of a message
+MOST_TIMES = 3  # that the same is told
 _SESSIONS: dict[str, SessionContract[Any, Any]] = {
     f"/{contract.service.full_name}/{contract.method}": contract
     for contract in vars(contracts).values()
@@ -103,11 +105,14 @@ class Story:
             if any(subject in text for subject in subjects):
                 for one, several in _IDS.findall(text):
                     wanted |= {one, *re.findall(r"'([^']+)'", several)} - {""}
-        told = [
-            f"{time:9.3f} {text[:LONGEST_TOLD]}"
-            for time, text, event in texts
-            if not wanted or isinstance(event, Fault) or any(subject in text for subject in wanted)
-        ]
+        told: list[str] = []
+        times: Counter[str] = Counter()
+        for time, text, event in texts:
+            if not wanted or isinstance(event, Fault) or any(subject in text for subject in wanted):
+                times[text] += 1
+                if times[text] <= MOST_TIMES:
+                    more = ", and again" if times[text] == MOST_TIMES else ""
+                    told.append(f"{time:9.3f} {text[:LONGEST_TOLD]}{more}")
         left_out = f"({len(told) - lines} lines before)\n" if lines and len(told) > lines else ""
         return left_out + "\n".join(told[-(lines or 0) :])
 
