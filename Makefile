@@ -14,7 +14,7 @@ CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test test-long tests-without-processes tests-with-processes tests-alone \
-	lint bench bench-peers bench-long docs clean
+	lint simulate bench bench-peers bench-long docs clean
 
 $(BASE): pyproject.toml hatch_build.py $(CONTRACTS)  # what users install, and nothing else
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -56,6 +56,12 @@ tests-with-processes: $(READY)  # two files at a time, as the tests of a file ma
 
 tests-alone: $(READY)
 	$(BIN)/pytest -m 'process and alone $(NOT_LONG)' $(PYTEST_FLAGS) $(OR_NONE)
+
+SEEDS ?= 10000..20000
+SHAPE ?= short
+
+simulate: $(READY)  ## fault schedules of a simulated cluster: SEEDS=1000..2000, or one; SHAPE=long for long ones
+	$(BIN)/python tests/simulation/simulate.py $(SEEDS) --shape=$(SHAPE)
 
 bench: $(READY)  ## measured comparisons; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py

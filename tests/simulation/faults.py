@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from simulated_client import SimulatedClient
 from simulated_cluster import Daemon, SimulatedCluster
+from simulated_store import SimulatedSession
+from virtual_loop import VirtualProcess
 from virtual_network import LOST
 
 from millstream.core.jobs.failure_kinds import FailureKind
@@ -17,35 +20,45 @@ FAULTS = {
     "slow_a_session_down": 4,
     "cut_two_off": 2,
     "cut_one_off": 2,
+    "cut_one_way": 2,
     "freeze_a_process": 2,
     "kill_a_task_manager": 1,
     "kill_a_job_manager": 1,
-    "kill_the_dispatcher": 1,
-    "kill_the_resource_manager": 1,
+    "kill_a_dispatcher": 1,
+    "kill_a_resource_manager": 1,
 }
 """The methods of `Faults`, and how often each happens, compared with the others."""
+STORE_FAULTS = {"suspend_a_session": 2, "lose_a_session": 2, "break_a_write_off": 1}
+"""Those of a store that several candidates share."""
 
 
 class Faults:
     """Each method makes one thing go wrong, if there is anything that it can happen to."""
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster, client: SimulatedClient) -> None:
         self.world = cluster.world
         self.happened: list[str] = []
         self._random = self.world.random
         self._cluster = cluster
+        self._client = client
+        self._faults = FAULTS | (STORE_FAULTS if cluster.shape.recovers else {})
 
     def happen(self) -> None:
         """Any of them."""
-        (fault,) = self._random.choices(list(FAULTS), list(FAULTS.values()))
+        (fault,) = self._random.choices(list(self._faults), list(self._faults.values()))
         self.happened.append(fault)
-        self.world.tell(f"*** {fault}")
+        self.world.tell_fault(fault)
         getattr(self, fault)()
 
+    def _seconds(self, most: float) -> float:
+        return self.world.up_to(most)
+
+    # Jobs and their processes
+
     def cancel_a_job(self) -> None:
-        if self._cluster.jobs:
-            job_id = self._random.choice(self._cluster.jobs)
-            self.world.loop.create_task(self._cluster.cancel(job_id))
+        if self._client.answered:
+            job_id = self._random.choice(self._client.answered)
+            self.world.loop.create_task(self._client.cancel(job_id), context=self._client.process.context)
 
     def fail_a_task(self) -> None:
         running = [task for worker in self._cluster.children.workers() for task in worker.running]
@@ -62,22 +75,45 @@ class Faults:
             else:
                 child.kill()
 
+    # Services
+
     def kill_a_task_manager(self) -> None:
-        task_managers = [daemon for daemon in self._cluster.task_managers if daemon.is_alive]
-        if task_managers:
-            self._end(self._random.choice(task_managers))
-            if self._random.random() < 0.7:
-                self._cluster.start_task_manager()
+        self._end(self._cluster.task_managers)
+        if self._random.random() < 0.7:
+            self._cluster.start_task_manager()
 
     def kill_a_job_manager(self) -> None:
         """Its jobs are gone with it; their slots must not be."""
-        self._end(self._random.choice(self._cluster.job_managers))
+        self._end(self._cluster.job_managers)
 
-    def kill_the_resource_manager(self) -> None:
-        self._end(self._cluster.resource_manager)
+    def kill_a_resource_manager(self) -> None:
+        self._end(self._cluster.resource_managers)
 
-    def kill_the_dispatcher(self) -> None:
-        self._end(self._cluster.dispatcher)
+    def kill_a_dispatcher(self) -> None:
+        self._end(self._cluster.dispatchers)
+
+    def _end(self, daemons: list[Daemon]) -> None:
+        """By force, or in order."""
+        living = [daemon for daemon in daemons if daemon.is_alive]
+        if living:
+            daemon, how = self._random.choice(living), self._random.random()
+            self.world.tell_fault(f"{'killed' if how < 0.7 else 'asked to stop'}: {daemon.name}")
+            if how < 0.7:
+                self._cluster.kill(daemon)
+            else:
+                daemon.stop()
+
+    def freeze_a_process(self) -> None:
+        """Time goes on for all others, and for its session with the store."""
+        process = self._random.choice(self._cluster.daemons()).process
+        seconds = self._seconds(LONGEST_FREEZE)
+        self.world.tell_fault(f"freezes for {seconds:.1f} s: {process.name}")
+        self.world.loop.freeze(process)
+        self.world.loop.call_later(seconds, self.world.loop.thaw, process)
+        if self._cluster.shape.recovers:
+            self._cluster.store.stood_still(process, seconds)
+
+    # The network
 
     def break_a_session(self) -> None:
         """Rather one on which something is in flight."""
@@ -85,7 +121,7 @@ class Faults:
         busy = [call for call in calls if call.to_server.is_busy or call.to_client.is_busy]
         if calls:
             call = self._random.choice(busy if busy and self._random.random() < 0.7 else calls)
-            self.world.tell(f"breaks: {call.client.process.name} at {call.server.process.name}")
+            self.world.tell_fault(f"breaks: {call.client.process.name} at {call.server.process.name}")
             call.break_off(LOST)
 
     def slow_a_session_down(self) -> None:
@@ -96,38 +132,54 @@ class Faults:
 
     def cut_two_off(self) -> None:
         """From each other; others still reach both."""
-        one, other = self._random.sample(self._cluster.daemons(), 2)
-        self._cut_off(one, [other])
+        one, other = self._random.sample(self._hosts(), 2)
+        self._cut_off([(one, other), (other, one)])
 
     def cut_one_off(self) -> None:
         """From all others."""
-        daemons = self._cluster.daemons()
-        self._cut_off(self._random.choice(daemons), daemons)
+        hosts = self._hosts()
+        one = self._random.choice(hosts)
+        self._cut_off([pair for other in hosts if other is not one for pair in ((one, other), (other, one))])
 
-    def _cut_off(self, one: Daemon, others: list[Daemon]) -> None:
-        """What goes from one to the other waits; often connections break with it, or are taken for broken."""
-        seconds, network = self._random.uniform(0, LONGEST_CUT), self.world.network
-        self.world.tell(f"cut off for {seconds:.1f} s: {one.process.name} from {[d.process.name for d in others]}")
+    def cut_one_way(self) -> None:
+        """What one says does not reach the other, which is heard all the same."""
+        one, other = self._random.sample(self._hosts(), 2)
+        self._cut_off([(one, other)])
+
+    def _hosts(self) -> list[VirtualProcess]:
+        return [self._client.process, *(daemon.process for daemon in self._cluster.daemons())]
+
+    def _cut_off(self, ways: list[tuple[VirtualProcess, VirtualProcess]]) -> None:
+        """What goes this way waits; often connections break with it, or are taken for broken."""
+        seconds, network = self._seconds(LONGEST_CUT), self.world.network
+        told = ", ".join(f"{source.name} to {target.name}" for source, target in ways)
+        self.world.tell_fault(f"cut off for {seconds:.1f} s: {told}")
         breaks = self._random.random() < 0.5
-        for other in others:
-            network.cut_off(one.process, other.process, seconds)
+        for source, target in ways:
+            network.cut_off(source, target, seconds)
             for call in network.open_calls() if breaks else ():
-                if {call.client.process, call.server.process} == {one.process, other.process}:
+                if {call.client.process, call.server.process} == {source, target}:
                     call.break_off(LOST, by_itself=True)
 
-    def freeze_a_process(self) -> None:
-        process = self._random.choice(self._cluster.daemons()).process
-        seconds = self._random.uniform(0, LONGEST_FREEZE)
-        self.world.tell(f"freezes for {seconds:.1f} s: {process.name}")
-        self.world.loop.freeze(process)
-        self.world.loop.call_later(seconds, self.world.loop.thaw, process)
+    # The store
 
-    def _end(self, daemon: Daemon) -> None:
-        """By force, or in order."""
-        if daemon.is_alive:
-            how = self._random.random()
-            self.world.tell(f"{'killed' if how < 0.7 else 'asked to stop'}: {daemon.process.name}")
-            if how < 0.7:
-                self._cluster.kill(daemon)
-            else:
-                daemon.stop()
+    def suspend_a_session(self) -> None:
+        """It goes on as the same."""
+        session = self._session()
+        self.world.tell_fault(f"the store does not answer {session.process.name}")
+        session.suspend()
+
+    def lose_a_session(self) -> None:
+        """At once, or after it was suspended; a new one begins later."""
+        session, store = self._session(), self._cluster.store
+        self.world.tell_fault(f"{session.process.name} loses its session with the store")
+        store.lose(session, self._random.choice((0.0, store.session_timeout)))
+
+    def break_a_write_off(self) -> None:
+        """The next one: whether it has taken effect is not known."""
+        session = self._session()
+        self.world.tell_fault(f"the next write of {session.process.name} breaks off")
+        session.suspend_within_write(takes_effect=self._random.random() < 0.5)
+
+    def _session(self) -> SimulatedSession:
+        return self._random.choice(list(self._cluster.store.sessions.values()))

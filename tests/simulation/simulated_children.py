@@ -6,10 +6,12 @@ They start, crash, hang and are killed as real ones; when their parent dies, the
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from typing import assert_never
 
 from simulated_tasks import DataPlane, SimulatedTask
+from story import must
 from virtual_loop import VirtualProcess
 from world import World
 
@@ -27,7 +29,13 @@ from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE, WORKER_COMMAND, WORKER_MESSAGE
 
 _PIPE = 0.0005
+_INTERVAL = "execution.checkpointing.interval"
 _ENUMERATORS = "millstream.jobmanager.sources.enumerators"
+
+
+@functools.cache
+def _is_longer_than_none(interval: str) -> bool:
+    return Configuration({_INTERVAL: interval}).seconds(_INTERVAL) > 0
 
 
 class SimulatedChild:
@@ -75,7 +83,7 @@ class SimulatedChild:
         self.end("exited with status 1", crashed=True)
 
     def parent_died(self) -> None:
-        self._later(self.world.random.uniform(0, 0.3), self.end, "follows its parent")
+        self._later(self.world.up_to(0.3), self.end, "follows its parent")
 
     def _told(self, raw: bytes) -> None:
         raise NotImplementedError
@@ -89,7 +97,7 @@ class SimulatedChild:
 
     def _stop(self) -> None:
         if not self.world.mishap(0.05):  # else it has to be killed
-            self._later(self.world.random.uniform(0, 2), self.end, "exited with status 0")
+            self._later(self.world.up_to(2), self.end, "exited with status 0")
 
 
 class SimulatedWorker(SimulatedChild):
@@ -118,11 +126,11 @@ class SimulatedWorker(SimulatedChild):
         match WORKER_COMMAND.from_bytes(raw):
             case tm.StartWorker(allocation_id, job_id, configuration=configuration):
                 self.allocation_id, self.job_id = allocation_id, job_id
-                self._checkpoints = Configuration(configuration).seconds("execution.checkpointing.interval") > 0
+                self._checkpoints = _is_longer_than_none(configuration.get(_INTERVAL, "0 ms"))
                 self._start()
             case DeployTasks(allocation_id, tasks):
-                assert self._is_ready, "tasks for a worker that is not ready"
-                assert allocation_id == self.allocation_id, "tasks of another slot"
+                must(self._is_ready, "tasks for a worker that is not ready", self.job_id)
+                must(allocation_id == self.allocation_id, "tasks of another slot", self.job_id)
                 for deployment in tasks:
                     self._deploy(deployment)
             case CancelTasks(_, attempts):
@@ -150,7 +158,7 @@ class SimulatedWorker(SimulatedChild):
         return [self.tasks[attempt] for attempt in attempts if attempt in self.tasks]
 
     def _start(self) -> None:
-        delay = self.world.random.uniform(0, 1)
+        delay = self.world.up_to(1)
         if self.world.mishap(0.03):
             self._later(delay, self.crash)
         elif not self.world.mishap(0.02):  # else it hangs, and is killed
@@ -161,8 +169,8 @@ class SimulatedWorker(SimulatedChild):
         self.say(tm.WorkerReady(self.allocation_id, self.process.name))
 
     def _deploy(self, deployment: TaskDeployment) -> None:
-        assert deployment.job_id == self.job_id, "a task of another job"
-        assert deployment.attempt_id not in self.tasks, "an attempt is deployed twice"
+        must(deployment.job_id == self.job_id, "a task of another job", self.job_id, deployment.job_id)
+        must(deployment.attempt_id not in self.tasks, "an attempt is deployed twice", self.job_id)
         task = SimulatedTask(deployment, self, self._data_plane, self._checkpoints)
         self.tasks[deployment.attempt_id] = task
         task.start()
@@ -185,7 +193,7 @@ class SimulatedEnumerators(SimulatedChild):
         match ENUMERATORS_COMMAND.from_bytes(raw):
             case src.StartEnumerators(job_id):
                 self.job_id = job_id
-                delay = self.world.random.uniform(0, 0.5)
+                delay = self.world.up_to(0.5)
                 if self.world.mishap(0.03):
                     self._later(delay, self._failed)
                 else:
@@ -214,9 +222,9 @@ class SimulatedEnumerators(SimulatedChild):
 class Children:
     """A `Launcher` for each service, and all the children that live."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, data_plane: DataPlane) -> None:
         self._world = world
-        self._data_plane = DataPlane(world)
+        self._data_plane = data_plane
         self._started: list[SimulatedChild] = []
         self._number = 0
 
@@ -247,7 +255,7 @@ class Children:
             outputs: Callable[[], tuple[int, int] | None] = lambda: None,
         ) -> SimulatedChild:
             progress("making the environment")
-            await asyncio.sleep(self._world.random.uniform(0, 0.5))
+            await asyncio.sleep(self._world.up_to(0.5))
             if self._world.mishap(0.02):
                 raise MillstreamError("the package index does not answer")
             if self._world.mishap(0.005):

@@ -1,13 +1,15 @@
 """The tasks of simulated slot workers: no records flow between them, only barriers and the ends of channels.
 
 A task works for a while. It has ended when its producers have, too. If its job takes checkpoints, it then waits for one
-that holds its end, as real tasks do.
+that holds its end, as real tasks do; and tasks without consumers commit what they write in two phases (`ledger`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ledger import Ledger, SinkState, Transaction
+from simulated_disk import SimulatedDisk
 from world import World
 
 from millstream.core.jobs.failure_kinds import FailureKind
@@ -23,19 +25,22 @@ from millstream.core.messages.checkpoints import (
     InputsEnded,
 )
 from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.snapshot.metadata.operator_json import operators_from_json
 
 if TYPE_CHECKING:
     from simulated_children import SimulatedWorker
 
-WORK = (0.5, 3.0, 60.0)  # mean seconds of what tasks have to do
 Channel = tuple[str, int]
 """The address of the worker that consumes it, and its id: no other has both."""
 
 
 class DataPlane:
-    """Which task consumes which channel, and what came before it did."""
+    """Which task consumes which channel, and what came before it did; and what tasks write outside of it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, disk: SimulatedDisk, ledger: Ledger, work: tuple[float, ...]) -> None:
+        self.disk = disk
+        self.ledger = ledger
+        self.work = work
         self._world = world
         self._consumers: dict[Channel, SimulatedTask] = {}
         self._early: dict[Channel, list[CheckpointOptions | None]] = {}
@@ -82,12 +87,35 @@ class SimulatedTask:
         self._has_ended = False
         self._last_checkpoint = 0
         self._held_in = 0
+        self._had_finished = False
+        self._place = (deployment.vertex_id, deployment.subtask)
+        self._sink = SinkState()
 
     def start(self) -> None:
         for channel in self._inputs:
             self._data_plane.register(channel, self)
         self.to(ExecutionState.INITIALIZING)
+        self._restore()
         self.worker.later(0.01, self._run)
+
+    @property
+    def _is_sink(self) -> bool:
+        return self._checkpoints and not self.outputs
+
+    def _restore(self) -> None:
+        """Commits what the checkpoint holds; what came later in the dead attempts' transactions is never committed."""
+        deployment = self.deployment
+        number = deployment.restored_checkpoint_id
+        if not number:
+            return
+        operators = operators_from_json(deployment.restore, "a restored task") if deployment.restore else ()
+        self._had_finished = bool(operators) and all(operator.finished for operator in operators)
+        stored = self._data_plane.disk.read_state(deployment.restore_location, self._place, deployment.job_id)
+        if stored is None:  # it had finished, though not all of its vertex had
+            stored = SinkState(has_ended=True)
+        if self._is_sink:
+            self._data_plane.ledger.commit(deployment.job_id, self._place, number, stored.pre_committed)
+            self._sink = SinkState(stored.next_epoch, (), stored.has_ended)
 
     def to(self, state: ExecutionState, failure: TaskFailure | None = None) -> None:
         """Reports; nothing when it has ended."""
@@ -101,8 +129,8 @@ class SimulatedTask:
 
     def no_more_splits(self) -> None:
         """A source begins to work then."""
-        world = self.worker.world
-        mean = world.random.choice(WORK) if world.has_mishaps else WORK[0]
+        world, work = self.worker.world, self._data_plane.work
+        mean = world.random.choice(work) if world.has_mishaps else work[0]
         self.worker.later(world.random.expovariate(1 / mean), self._worked)
 
     def _run(self) -> None:
@@ -110,7 +138,11 @@ class SimulatedTask:
             return
         self.to(ExecutionState.RUNNING)
         deployment = self.deployment
-        if deployment.task_name.startswith("source"):
+        if self._had_finished:
+            for channel in self.outputs:
+                self._data_plane.send(self, channel, None)
+            self.to(ExecutionState.FINISHED)
+        elif deployment.task_name.startswith("source"):
             for kind in (src.Registered(), src.SplitRequest("host")):
                 event = src.ReaderEvent(
                     deployment.job_id, deployment.vertex_id, deployment.subtask, kind, deployment.attempt_id
@@ -155,7 +187,14 @@ class SimulatedTask:
         self._snapshot(options)
 
     def completed(self, checkpoint_id: int) -> None:
-        """It is finished when a checkpoint is complete that holds its end."""
+        """What it holds is committed. The task is finished when it holds its end."""
+        if self.state.is_terminal:
+            return
+        if self._is_sink:
+            held = [t for t in self._sink.pre_committed if t.checkpoint_id <= checkpoint_id]
+            left = tuple(t for t in self._sink.pre_committed if t.checkpoint_id > checkpoint_id)
+            self._data_plane.ledger.commit(self.deployment.job_id, self._place, checkpoint_id, held)
+            self._sink = SinkState(self._sink.next_epoch, left, self._sink.has_ended)
         if self._held_in and checkpoint_id >= self._held_in:
             self.to(ExecutionState.FINISHED)
 
@@ -169,6 +208,7 @@ class SimulatedTask:
         if number <= self._last_checkpoint or self.state is not ExecutionState.RUNNING:
             return
         self._last_checkpoint = number
+        self._data_plane.ledger.takes(self.deployment.job_id, options)
         place = (self.worker.allocation_id, self.deployment.attempt_id)
         if self.worker.world.mishap(0.03):
             reason = DeclineReason.NOT_WRITTEN
@@ -179,5 +219,17 @@ class SimulatedTask:
         else:
             for channel in self.outputs:
                 self._data_plane.send(self, channel, options)
+        if self._is_sink and not self._sink.has_ended:
+            self._pre_commit(number)
         ack = CheckpointAck(*place, number, ended=self._has_ended)
-        self.worker.later(self.worker.world.random.uniform(0, 0.2), self.worker.say, ack)
+        self.worker.later(self.worker.world.up_to(0.2), self._written, options.location, self._sink, ack)
+
+    def _pre_commit(self, number: int) -> None:
+        """The epoch up to this barrier."""
+        epoch = self._sink.next_epoch
+        written = Transaction(epoch, self.deployment.attempt_id, number, self._has_ended)
+        self._sink = SinkState(epoch + 1, (*self._sink.pre_committed, written), self._has_ended)
+
+    def _written(self, location: str, state: SinkState, ack: CheckpointAck) -> None:
+        self._data_plane.disk.write_state(location, self._place, state)
+        self.worker.say(ack)

@@ -11,22 +11,27 @@ import gc
 import json
 import logging
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from unittest.mock import patch
 
 from faults import Faults
-from simulated_cluster import CHECKPOINTS, HEARTBEAT_TIMEOUT, RESTARTS, SimulatedCluster
+from invariants import Invariants
+from parcels import parcels
+from shapes import Shape
+from simulated_client import SimulatedClient
+from simulated_cluster import SimulatedCluster
+from story import Violation, must
 from world import StoryOfLogs, World
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.states import JobStatus
+from millstream.core.messages.resource_manager import Overview
 
-MOST_JOBS = 10
-TOLD = 100  # lines of the story of a run that goes wrong; all of them when it is replayed
 PATIENCE = 30.0  # jobs that still run then are cancelled: with mishaps, some work for very long
 REST_WITHIN = 300.0
-STILL_FOR = HEARTBEAT_TIMEOUT + 10.0  # also the slot manager's allocation timeout
-SETTLED_AFTER = 16.0  # a task manager that hears no more of a job manager has ended its workers by then
+COMES_TWICE = 0.05
+TOLD = 150  # lines of a story at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,163 +43,195 @@ class Outcome:
     restarts: int
     restored: int
     """How often tasks were restored from a checkpoint."""
+    commits: int
+    seconds: float
+    """On the virtual clock."""
     digest: str
+
+
+class SimulationFailed(AssertionError):
+    """A schedule went wrong. Equal seeds give equal failures: the same words, at the same time."""
+
+    def __init__(self, seed: int, cause: BaseException, at: float, story: str) -> None:
+        super().__init__(f"seed {seed} at {at:.3f}: {cause!r}\n{story}\nreplay with make simulate SEEDS={seed}")
+        self.seed = seed
+        self.cause = cause
+        self.at = at
 
 
 class Simulation:
     """One run."""
 
-    def __init__(self, seed: int, folder: str) -> None:
-        self.world = World(seed)
+    def __init__(self, seed: int, folder: str, shape: Shape) -> None:
+        self.world = World(seed, shape.scale)
+        self.cluster = SimulatedCluster(self.world, shape, folder)
+        self._shape = shape
         self._random = self.world.random
-        self._cluster = SimulatedCluster(self.world, folder)
-        self._faults = Faults(self._cluster)
-        self._ended_at: dict[JobId, float] = {}
+        self._client = SimulatedClient(self.cluster)
+        self._faults = Faults(self.cluster, self._client)
+        self._invariants = Invariants(self.cluster, self._client)
+        self.world.loop.after_moment = self._invariants.after_moment
+        self._dispatchers = [f"dispatcher{number + 1}" for number in range(shape.dispatchers)]
+        self._resource_managers = [f"resourcemanager{number + 1}" for number in range(shape.resource_managers)]
+        self._job_managers = [f"jm{number + 1}" for number in range(self._random.randint(*shape.job_managers))]
         self._looked_at = 0.0
+        self._has_faults = shape.fault_rate > 0
 
-    async def run(self, steps: int, fault_rate: float) -> Outcome:
-        """So many steps of about half a second."""
-        cluster, random = self._cluster, self._random
-        self.world.has_mishaps = fault_rate > 0
-        for name in ("jm1", "jm2")[: random.randint(1, 2)]:
+    async def run(self) -> Outcome:
+        """Starts, steps, rest."""
+        cluster, random, shape = self.cluster, self._random, self._shape
+        self.world.has_mishaps = self._has_faults
+        self.world.network.comes_twice = COMES_TWICE if self._has_faults else 0.0
+        for name in self._dispatchers:
+            cluster.start_dispatcher(name)
+        for name in self._resource_managers:
+            cluster.start_resource_manager(name)
+        for name in self._job_managers:
             cluster.start_job_manager(name)
-        names = [daemon.process.name for daemon in cluster.job_managers]
-        for _ in range(random.randint(1, 3)):
+        for _ in range(random.randint(*shape.task_managers)):
             cluster.start_task_manager()
-        await asyncio.sleep(1)
-        for _ in range(random.randint(1, 3)):
+        await asyncio.sleep(shape.scale)
+        for _ in range(random.randint(*shape.first_jobs)):
             await self._submit()
-        for _ in range(steps):
-            await asyncio.sleep(random.expovariate(2.0))
-            if random.random() < 0.05 and len(cluster.jobs) < MOST_JOBS:
+        steps_per_second = random.choice(shape.steps_per_second)
+        for _ in range(shape.steps):
+            await asyncio.sleep(random.expovariate(steps_per_second))
+            if random.random() < 0.05 and len(self._client.jobs) < shape.most_jobs:
                 await self._submit()
-            if random.random() < fault_rate:
+            if random.random() < shape.fault_rate:
                 self._faults.happen()
-            self._bring_back(names)
-            self._check()
-            if self.world.loop.time() - self._looked_at > 3.0:
+            self._bring_back()
+            self._invariants.check()
+            if self.world.loop.time() - self._looked_at > 3.0 * shape.scale:
                 await self._look_at_jobs()
-        jobs = await self._come_to_rest(names)
-        ends = tuple(details.state for details in jobs.values())
-        restarts = sum(details.restarts for details in jobs.values())
-        restored = sum(map(_restored, jobs.values()))
-        await self._run_on_every_slot()
-        return Outcome(ends, tuple(self._faults.happened), restarts, restored, self.world.digest)
+        thorough = random.random() < shape.thorough
+        jobs = await self._come_to_rest(thorough)
+        if thorough:
+            await self._run_on_every_slot()
+        return Outcome(
+            tuple(details.state for details in jobs.values()),
+            tuple(self._faults.happened),
+            sum(details.restarts for details in jobs.values()),
+            sum(map(_restored, jobs.values())),
+            cluster.ledger.commits,
+            self.world.loop.time(),
+            "",
+        )
 
     async def _submit(self) -> None:
-        widths = [self._random.randint(1, 3) for _ in range(self._random.randint(1, 3))]
-        options = {**self._random.choice(RESTARTS), **self._random.choice(({}, CHECKPOINTS))}
-        await self._cluster.submit(widths, options, self._random.random() < 0.5)
+        random, shape = self._random, self._shape
+        widths = [random.randint(*shape.width) for _ in range(random.randint(*shape.vertices))]
+        options = {**random.choice(shape.restarts()), **(shape.checkpoints() if random.random() < 0.7 else {})}
+        await self._client.submit(widths, options, random.random() < 0.5)
 
-    def _bring_back(self, job_managers: list[str]) -> None:
-        """What ended, whoever it was that ended it; a second job manager sometimes stays away."""
-        if not self._cluster.dispatcher.is_alive:
-            self._ended_at.clear()  # the next one knows nothing of jobs that nobody runs
-            self._cluster.start_dispatcher()
-        if not self._cluster.resource_manager.is_alive:
-            self._cluster.start_resource_manager()
-        running = {daemon.process.name for daemon in self._cluster.job_managers if daemon.is_alive}
-        for name in job_managers:
-            if name not in running and (not running or self._random.random() < 0.1):
-                self._cluster.start_job_manager(name)
-                running.add(name)
-        if not any(daemon.is_alive for daemon in self._cluster.task_managers) and self._random.random() < 0.1:
-            self._cluster.start_task_manager()
-
-    def _check(self) -> None:
-        """What must be so at any time."""
-        workers = self._cluster.children.workers()
-        for name, number in Counter(w.parent.name for w in workers if w.parent.is_alive).items():
-            assert number <= self._cluster.slots[name], f"{name} has more workers than slots: {number}"
-        slots = Counter(worker.allocation_id for worker in workers if worker.allocation_id)
-        assert not slots or max(slots.values()) == 1, "two workers in one slot"
-        holders = Counter(
-            slot.allocation_id
-            for daemon in self._cluster.job_managers
-            if daemon.is_alive
-            for job in daemon.service.jobs.values()
-            for slot in job.master.slots.values()
-        )
-        assert not holders or max(holders.values()) == 1, "a slot is held by two jobs"
+    def _bring_back(self) -> None:
+        """What ended, whoever it was that ended it; one that is not alone sometimes stays away."""
+        cluster = self.cluster
+        for daemons, names, start in (
+            (cluster.dispatchers, self._dispatchers, cluster.start_dispatcher),
+            (cluster.resource_managers, self._resource_managers, cluster.start_resource_manager),
+            (cluster.job_managers, self._job_managers, cluster.start_job_manager),
+        ):
+            running = {daemon.name for daemon in daemons if daemon.is_alive}
+            for name in names:
+                if name not in running and (not running or self._random.random() < 0.1):
+                    start(name)
+                    running.add(name)
+        if not any(daemon.is_alive for daemon in cluster.task_managers) and self._random.random() < 0.1:
+            cluster.start_task_manager()
 
     async def _look_at_jobs(self) -> dict[JobId, JobDetails] | None:
-        """What the dispatcher reports as ended may not run, after a short time in which all learn of it."""
-        jobs = await self._cluster.list_jobs()
-        self._looked_at = now = self.world.loop.time()
-        for job_id, details in (jobs or {}).items():
-            if details.state.is_terminal:
-                self._ended_at.setdefault(job_id, now)
-        for worker in self._cluster.children.workers():
-            since = max(self._ended_at.get(worker.job_id, now), worker.parent.thawed_at)
-            if worker.running and not worker.parent.is_frozen:
-                assert now - since < SETTLED_AFTER, f"{worker.process.name} runs job {worker.job_id}, which has ended"
+        starts = self.cluster.starts
+        jobs = await self._client.list_jobs()
+        self._looked_at = self.world.loop.time()
+        if jobs is not None and self.cluster.starts == starts:
+            self._invariants.told(jobs)
         return jobs
 
-    async def _come_to_rest(self, job_managers: list[str]) -> dict[JobId, JobDetails]:
+    async def _come_to_rest(self, thorough: bool) -> dict[JobId, JobDetails]:
         """Until all jobs have ended and nothing is left of them, for good; answers them."""
-        loop = self.world.loop
-        self.world.tell("*** no more faults")
+        loop, scale = self.world.loop, self._shape.scale
+        still_for = self._shape.heartbeat_timeout + self._shape.allocation_timeout if thorough else 0.0
+        self.world.tell_fault("no more faults")
         self.world.network.heal()
-        for daemon in self._cluster.daemons():
+        self.world.network.comes_twice = 0.0
+        self.cluster.store.heal()
+        for daemon in self.cluster.daemons():
             loop.thaw(daemon.process)
         began_at, still_since = loop.time(), None
         while True:
-            await asyncio.sleep(3.0)
-            self._bring_back(job_managers)
-            self._check()
+            await asyncio.sleep(3.0 * scale if still_for else 0.5 * scale)
+            self._bring_back()
+            self._invariants.check()
+            if self._is_busy() and loop.time() - self._looked_at < 3.0 * scale:
+                continue  # to ask takes more time than to see
             jobs = await self._look_at_jobs()
-            unrest = await self._unrest(jobs)
-            assert not unrest or loop.time() - began_at < REST_WITHIN, f"no rest: {unrest}"
-            if self.world.has_mishaps and loop.time() - began_at > PATIENCE:
+            unrest, about = await self._unrest(jobs)
+            late = loop.time() - began_at > REST_WITHIN
+            must(not unrest or not late, f"no rest: {unrest}", *about)
+            if self.world.has_mishaps and loop.time() - began_at > PATIENCE * scale:
                 for job_id in (job_id for job_id, details in (jobs or {}).items() if not details.state.is_terminal):
-                    await self._cluster.cancel(job_id)
+                    await self._client.cancel(job_id)
             if unrest or jobs is None:
                 still_since = None
             elif still_since is None:
                 still_since = loop.time()
-            elif loop.time() - still_since > STILL_FOR:
-                for details in jobs.values():
-                    failed = details.state is JobStatus.FAILED
-                    assert details.failures or not failed, f"{details.job_id} failed without a reason"
+            if jobs is not None and still_since is not None and loop.time() - still_since >= still_for:
                 return jobs
 
-    async def _unrest(self, jobs: dict[JobId, JobDetails] | None) -> str:
-        """What is still going on; empty when nothing is."""
+    def _is_busy(self) -> bool:
+        """Whether anything of a job runs, as far as can be seen from outside."""
+        if self.cluster.children.living():
+            return True
+        services = [daemon.service for daemon in self.cluster.job_managers if daemon.is_alive]
+        return any(not job.master.status.is_terminal for service in services for job in service.jobs.values())
+
+    async def _unrest(self, jobs: dict[JobId, JobDetails] | None) -> tuple[str, tuple[str, ...]]:
+        """What is still going on, and of whom; empty when nothing is."""
         if jobs is None:
-            return "the dispatcher does not answer"
+            return "the dispatcher does not answer", ("dispatcher",)
         if going := {job: details.state.value for job, details in jobs.items() if not details.state.is_terminal}:
-            return f"jobs {going}"
-        if children := [child.process.name for child in self._cluster.children.living()]:
-            return f"children {children}"
-        overview = await self._cluster.overview()
+            return f"jobs {going}", tuple(going)
+        if children := self.cluster.children.living():
+            return f"children {[child.process.name for child in children]}", tuple(c.process.name for c in children)
+        overview = await self._client.overview()
         if overview is None:
-            return "the resource manager does not answer"
+            return "the resource manager does not answer", ("resourcemanager",)
+        return self._unrest_of_slots(overview)
+
+    def _unrest_of_slots(self, overview: Overview) -> tuple[str, tuple[str, ...]]:
         if taken := {t.host: t.slots for t in overview.task_managers if any(slot.allocation_id for slot in t.slots)}:
-            return f"slots {taken}"
-        living = Counter(daemon.process.name for daemon in self._cluster.task_managers if daemon.is_alive)
-        if Counter(t.host for t in overview.task_managers) != living:
-            return f"the resource manager knows {[t.host for t in overview.task_managers]} of {[*living]}"
-        return f"{overview.pending_slots} slots are missing" if overview.pending_slots else ""
+            return f"slots {taken}", tuple(taken)
+        living = Counter(daemon.name for daemon in self.cluster.task_managers if daemon.is_alive)
+        known = [t.host for t in overview.task_managers]
+        if Counter(known) != living:
+            return f"the resource manager knows {known} of {[*living]}", tuple(Counter(known) - living or living)
+        return (f"{overview.pending_slots} slots are missing" if overview.pending_slots else ""), ("resourcemanager",)
 
     async def _run_on_every_slot(self) -> None:
         """A job that needs all of them: none is lost."""
+        cluster, scale = self.cluster, self._shape.scale
         self.world.has_mishaps = False
-        living = [daemon.process.name for daemon in self._cluster.task_managers if daemon.is_alive]
+        living = [daemon.name for daemon in cluster.task_managers if daemon.is_alive]
         if not living:
             return
-        job_id = await self._cluster.submit([sum(self._cluster.slots[name] for name in living)], RESTARTS[0], True)
+        width = sum(cluster.slots[name] for name in living)
+        job_id = await self._client.submit([width], self._shape.restarts()[0], True)
         assert job_id is not None
         if self._random.random() < 0.5:  # all that it knew has to be told to the next one
-            self._cluster.kill(self._cluster.resource_manager)
-            self._cluster.start_resource_manager()
+            for daemon in [daemon for daemon in cluster.resource_managers if daemon.is_alive]:
+                cluster.kill(daemon)
+                cluster.start_resource_manager(daemon.name)
         give_up_at = self.world.loop.time() + REST_WITHIN
         while True:
-            await asyncio.sleep(2.0)
-            details = (await self._cluster.list_jobs() or {})[job_id]
+            await asyncio.sleep(2.0 * scale)
+            details = (await self._client.list_jobs() or {})[job_id]
             if details.state.is_terminal:
-                assert details.state is JobStatus.FINISHED, f"a job on every slot failed: {details.failures}"
+                finished = details.state is JobStatus.FINISHED
+                must(finished, f"a job on every slot failed: {details.failures}", job_id)
                 return
-            assert self.world.loop.time() < give_up_at, f"a job on every slot is still {details.state}"
+            in_time = self.world.loop.time() < give_up_at
+            must(in_time, f"a job on every slot is still {details.state}", job_id)
 
 
 def _restored(details: JobDetails) -> int:
@@ -203,26 +240,31 @@ def _restored(details: JobDetails) -> int:
     return int(counts.get("restored", 0))
 
 
-def simulate(seed: int, folder: str, steps: int, fault_rate: float, with_logs: bool = False) -> Outcome:
+def simulate(seed: int, folder: str, shape: Shape, with_logs: bool = False, with_digest: bool = False) -> Outcome:
     """One run; what goes wrong is told with the seed and the story."""
-    simulation = Simulation(seed, folder)
+    simulation = Simulation(seed, folder, shape)
+    world = simulation.world
     logger = logging.getLogger("millstream")
     before = logger.level, logger.propagate
     logger.propagate = False
     logger.setLevel(logging.DEBUG if with_logs else logging.ERROR)
-    handler = StoryOfLogs(simulation.world, logger.level)
+    handler = StoryOfLogs(world, logger.level)
     logger.addHandler(handler)
+    collects = gc.isenabled()
     gc.disable()  # what it finds is logged: no time for that may depend on what ran before
     try:
-        outcome = simulation.world.loop.run(simulation.run(steps, fault_rate))
+        with (
+            parcels(converted=world.random.random() < shape.converted),
+            patch("millstream.jobmanager.job_checkpoints.storage_of", simulation.cluster.disk.storage_of),
+        ):
+            outcome = world.loop.run(simulation.run())
     except Exception as error:
-        told = simulation.world.story(None if with_logs else TOLD)
-        raise AssertionError(
-            f"seed {seed}: {error!r}\n{told}\nreplay with MILLSTREAM_SIMULATION_SEED={seed}, with what is logged"
-        ) from error
+        about = error.about if isinstance(error, Violation) else ()
+        raise SimulationFailed(seed, error, world.loop.time(), world.story.of(about, TOLD)) from error
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
         logger.removeHandler(handler)
         logger.level, logger.propagate = before
     assert isinstance(outcome, Outcome)
-    return outcome
+    return replace(outcome, digest=world.story.digest()) if with_digest else outcome

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import grpc
+from parcels import Parcel
 from virtual_loop import Action, VirtualProcess
+
+from millstream.core.messages.session import Heartbeat
 
 if TYPE_CHECKING:
     from virtual_network import VirtualNetwork
@@ -121,17 +124,18 @@ class Direction:
     def _arrive(self) -> None:
         """In the process that it arrives at."""
         self._moving = None
-        if self._frames and self._frames[0][0] <= self._network.loop.time() and not self._is_held_up():
-            self._target.arrived(self._frames.popleft()[1])
+        now = self._network.loop.time()
+        if self._frames and self._frames[0][0] <= now and self._passable_at() <= now:
+            frame = self._frames.popleft()[1]
+            if type(frame) is not Parcel or type(frame.message) is not Heartbeat:
+                self._network.has_news = True
+            self._target.arrived(frame)
         self._move()
 
     def _passable_at(self) -> float:
         if self._is_broken:
             return self._slow_until
         return max(self._slow_until, self._network.cut_off_until(self._source, self._target.process))
-
-    def _is_held_up(self) -> bool:
-        return self._passable_at() > self._network.loop.time()
 
 
 class _Inbox:

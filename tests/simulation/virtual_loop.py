@@ -10,6 +10,7 @@ in it waits until it thaws. A killed one stands still for good.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import heapq
 import itertools
@@ -19,53 +20,71 @@ from random import Random
 from typing import Any
 
 LONGEST_WORK = 0.005  # seconds, of what goes to a thread
+_FORGET_AFTER = 16  # tasks that are started: those that are done are not kept any more
 _BEGIN_MS = 1_700_000_000_000
 _process: contextvars.ContextVar[VirtualProcess] = contextvars.ContextVar("process")
 
 
 class VirtualProcess:
-    """What can be frozen and killed by itself."""
+    """What can be frozen and killed by itself. `stands_still` is kept, not computed: it is asked for every action."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.is_alive = True
-        self.is_frozen = False
+        self.stands_still = False
         self.thawed_at = 0.0
         self.waiting: list[Action] = []
         self.context = contextvars.copy_context()
         self.context.run(_process.set, self)
+        self._is_alive = True
+        self._is_frozen = False
 
     @property
-    def stands_still(self) -> bool:
-        return self.is_frozen or not self.is_alive
+    def is_alive(self) -> bool:
+        return self._is_alive
+
+    @property
+    def is_frozen(self) -> bool:
+        return self._is_frozen
+
+    def set_state(self, alive: bool, frozen: bool) -> None:
+        self._is_alive, self._is_frozen = alive, frozen
+        self.stands_still = frozen or not alive
+
+
+def current_process() -> VirtualProcess:
+    """Whose code runs."""
+    return _process.get()
 
 
 class Action:
     """A call that is scheduled. Stands for asyncio's `Handle` and `TimerHandle`."""
 
-    __slots__ = ("_call", "_context", "_is_cancelled", "_when", "process")
+    __slots__ = ("_when", "args", "call", "context", "is_cancelled", "process")
 
     def __init__(
         self, call: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None, when: float
     ) -> None:
-        self._context = context or contextvars.copy_context()
-        self._call: tuple[Any, ...] = (call, *args)
+        if context is None:
+            context = contextvars.copy_context()
+        self.context = context
+        self.process = context[_process]
+        self.call: Callable[..., object] = call
+        self.args = args
+        self.is_cancelled = False
         self._when = when
-        self._is_cancelled = False
-        self.process = self._context.get(_process)
 
     def cancel(self) -> None:
-        self._is_cancelled = True
-        self._call = ()
+        self.is_cancelled = True
+        self.call, self.args = _nothing, ()
 
     def cancelled(self) -> bool:
-        return self._is_cancelled
+        return self.is_cancelled
 
     def when(self) -> float:
         return self._when
 
-    def run(self) -> None:
-        self._context.run(*self._call)
+
+def _nothing() -> None: ...
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -79,8 +98,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._numbers = itertools.count()
         self._errors: list[BaseException] = []
         self.is_over = False
+        self.after_moment: Callable[[], None] = _nothing
+        """Called when all that happens at one time has happened."""
         self._processes: list[VirtualProcess] = []
         self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order of their start
+        self._tasks_started = 0
 
     # Running
 
@@ -90,45 +112,50 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         try:
             task = self.create_task(main, context=self.process("simulation").context)
             while not task.done():
-                self._step()
-                if self._errors:
-                    raise self._errors[0]
+                self._run_ready()
+                self.after_moment()
+                if not task.done():
+                    self._let_time_pass()
             return task.result()
         finally:
             self._end_everything()
             asyncio._set_running_loop(None)
 
-    def _step(self) -> None:
-        ready = self._ready
-        if not ready:
-            self._let_time_pass()
-        action = ready.popleft()
-        if action.process.stands_still:
-            action.process.waiting.append(action)
-        elif not action.cancelled():
-            action.run()
+    def _run_ready(self) -> None:
+        """All that is to happen at this time. One plain loop: each schedule takes thousands of turns of it."""
+        ready, errors = self._ready, self._errors
+        while ready:
+            action = ready.popleft()
+            if action.process.stands_still:
+                action.process.waiting.append(action)
+            elif not action.is_cancelled:
+                action.context.run(action.call, *action.args)
+                if errors:
+                    raise errors[0]
 
     def _let_time_pass(self) -> None:
-        timers = self._timers
-        self._now = max(self._now, timers[0][0])
-        while timers and timers[0][0] <= self._now:
-            action = heapq.heappop(timers)[2]
-            if not action.cancelled():
-                self._ready.append(action)
-        if not self._ready:
-            self._let_time_pass()
+        timers, ready = self._timers, self._ready
+        while not ready:
+            self._now = now = max(self._now, timers[0][0])
+            while timers and timers[0][0] <= now:
+                action = heapq.heappop(timers)[2]
+                if not action.is_cancelled:
+                    ready.append(action)
 
     def _end_everything(self) -> None:
         """The dead rise for a moment: a task that is not ended would complain that it was destroyed."""
         self.is_over = True
         while self._tasks:
+            self._tasks = {task: None for task in self._tasks if not task.done()}
             for process in self._processes:
-                process.is_alive = True
-                self.thaw(process)
+                process.set_state(alive=True, frozen=False)
+                self._go_on(process)
             for task in list(self._tasks):
                 self._processes[0].context.copy().run(task.cancel)
+            self._errors.clear()
             while self._ready:
-                self._step()
+                with contextlib.suppress(Exception):  # the run is over, and has been told why
+                    self._run_ready()
 
     # Processes
 
@@ -137,13 +164,19 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._processes.append(process)
         return process
 
+    def kill(self, process: VirtualProcess) -> None:
+        process.set_state(alive=False, frozen=process.is_frozen)
+
     def freeze(self, process: VirtualProcess) -> None:
-        process.is_frozen = True
+        process.set_state(alive=process.is_alive, frozen=True)
 
     def thaw(self, process: VirtualProcess) -> None:
         if process.is_frozen:
             process.thawed_at = self._now
-        process.is_frozen = False
+        process.set_state(alive=process.is_alive, frozen=False)
+        self._go_on(process)
+
+    def _go_on(self, process: VirtualProcess) -> None:
         if not process.stands_still:
             self._ready.extend(process.waiting)
             process.waiting.clear()
@@ -180,7 +213,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[Any]:
         task = asyncio.Task(coro, loop=self, name=name, context=context)
         self._tasks[task] = None  # those of dead processes, too: nobody else might
-        task.add_done_callback(self._tasks.pop, context=context)
+        self._tasks_started += 1
+        if self._tasks_started % _FORGET_AFTER == 0:
+            self._tasks = {task: None for task in self._tasks if not task.done()}
         return task
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:

@@ -1,9 +1,13 @@
 """A network between virtual processes: calls and sessions as over gRPC, with everything that can go wrong.
 
 A call carries frames in order in both directions, each with a latency of its own; a direction may be slow for a while.
-Between two processes that are cut off from each other, frames wait until that is over. When a call breaks, each end
-still gets what had arrived, then notices, in its own time; what was in flight is lost. So one end may have dialled
-again before the other knows that anything happened. The sockets of a process that is killed break like that.
+Between two processes that are cut off, in both directions or in one, frames wait until that is over. When a call
+breaks, each end still gets what had arrived, then notices, in its own time; what was in flight is lost. So one end may
+have dialled again before the other knows that anything happened. The sockets of a process that is killed break like
+that.
+
+Within a call nothing overtakes and nothing comes twice: that is what gRPC promises. Between calls everything does: a
+call that was made later may arrive first, and one that was made once may arrive twice (`comes_twice`).
 """
 
 from __future__ import annotations
@@ -44,7 +48,11 @@ class VirtualNetwork:
         self.calls: list[Call] = []
         self._servers: dict[str, VirtualServer] = {}
         self._ports = itertools.count(40_000)
-        self._cut_off: dict[frozenset[VirtualProcess], float] = {}
+        self._cut_off: dict[tuple[VirtualProcess, VirtualProcess], float] = {}
+        self.has_news = False
+        """Whether something else than heartbeats has arrived since this was set back."""
+        self.comes_twice = 0.0
+        """How often a call that has one answer does."""
 
     def of(self, process: VirtualProcess) -> ProcessNetwork:
         """As this process reaches it."""
@@ -55,8 +63,9 @@ class VirtualNetwork:
     def open_calls(self) -> list[Call]:
         return [call for call in self.calls if call.is_open]
 
-    def cut_off(self, one: VirtualProcess, other: VirtualProcess, seconds: float) -> None:
-        self._cut_off[frozenset((one, other))] = self.loop.time() + seconds
+    def cut_off(self, source: VirtualProcess, target: VirtualProcess, seconds: float) -> None:
+        """In this direction."""
+        self._cut_off[source, target] = self.loop.time() + seconds
 
     def heal(self) -> None:
         """Nobody is cut off any more."""
@@ -72,9 +81,9 @@ class VirtualNetwork:
             if process in (call.client.process, call.server.process):
                 call.break_off(LOST)
 
-    def cut_off_until(self, one: VirtualProcess, other: VirtualProcess) -> float:
+    def cut_off_until(self, source: VirtualProcess, target: VirtualProcess) -> float:
         """When frames can pass again; a time in the past when they can."""
-        return self._cut_off.get(frozenset((one, other)), 0.0)
+        return self._cut_off.get((source, target), 0.0) if self._cut_off else 0.0
 
     # Calls
 
@@ -108,7 +117,7 @@ class VirtualNetwork:
         return call
 
     def latency(self) -> float:
-        return self.random.choice(LATENCIES)
+        return LATENCIES[int(self.random.random() * len(LATENCIES))]
 
     def slowness(self) -> float:
         """For how long nothing may pass: mostly a very short time."""

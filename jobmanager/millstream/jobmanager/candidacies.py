@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
@@ -49,6 +50,7 @@ class Candidacies:
         self._manager = manager
         self._running: dict[JobId, asyncio.Task[None]] = {}
         self._watching: dict[JobId, asyncio.Task[None]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
 
     def stand(self, graph: JobGraph) -> None:
         """For the leadership of a job; a second time changes nothing."""
@@ -78,7 +80,7 @@ class Candidacies:
 
     async def close(self) -> None:
         """Ends everything here; what is led ends with the session."""
-        tasks = [*self._running.values(), *self._watching.values()]
+        tasks = [*self._running.values(), *self._watching.values(), *self._leaving]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -101,10 +103,23 @@ class Candidacies:
         except StoreError as error:
             log.warning("job %s is not led: %s", graph.job_id, error)
             return
+        except asyncio.CancelledError:  # it may be led by now, and nobody else could as long as this one lives
+            self._spawn(points.resign())
+            raise
         self._running.pop(graph.job_id, None)
         watching = self._watching[graph.job_id] = asyncio.ensure_future(self._watch(graph.job_id, led.leadership))
         watching.add_done_callback(lambda done: self._ended(self._watching, graph.job_id, done))
         self._manager.won(graph, led)
+
+    def _spawn(self, leaving: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(leaving)
+        self._leaving.add(task)
+        task.add_done_callback(self._left)
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        self._leaving.discard(task)
+        if not task.cancelled() and isinstance(task.exception(), StoreError):
+            log.debug("left with the session: %s", task.exception())
 
     async def _watch(self, job_id: JobId, leadership: Leadership) -> None:
         await self._ha.store.changed(leadership.contest, leadership.epoch)

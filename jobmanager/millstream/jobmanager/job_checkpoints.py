@@ -373,7 +373,7 @@ class JobCheckpoints:
             self._files.ended([pending.id for pending in self.coordinator.pending])
 
     def _leads_no_more(self, error: StoreError) -> None:
-        log.error("job %s: this job manager takes no more checkpoints of it: %s", self._graph.job_id, error)
+        log.warning("job %s: this job manager takes no more checkpoints of it: %s", self._graph.job_id, error)
         self.suspend()
 
     # What others tell

@@ -6,6 +6,7 @@ Servers and channels honour the security settings. Everything here runs on an as
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -104,6 +105,7 @@ def _reading(behaviour: Callable[..., Any], wire: Wire[Any], method: MethodDescr
     return call_with_stream if method.client_streaming else call
 
 
+@functools.cache
 def _snake(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 

@@ -1,0 +1,57 @@
+"""Mistakes in the product are found by the schedules of CI: else those that find nothing would prove nothing."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+
+import pytest
+import seeded_bugs
+from schedules import replay
+from shapes import SHORT, Shape
+from simulation import SimulationFailed, simulate
+
+Bug = Callable[[], AbstractContextManager[None]]
+
+
+def first_failure(bug: Bug, shape: Shape, seeds: Iterable[int], told: str) -> SimulationFailed | None:
+    """Of schedules that are part of CI, in their order: the first that is told like that."""
+    with bug(), tempfile.TemporaryDirectory() as folder:
+        for seed in seeds:
+            try:
+                simulate(seed, folder, shape)
+            except SimulationFailed as failed:
+                if told in str(failed.cause):
+                    return failed
+    return None
+
+
+@pytest.mark.parametrize(
+    ("bug", "seeds", "told"),
+    [
+        (seeded_bugs.pointer_before_metadata, range(20), "was stored before its metadata"),
+        (seeded_bugs.commits_before_pointer, range(20), "which is not complete"),
+        (seeded_bugs.slot_freed_twice, range(100), "more workers than slots"),
+        (seeded_bugs.lease_never_ends, range(600, 1_000), "which is reported as FAILED"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_mistake_is_found_within_few_schedules(bug: Bug, seeds: range, told: str) -> None:
+    assert first_failure(bug, SHORT, seeds, told) is not None
+
+
+def test_a_seed_that_fails_does_so_again_at_the_same_event_and_tells_the_story_of_its_job() -> None:
+    bug = seeded_bugs.commits_before_pointer
+    failed = first_failure(bug, SHORT, range(20), "which is not complete")
+    assert failed is not None
+    with bug(), tempfile.TemporaryDirectory() as folder:
+        again = replay(failed, folder, SHORT)
+    assert isinstance(again, SimulationFailed)
+    assert str(again).splitlines()[0] == str(failed).splitlines()[0]
+    story = str(again)
+    for told in ("SubmitJobRequest", "SlotOffer", "DeployTasks", "TriggerCheckpoint", "CheckpointAck", "commits"):
+        assert told in story
+    for dull in ("Heartbeat", "Overview", "JobList"):
+        assert dull not in story
+    assert f"make simulate SEEDS={failed.seed}" in story
