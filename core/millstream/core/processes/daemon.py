@@ -23,7 +23,11 @@ log = logging.getLogger(__name__)
 
 
 class ServiceDismissed(MillstreamError):
-    """The service is not needed any more: it ends, and that is no failure."""
+    """The service is not needed any more: it ends, with this exit status, and that is no failure of its own."""
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class Service(Protocol):
@@ -41,25 +45,38 @@ class Service(Protocol):
         """Returns only when the service cannot go on, such as a peer unreachable after its timeout."""
 
 
-def run_service(name: str, make: Callable[[Configuration], Service], configuration: Configuration) -> int:
-    """The body of `millstream <service>`: 0 after SIGTERM or SIGINT, 1 after a failure."""
+def run_service(
+    name: str, make: Callable[[Configuration], Service], configuration: Configuration, tells_signal: bool = False
+) -> int:
+    """The body of `millstream <service>`: 0 after SIGTERM or SIGINT, 1 after a failure.
+
+    `tells_signal`: as a shell does, 143 and 130, where 0 says that the service has done what it is there for.
+    """
     bound_output(configuration)
     set_up_logging(name, configuration)
     try:
-        asyncio.run(_run(name, make, configuration))
+        number = asyncio.run(_run(name, make, configuration))
     except ServiceDismissed as reason:
         log.info("%s", reason)
+        return reason.status
     except MillstreamError as error:
         print(f"millstream {name}: {error}", file=sys.stderr)
         return 1
-    return 0
+    return 128 + number if tells_signal else 0
 
 
-async def _run(name: str, make: Callable[[Configuration], Service], configuration: Configuration) -> None:
+async def _run(name: str, make: Callable[[Configuration], Service], configuration: Configuration) -> int:
+    """Until a signal, which it answers."""
     loop = asyncio.get_running_loop()
     stop_requested = asyncio.Event()
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        received.append(number)
+        stop_requested.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop_requested.set)
+        loop.add_signal_handler(number, stop, number)
     service = make(configuration)
     waits: list[asyncio.Task[object]] = []
     try:
@@ -72,6 +89,7 @@ async def _run(name: str, make: Callable[[Configuration], Service], configuratio
             assert isinstance(failure, MillstreamError)
             raise failure
         log.info("%s is stopping", name)
+        return received[0]
     finally:
         for wait in waits:
             wait.cancel()

@@ -44,6 +44,7 @@ class RestApi:
         artifacts: ArtifactStore,
         dispatcher_address: str,
         leaders: LeaderLookup,
+        takes_programs: bool = True,
     ) -> None:
         self.address = ""
         self._forwarding = partial(ForwardingApp, lifecycle=lifecycle, leaders=leaders, configuration=configuration)
@@ -55,14 +56,14 @@ class RestApi:
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
         self.routes = [
-            *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address).routes(),
+            *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address, takes_programs).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
             *StallEndpoints(lifecycle, clock).routes(),
             *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
             *SnapshotEndpoints(lifecycle, self._operations).routes(),
             *DisposalEndpoints(lifecycle, self._operations).routes(),
-            *wheels.routes(),
+            *(wheels.routes() if takes_programs else []),
         ]
         self.routes.append(RestRoute("GET", "/openapi.json", self._document, "The API's own description.", ANYTHING))
 
