@@ -48,6 +48,13 @@ class ControlPlane:
             await service.stop()
         self._services.clear()
 
+    async def lacks(self) -> str:
+        """What the first of them lacks that lacks something."""
+        for service in self._services:
+            if lacking := await service.lacks():
+                return lacking
+        return ""
+
     async def failure(self) -> MillstreamError:
         """Returns when one of them cannot go on."""
         waits = [asyncio.ensure_future(service.failure()) for service in self._services]

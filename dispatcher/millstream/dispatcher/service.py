@@ -136,6 +136,10 @@ class DispatcherService:
         if self._server is not None:
             await self._server.stop(_GRACE)
 
+    async def lacks(self) -> str:
+        """A job manager, or a resource manager."""
+        return self._lifecycle.lacks() if self._rest is None else await self._rest.lacks()
+
     async def failure(self) -> MillstreamError:
         """Returns only when the REST server ended by itself: everything else is someone else's to reach."""
         if self._rest is not None:

@@ -56,6 +56,10 @@ class Application:
             await asyncio.gather(self._running, return_exceptions=True)
         await self._services.stop()
 
+    async def lacks(self) -> str:
+        """What one of its services does."""
+        return await self._services.lacks()
+
     async def failure(self) -> MillstreamError:
         """Returns when the application is over, or a service cannot go on."""
         assert self._running is not None, "start comes first"

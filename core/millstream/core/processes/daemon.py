@@ -16,6 +16,7 @@ from typing import Protocol
 from millstream.core.errors import MillstreamError
 from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
+from millstream.core.processes.health import served_health
 from millstream.core.processes.loops import end_tasks
 from millstream.core.settings.configuration import Configuration
 
@@ -40,6 +41,9 @@ class Service(Protocol):
 
     async def stop(self) -> None:
         """Ends everything that it started, processes included. May be called twice."""
+
+    async def lacks(self) -> str:
+        """Whom or what it needs and does not have, so that it cannot do its work now; empty when it can."""
 
     async def failure(self) -> MillstreamError:
         """Returns only when the service cannot go on, such as a peer unreachable after its timeout."""
@@ -79,11 +83,16 @@ async def _run(name: str, make: Callable[[Configuration], Service], configuratio
         loop.add_signal_handler(number, stop, number)
     service = make(configuration)
     waits: list[asyncio.Task[object]] = []
+
+    async def lacks() -> str:
+        return await service.lacks() if waits else "it is starting"
+
     try:
-        await service.start()
-        log.info("%s is up at %s", name, service.address)
-        waits = [loop.create_task(stop_requested.wait()), loop.create_task(service.failure())]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        async with served_health(lacks, configuration):
+            await service.start()
+            log.info("%s is up at %s", name, service.address)
+            waits = [loop.create_task(stop_requested.wait()), loop.create_task(service.failure())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if waits[1].done() and not stop_requested.is_set():
             failure = waits[1].result()
             assert isinstance(failure, MillstreamError)

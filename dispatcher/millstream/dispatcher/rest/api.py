@@ -19,6 +19,7 @@ from millstream.dispatcher.rest.access import AccessPolicy, GuardedApp
 from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
 from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
+from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
 from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
@@ -55,7 +56,9 @@ class RestApi:
         environments = EnvironmentCache.of(configuration)
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
+        self._health = HealthEndpoints(lifecycle, self._cluster)
         self.routes = [
+            *self._health.routes(),
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address, takes_programs).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
@@ -74,6 +77,10 @@ class RestApi:
         """Listens. Raises MillstreamError when it cannot."""
         await self._server.start(GuardedApp(self._forwarding(make_app(self.routes)), self._access))
         self.address = self._server.address
+
+    async def lacks(self) -> str:
+        """What jobs could not run without; empty when all is there."""
+        return await self._health.lacks()
 
     async def failure(self) -> MillstreamError:
         """Returns when the server ended by itself."""

@@ -41,6 +41,7 @@ def record(properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Sch
 
 ERRORS = record({"errors": array(STRING)})
 EMPTY = record({})
+PROBED = record({"status": STRING})
 
 OVERVIEW = record({
     "taskmanagers": INTEGER, "slots-total": INTEGER, "slots-available": INTEGER, "jobs-running": INTEGER,
