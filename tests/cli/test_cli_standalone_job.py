@@ -178,3 +178,27 @@ def test_says_at_once_what_cannot_be_run(cli: Any) -> None:
 )
 def test_the_exit_status_of_an_application(status: int, jobs: list[JobStatus], expected: int) -> None:
     assert outcome(status, jobs).status == expected
+
+
+@pytest.mark.process
+def test_the_next_process_of_a_highly_available_application_goes_on_with_its_job(
+    applications: Applications, tmp_path: Any
+) -> None:
+    available = ("-Dhigh-availability.type=file", f"-Dhigh-availability.storageDir={tmp_path / 'shared'}")
+    first = applications.start(ENDLESS, options=available)
+    job_id = applications.running_job()["jid"]
+    first.send_signal(signal.SIGKILL)
+    first.communicate(timeout=DEADLINE)
+    second = applications.start(ENDLESS, options=available)
+    assert applications.running_job()["jid"] == job_id
+    assert len(applications.ask("/jobs/overview")["jobs"]) == 1, "the program has found it, and not made another"
+    assert applications.cli("cancel", "-m", applications.rest, job_id).returncode == 0
+    status, _, errors = ended(second)
+    assert (status, "the application was CANCELED" in errors) == (0, True), errors
+
+    status, output, errors = ended(applications.start(TWICE, "late", options=available))
+    assert (status, "ended late" in output) == (0, False), "one that is over is not run again"
+    assert f"Job {job_id} was submitted by an earlier process" in errors
+    another = (*available, "-Dhigh-availability.cluster-id=another")
+    status, output, errors = ended(applications.start(TWICE, "new", options=another))
+    assert (status, "ended new" in output) == (0, True), errors

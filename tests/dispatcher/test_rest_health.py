@@ -35,3 +35,29 @@ async def test_it_is_healthy_at_once_and_ready_when_jobs_can_run(tmp_path: Path)
 
 async def _is_ready(http: Http) -> bool:
     return (await http("GET", "/readyz")).status == 200
+
+
+async def test_one_that_stands_by_is_ready_when_there_is_one_that_leads(tmp_path: Path) -> None:
+    options = configuration(
+        tmp_path, **{"high-availability.type": "file", "high-availability.storageDir": str(tmp_path / "shared")}
+    )
+    manager = FakeJobManager(options)
+    async with running(options) as first:
+        await eventually(lambda: first.leads)
+        async with running(options) as second:
+            http = Http(second.rest_address)
+            await eventually(lambda: _is_ready(http))
+            assert not second.leads
+            assert (await Http(first.rest_address)("GET", "/readyz", status=503)).json == {
+                "errors": ["no job manager is registered"]
+            }
+            await first.stop()
+            await eventually(lambda: second.leads)
+            await manager.connect(second.address)
+            told = "the resource manager does not answer"
+            await eventually(lambda: _is_told(http, told))
+            await manager.disconnect()
+
+
+async def _is_told(http: Http, reason: str) -> bool:
+    return (await http("GET", "/readyz")).json == {"errors": [reason]}

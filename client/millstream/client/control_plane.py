@@ -28,11 +28,13 @@ class ControlPlane:
         self._with_rest = with_rest
         self._takes_programs = takes_programs
         self._services: list[Service] = []
+        self._dispatcher: DispatcherService | None = None
 
     async def start(self) -> None:
         """Starts all of them; when one cannot, `stop` still has to be called."""
         await self._start(Role.RESOURCE_MANAGER, ResourceManagerService(self.found))
         dispatcher = DispatcherService(self.found, with_rest=self._with_rest, takes_programs=self._takes_programs)
+        self._dispatcher = dispatcher
         await self._start(Role.DISPATCHER, dispatcher)
         self.address = dispatcher.address
         await self._start(Role.JOB_MANAGER, JobManagerService(self.found))
@@ -47,6 +49,11 @@ class ControlPlane:
         for service in reversed(self._services):
             await service.stop()
         self._services.clear()
+
+    @property
+    def leads(self) -> bool:
+        """Whether its dispatcher does."""
+        return self._dispatcher is not None and self._dispatcher.leads
 
     async def lacks(self) -> str:
         """What the first of them lacks that lacks something."""

@@ -178,7 +178,7 @@ class JobLifecycle:
 
     def lacks(self) -> str:
         """What keeps jobs from being started; empty when nothing does."""
-        if not self._leads.is_set():
+        if not self.leads:
             return "the dispatcher does not lead"
         return "" if self._sessions else "no job manager is registered"
 

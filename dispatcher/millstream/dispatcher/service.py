@@ -136,6 +136,11 @@ class DispatcherService:
         if self._server is not None:
             await self._server.stop(_GRACE)
 
+    @property
+    def leads(self) -> bool:
+        """Whether it takes jobs, and not another dispatcher."""
+        return self._lifecycle.leads
+
     async def lacks(self) -> str:
         """A job manager, or a resource manager."""
         return self._lifecycle.lacks() if self._rest is None else await self._rest.lacks()

@@ -56,7 +56,7 @@ class RestApi:
         environments = EnvironmentCache.of(configuration)
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
-        self._health = HealthEndpoints(lifecycle, self._cluster)
+        self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
         self.routes = [
             *self._health.routes(),
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address, takes_programs).routes(),
