@@ -29,15 +29,15 @@ from ports import free_port, free_ports
 from processes import fresh_environment, kill_those_with
 from waiting import DEADLINE, wait_until
 from wheels import write_wheel
+from zookeeper_process import running_zookeeper, why_not
 
 from millstream.core.settings.configuration import Configuration
-from millstream.core.settings.options import OPTIONS
 
 pytestmark = pytest.mark.process
 
 BIN = Path(sys.executable).parent
-NEEDED_NOWHERE_ELSE = {"high-availability.type": "none"}
-"""What the samples have for several hosts, and one has no use for."""
+ON_ONE_HOST = {"high-availability.type": "file"}
+"""In place of ZooKeeper."""
 PROGRAM = """
 import os, time
 from pathlib import Path
@@ -57,11 +57,12 @@ class Host:
 
     def __init__(self, folder: Path, options: Mapping[str, Any], names: tuple[str, ...]) -> None:
         self.folder = folder
-        self.ports = free_ports()
         self.go = folder / "go"
+        self.rest: list[int] = []
         self._names = names
-        self._options = {key: self._here(value) for key, value in options.items()} | self.ports
-        self._options |= {key: value for key, value in NEEDED_NOWHERE_ELSE.items() if key in OPTIONS}
+        self._options = {key: self._here(value) for key, value in options.items()}
+        self._is_found = "high-availability.type" in options  # by those who look for it, whatever its ports are
+        self._ports = free_ports()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._health: dict[str, int] = {}
         (folder / "bin").mkdir()
@@ -89,7 +90,9 @@ class Host:
         conf = self.folder / "conf" / command.name
         conf.mkdir(parents=True)
         self._health[command.name] = free_port()
-        options = {**self._options, "health.port": self._health[command.name]}
+        ports = free_ports() if self._is_found else self._ports
+        options = {**self._options, **ports, "health.port": self._health[command.name]}
+        self.rest += [ports["rest.port"]] if command.role in ("dispatcher", "standalone-job") else []
         (conf / "config.yaml").write_text(yaml.safe_dump(options))
         words = [self._word(word) for word in command.words]
         variables = fresh_environment(
@@ -115,9 +118,10 @@ class Host:
             return found
         return None
 
-    def task_managers(self) -> int:
-        overview = json.loads(self.ask(f"http://127.0.0.1:{self.ports['rest.port']}/overview") or b"{}")
-        return int(overview.get("taskmanagers", 0))
+    def task_managers(self) -> list[int]:
+        """How many each dispatcher shows."""
+        shown = [json.loads(self.ask(f"http://127.0.0.1:{port}/overview") or b"{}") for port in self.rest]
+        return [int(overview.get("taskmanagers", 0)) for overview in shown]
 
     def healthcheck(self, name: str) -> int:
         """Runs that of the compose file."""
@@ -151,31 +155,34 @@ def one_of_each(commands: Mapping[str, Command]) -> list[Command]:
 
 
 def run_session(here: Host, commands: list[Command]) -> None:
-    assert len(commands) == 4
     for command in commands:
         here.start(command)
     for command in commands:
         here.wait_until_probed(command, "/readyz")
-    wait_until(lambda: here.task_managers() == 1, "the task manager to be registered")
+    wait_until(lambda: set(here.task_managers()) == {1}, "the task manager to be registered")
 
 
 def test_the_session_of_kubernetes_runs(tmp_path: Path) -> None:
-    options = kubernetes_configuration("session")
-    with host(tmp_path, options, ("dispatcher", "resourcemanager", "rest")) as here:
+    options = kubernetes_configuration("session") | ON_ONE_HOST
+    with host(tmp_path, options) as here:
         commands = one_of_each(kubernetes_commands("session"))
         assert all(command.probes == ("/healthz", "/readyz") for command in commands)
         run_session(here, commands)
         here.stop()
 
 
-def test_the_services_of_the_compose_file_run_and_are_healthy(tmp_path: Path) -> None:
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_the_services_of_the_compose_file_run_on_zookeeper_and_are_healthy(tmp_path: Path) -> None:
     options = Configuration.from_yaml(COMPOSE.parent / "config.yaml").to_dict()
-    with host(tmp_path, options, tuple(compose()["services"])) as here:
-        commands = one_of_each(compose_commands())
-        run_session(here, commands)
-        assert [here.healthcheck(command.name) for command in commands] == [0] * 4
-        here.stop()
-        assert here.healthcheck(commands[0].name) != 0
+    commands = list(compose_commands().values())
+    assert [command.role for command in commands].count("dispatcher") == 2
+    with running_zookeeper() as zookeeper:
+        found = {"high-availability.zookeeper.quorum": f"127.0.0.1:{zookeeper.port}"}
+        with host(tmp_path, options | found, tuple(compose()["services"])) as here:
+            run_session(here, commands)
+            assert [here.healthcheck(command.name) for command in commands] == [0] * len(commands)
+            here.stop()
+            assert here.healthcheck(commands[0].name) != 0
 
 
 def test_the_units_of_systemd_run(tmp_path: Path) -> None:
@@ -186,10 +193,10 @@ def test_the_units_of_systemd_run(tmp_path: Path) -> None:
 
 def test_the_application_of_kubernetes_runs_and_ends_with_its_job(tmp_path: Path) -> None:
     commands = kubernetes_commands("application")
-    options = kubernetes_configuration("application") | {"parallelism.default": 1}
+    options = kubernetes_configuration("application") | ON_ONE_HOST | {"parallelism.default": 1}
     (tmp_path / "application").mkdir()
     write_wheel(tmp_path / "application", {"tinyjob.py": PROGRAM}, name="wordcount", entry="tinyjob:main")
-    with host(tmp_path, options, ("wordcount",)) as here:
+    with host(tmp_path, options) as here:
         application = here.start(commands["wordcount"])
         here.start(commands["wordcount-taskmanager"])
         for command in commands.values():

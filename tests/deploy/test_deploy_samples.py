@@ -167,6 +167,38 @@ def test_ports_and_addresses_in_kubernetes_are_those_of_the_configuration(overla
             assert any(options.string("io.tmp.dirs").startswith(f"{mount}/") for mount in mounts)
 
 
+def test_the_quorum_is_the_ensemble() -> None:
+    (ensemble,) = [o for o in kubernetes_objects("session") if o["kind"] == "StatefulSet"]
+    name, service = ensemble["metadata"]["name"], ensemble["spec"]["serviceName"]
+    members = [f"{name}-{number}.{service}" for number in range(ensemble["spec"]["replicas"])]
+    (container,) = ensemble["spec"]["template"]["spec"]["containers"]
+    told = {variable["name"]: variable["value"] for variable in container["env"]}["ZOO_SERVERS"]
+    _check_ensemble(members, told, *(CONFIGURATIONS[overlay] for overlay in OVERLAYS))
+    assert len({CONFIGURATIONS[overlay]["high-availability.cluster-id"] for overlay in OVERLAYS}) == len(OVERLAYS)
+
+    nodes = {n: s["environment"] for n, s in compose()["services"].items() if s["image"].startswith("zookeeper")}
+    assert [node["ZOO_MY_ID"] for node in nodes.values()] == [1, 2, 3]
+    for node in nodes.values():
+        _check_ensemble(list(nodes), node["ZOO_SERVERS"], CONFIGURATIONS["compose"])
+
+
+def _check_ensemble(members: list[str], told: str, *configurations: dict[str, Any]) -> None:
+    assert len(members) == 3
+    assert told.split() == [f"server.{n}={m}:2888:3888;2181" for n, m in enumerate(members, start=1)]
+    for options in configurations:
+        assert options["high-availability.zookeeper.quorum"] == ",".join(f"{member}:2181" for member in members)
+
+
+def test_there_are_two_of_each_service() -> None:
+    for found in kubernetes_objects("session"):
+        if found["kind"] == "Deployment":
+            assert found["spec"]["replicas"] >= 2, found["metadata"]["name"]
+    roles = [command.role for command in compose_commands().values()]
+    assert {role: roles.count(role) for role in SERVICES - {"taskmanager"}} == dict.fromkeys(
+        SERVICES - {"taskmanager"}, 2
+    )
+
+
 def test_the_compose_file_builds_its_image_and_names_what_it_mounts() -> None:
     found = compose()
     options = Configuration(CONFIGURATIONS["compose"])
