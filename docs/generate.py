@@ -49,7 +49,7 @@ heartbeat.timeout: 30 s
 SECTIONS = {
     "Services and security": (
         "dispatcher.", "jobmanager.", "resourcemanager.rpc", "taskmanager.host", "taskmanager.rpc", "rest.",
-        "heartbeat.", "registration.", "security.", "io.", "logging.", "env.", "taskmanager.prints",
+        "health.", "heartbeat.", "registration.", "security.", "io.", "logging.", "env.", "taskmanager.prints",
     ),
     "High availability": ("high-availability.",),
     "Submission": ("web.", "jobstore.", "python."),

@@ -47,6 +47,7 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     assert done.returncode == 0, done.stderr
     assert "2 task managers, 4 slots" in done.stdout
     options = directory.configuration()
+    assert RestClient(options).get("/readyz") == {"status": "ready"}, "not only task managers have registered"
     assert options.integer("rest.port") > 0
     assert options.integer("taskmanager.numberOfTaskSlots") == 2
     assert options.string("io.tmp.dirs") == str(directory.root / "tmp")
@@ -89,6 +90,7 @@ def single_services(cli: Any, directory: ClusterDirectory) -> None:
     wait_until(lambda: not before["jobmanager-1"].is_running(), "the job manager to end")
     cluster("status", "--json", status=1)
     cluster("start", "jobmanager")
+    assert RestClient(directory.configuration()).get("/readyz") == {"status": "ready"}
     assert "Restarted taskmanager-3" in cluster("restart", "taskmanager-3")
     overview = json.loads(cluster("status", "--json"))["overview"]
     assert (overview["taskmanagers"], overview["slots-total"]) == (3, 7), "with the slots that it was started with"

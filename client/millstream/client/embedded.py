@@ -6,14 +6,9 @@ with `execution.local.in-process`.
 
 from __future__ import annotations
 
-import asyncio
-
-from millstream.core.processes.daemon import Service
+from millstream.client.control_plane import ControlPlane
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
-from millstream.dispatcher.service import DispatcherService
-from millstream.jobmanager.service import JobManagerService
-from millstream.resourcemanager.service import ResourceManagerService
 from millstream.taskmanager.supervisor.service import TaskManagerService
 
 
@@ -29,29 +24,18 @@ class EmbeddedCluster:
         own["env.log.dir"] = ""  # all of it is the program's output
         if not configuration.is_set("taskmanager.prints.name-task"):
             own["taskmanager.prints.name-task"] = False
-        self._configuration = configuration.merged({**loopback, **own})
-        self._services: list[Service] = []
+        self._services = ControlPlane(configuration.merged({**loopback, **own}), with_rest=False)
+        self._task_manager: TaskManagerService | None = None
 
     async def start(self) -> str:
         """Starts all services; answers the dispatcher's address."""
-        dispatcher = DispatcherService(self._configuration, with_rest=False)
-        resource_manager = ResourceManagerService(self._configuration)
-        for service in (dispatcher, resource_manager):
-            self._services.append(service)
-            await service.start()
-        found = self._configuration.merged(
-            {
-                **address_options(Role.DISPATCHER, dispatcher.address),
-                **address_options(Role.RESOURCE_MANAGER, resource_manager.address),
-            }
-        )
-        peers: list[Service] = [JobManagerService(found), TaskManagerService(found)]
-        self._services += peers
-        await asyncio.gather(*(peer.start() for peer in peers))
-        return dispatcher.address
+        await self._services.start()
+        self._task_manager = TaskManagerService(self._services.found)
+        await self._task_manager.start()
+        return self._services.address
 
     async def stop(self) -> None:
         """Stops all services, workers first."""
-        for service in reversed(self._services):
-            await service.stop()
-        self._services.clear()
+        if self._task_manager is not None:
+            await self._task_manager.stop()
+        await self._services.stop()

@@ -30,6 +30,7 @@ from millstream.core.store.high_availability import open_leaders
 from millstream.core.wire.contracts import JOB_GRAPH
 from millstream.datastream.execution.detached import SUBMITTED_FILE_VARIABLE
 from millstream.datastream.execution.executor import Executor, JobClient
+from millstream.datastream.execution.fixed_job_id import JOB_ID_VARIABLE
 
 _ASK_AGAIN_TIMEOUT = 5.0
 _TRY_AGAIN_AFTER = 0.2
@@ -226,7 +227,8 @@ def _refusal(address: str, error: Exception) -> MillstreamError:
 
 async def _was_accepted(link: DispatcherLink, job_id: JobId, error: Exception, tries: int) -> bool:
     """Whether only the dispatcher's answer was lost: to submit the job again would then run it twice."""
-    is_refused = tries > 1 and _code_of(error) is grpc.StatusCode.INVALID_ARGUMENT  # perhaps it was there already
+    may_be_there = tries > 1 or os.environ.get(JOB_ID_VARIABLE) == job_id  # as one that an earlier process submitted
+    is_refused = may_be_there and _code_of(error) is grpc.StatusCode.INVALID_ARGUMENT
     if isinstance(error, UnreachableError) or not (_is_unavailable(error) or is_refused):
         return False
     try:
@@ -234,4 +236,6 @@ async def _was_accepted(link: DispatcherLink, job_id: JobId, error: Exception, t
         await link.stub.get_job(JobRequest(job_id), timeout=_ASK_AGAIN_TIMEOUT)
     except (grpc.RpcError, UnreachableError):
         return False
+    if is_refused and tries == 1:
+        print(f"Job {job_id} was submitted by an earlier process: this one waits for its end", file=sys.stderr)
     return True

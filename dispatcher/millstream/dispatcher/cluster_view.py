@@ -50,6 +50,11 @@ class ClusterView:
         self._reachable = True
         return overview
 
+    async def is_reachable(self) -> bool:
+        """Whether the resource manager answers now."""
+        await self.overview()
+        return self._reachable
+
     async def _to_leader(self) -> grpc.aio.Channel:
         address = (await self._leaders.leader_of(Role.RESOURCE_MANAGER)).address
         if self._channel is None or address != self._address:

@@ -176,6 +176,12 @@ class JobLifecycle:
             raise StandbyError from error
         self._handle(jobs.CancelRequested(job_id))
 
+    def lacks(self) -> str:
+        """What keeps jobs from being started; empty when nothing does."""
+        if not self.leads:
+            return "the dispatcher does not lead"
+        return "" if self._sessions else "no job manager is registered"
+
     def knows(self, job_id: JobId) -> bool:
         """Whether the id is in use."""
         self._leading()

@@ -26,7 +26,7 @@ from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
 from millstream.core.jobs.ids import JobId
 from millstream.core.processes.child import child_variables
 from millstream.core.processes.handed_down import handed_down, secret_options
-from millstream.core.processes.process_session import kill_session
+from millstream.core.processes.session_end import end_of_session
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import split_options
@@ -188,31 +188,14 @@ class ProgramRunner:
         return status, _read(errors)[-_OUTPUT_LIMIT:].decode(errors="replace")
 
     async def _wait(self, process: subprocess.Popen[bytes], name: str) -> int:
-        """The program's exit status. What it has started ends with it, while nobody else can have its number."""
+        """The program's exit status. What it has started ends with it."""
         try:
             async with asyncio.timeout(self._timeout):
-                await _end_of(process.pid)
+                return await end_of_session(process)
         except TimeoutError:
             raise ProgramFailedError(
                 f"the program of {name} did not end within {self._timeout:g} s (web.submit.timeout)"
             ) from None
-        finally:
-            kill_session(process.pid)
-            status = await asyncio.shield(asyncio.to_thread(process.wait))
-        return status
-
-
-async def _end_of(pid: int) -> None:
-    """Returns when this child has ended, without waiting for it as its parent: it keeps its number."""
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    handle = os.pidfd_open(pid)
-    try:
-        loop.add_reader(handle, ended.set)
-        await ended.wait()
-    finally:
-        loop.remove_reader(handle)
-        os.close(handle)
 
 
 def _failure(name: str, status: int, output: str) -> ProgramFailedError:

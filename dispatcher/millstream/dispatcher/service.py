@@ -37,13 +37,17 @@ _GRACE = 1.0
 
 
 class DispatcherService:
-    """The service, as `millstream dispatcher` and the embedded cluster run it; the latter may leave REST out."""
+    """The service, as `millstream dispatcher` and the embedded cluster run it; the latter may leave REST out.
+
+    That of an application takes no programs over REST: it ends with its own.
+    """
 
     def __init__(
         self,
         configuration: Configuration,
         clock: Clock | None = None,
         with_rest: bool = True,
+        takes_programs: bool = True,
         network: Network = GRPC,
         ha: HighAvailability | None = None,
     ) -> None:
@@ -53,6 +57,7 @@ class DispatcherService:
         self._network = network
         self._clock = clock or SystemClock()
         self._with_rest = with_rest
+        self._takes_programs = takes_programs
         self._background = BackgroundTasks()
         self._ha = ha
         self._lifecycle = JobLifecycle(configuration, self._clock, self._background)
@@ -76,7 +81,9 @@ class DispatcherService:
         if self._with_rest:
             from millstream.dispatcher.rest.api import RestApi
 
-            self._rest = RestApi(configuration, self._clock, self._lifecycle, artifacts, self.address, ha.leaders)
+            self._rest = RestApi(
+                configuration, self._clock, self._lifecycle, artifacts, self.address, ha.leaders, self._takes_programs
+            )
             await self._rest.start()
             self.rest_address = self._rest.address
         if ha.recovers:
@@ -128,6 +135,15 @@ class DispatcherService:
             await self._ha.store.close()
         if self._server is not None:
             await self._server.stop(_GRACE)
+
+    @property
+    def leads(self) -> bool:
+        """Whether it takes jobs, and not another dispatcher."""
+        return self._lifecycle.leads
+
+    async def lacks(self) -> str:
+        """A job manager, or a resource manager."""
+        return self._lifecycle.lacks() if self._rest is None else await self._rest.lacks()
 
     async def failure(self) -> MillstreamError:
         """Returns only when the REST server ended by itself: everything else is someone else's to reach."""

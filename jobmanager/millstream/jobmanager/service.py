@@ -157,6 +157,12 @@ class JobManagerService:
 
         return handle_message
 
+    async def lacks(self) -> str:
+        """The dispatcher, or the resource manager."""
+        if self._dispatcher is None:
+            return "not registered at the dispatcher"
+        return "" if self._resource_manager is not None else "not registered at the resource manager"
+
     async def failure(self) -> MillstreamError:
         """A peer stayed unreachable."""
         assert self._failed is not None, "start comes first"

@@ -91,6 +91,7 @@ class ProcessProvider:
             {
                 **address_options(Role.RESOURCE_MANAGER, resource_manager_address),
                 "taskmanager.rpc.port": 0,
+                "health.port": 0,  # this process has it
                 "env.log.dir": str(self._logs),
             }
         )

@@ -179,6 +179,10 @@ class ResourceManagerService:
             await self._server.stop(grace=1.0)
             self._server = None
 
+    async def lacks(self) -> str:
+        """Nothing: whoever comes is registered."""
+        return ""
+
     async def failure(self) -> MillstreamError:
         """Returns only after a bug: a resource manager waits for its peers for as long as it runs."""
         ticking = self._ticking

@@ -16,7 +16,10 @@ from millstream.core.errors import MillstreamError
 from millstream.core.services.leader_lookup import Role, endpoint_options
 from millstream.core.settings.configuration import Configuration
 
-_LISTENING = (*map(endpoint_options, Role), ("rest.bind-address", "rest.port"))
+_LISTENING = (
+    *(endpoint_options(role) for role in Role if role is not Role.REST),
+    ("rest.bind-address", "rest.port"),
+)
 _OWN_PORTS = range(12_000, 32_000)
 
 

@@ -117,7 +117,7 @@ def wait_until_up(
     timeout: float,
     progress: Callable[[str], None],
 ) -> None:
-    """Returns once these services answer and the task managers are registered. Raises ServiceFailedError."""
+    """Returns once these services answer and have found each other. Raises ServiceFailedError."""
     configuration = cluster.configuration()
     client = RestClient(configuration, timeout=2.0, advises=False)
     deadline = time.monotonic() + timeout
@@ -148,6 +148,13 @@ def _missing(
                 return f"the REST API at {client.address} ({error})", daemon
         elif kind_of(daemon.name) in ONLY_ONE and not _listens(configuration, kind_of(daemon.name)):
             return f"{daemon.name} to listen", daemon
+    leading = [daemon for daemon in daemons if kind_of(daemon.name) in ONLY_ONE]
+    if leading and all(_runs(cluster, f"{kind}-1") for kind in ONLY_ONE):
+        try:
+            client.get("/readyz")
+        except MillstreamError as error:
+            late = next((daemon for daemon in leading if kind_of(daemon.name) == "jobmanager"), leading[0])
+            return f"the cluster to be ready ({error})", late
     started = [daemon for daemon in daemons if kind_of(daemon.name) == TASK_MANAGER]
     if not started or not all(_runs(cluster, name) for name in ("dispatcher-1", "resourcemanager-1")):
         return "", None  # nobody to ask: it registers as soon as they run

@@ -2,17 +2,19 @@
 
 `run` becomes the program: the process is replaced, so that signals, the terminal and the exit status are the program's
 own, and nothing is left behind when it is killed. `info` runs it as a child and reads the plan that it wrote.
+`standalone-job` runs it as a child beside its services.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,6 +26,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.jobs.graph import Artifact
 from millstream.core.processes.child import child_variables
 from millstream.core.processes.handed_down import secret_options
+from millstream.core.services.leader_lookup import ConfiguredLeaders, Role
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import split_options
 
@@ -46,6 +49,22 @@ async def prepare_environment(
     return await EnvironmentCache.of(configuration).prepare(artifacts, fetch, progress), artifacts
 
 
+async def submit_artifacts(
+    source: ProgramSource, configuration: Configuration, progress: Callable[[str], None]
+) -> tuple[Environment, list[Artifact]]:
+    """Uploads what the job consists of to the dispatcher, and makes its environment on this host."""
+    from millstream.core.environments.artifacts import upload_artifact
+    from millstream.core.services.rpc import open_channel
+
+    if source.files:
+        dispatcher = (await ConfiguredLeaders(configuration).leader_of(Role.DISPATCHER)).address
+        async with open_channel(dispatcher, configuration) as channel:
+            for file in source.files:
+                progress(f"uploading {file.name}")
+                await upload_artifact(channel, file.path, file.kind)
+    return await prepare_environment(source.files, configuration, progress)
+
+
 def become_program(
     environment: Environment, source: ProgramSource, configuration: Configuration, artifacts: Sequence[Artifact]
 ) -> NoReturn:
@@ -64,6 +83,42 @@ def become_program(
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def running_program(
+    environment: Environment,
+    source: ProgramSource,
+    configuration: Configuration,
+    artifacts: Sequence[Artifact],
+    more: Mapping[str, str],
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The program as a child in a session of its own, which ends when this block does, or this process in any way.
+
+    It prints where this process does. `more` are variables for it.
+    """
+    command = _command(environment, source)
+    plain, secret = split_options(configuration.to_dict())
+    theirs, ours = os.pipe()  # however this process ends, the program reads the end of it and ends as well
+    try:
+        with secret_options(secret) as (descriptors, told), in_use(environment.lock) as held:
+            orders = {**_variables(plain, artifacts), **told, **more, "MILLSTREAM_PARENT_FD": str(theirs)}
+            process = subprocess.Popen(
+                command,
+                env=child_variables(environment, variables=orders),
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs, *descriptors, *held),
+                start_new_session=True,
+            )
+    except OSError as error:
+        os.close(ours)
+        raise MillstreamError(f"cannot run the interpreter {command[0]}: {error.strerror}") from error
+    finally:
+        os.close(theirs)
+    try:
+        yield process
+    finally:
+        os.close(ours)
 
 
 def write_plan(

@@ -20,7 +20,7 @@ from millstream.cli.options import (
 )
 from millstream.cli.progress import progress_in_lines, progress_on_terminal
 from millstream.core.errors import InvalidProgramError, MillstreamError
-from millstream.core.services.leader_lookup import ConfiguredLeaders, Role, address_options
+from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
 
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CLAIM_MODES = click.Choice(["NO_CLAIM", "CLAIM"], case_sensitive=False)
-_PASS_ON = {"allow_interspersed_args": False}  # everything after the program's name is the program's
+PASS_ON = {"allow_interspersed_args": False}  # everything after the program's name is the program's
 
 
-def _program_options(command: F) -> F:
+def program_options(command: F) -> F:
+    """What to run, and what it needs."""
     for option in (
         click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.whl|JOB.py] [ARGS]..."),
         click.option("-pyexec", "python", metavar="PYTHON", help="The interpreter that the job runs with."),
@@ -51,28 +52,41 @@ def _program_options(command: F) -> F:
     return command
 
 
-@click.command(cls=Command, context_settings=_PASS_ON)
+def recovery_options(command: F) -> F:
+    """Where the job's state comes from."""
+    for option in (
+        click.option(
+            "-claim",
+            "--claimMode",
+            "claim_mode",
+            type=_CLAIM_MODES,
+            metavar="MODE",
+            help="NO_CLAIM (default): it stays yours; CLAIM: the job takes it over, and deletes it.",
+        ),
+        click.option(
+            "-n",
+            "--allowNonRestoredState",
+            "allow_non_restored",
+            is_flag=True,
+            help="Leaves out state in it that the job has no operator for; else that is an error.",
+        ),
+        click.option(
+            "-s",
+            "--fromSavepoint",
+            "savepoint",
+            metavar="PATH",
+            help="The savepoint or retained checkpoint to start from.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(cls=Command, context_settings=PASS_ON)
 @client_options
-@_program_options
+@program_options
 @click.option("-d", "--detached", is_flag=True, help="Returns once the job is accepted.")
-@click.option(
-    "-s", "--fromSavepoint", "savepoint", metavar="PATH", help="The savepoint or retained checkpoint to start from."
-)
-@click.option(
-    "-n",
-    "--allowNonRestoredState",
-    "allow_non_restored",
-    is_flag=True,
-    help="Leaves out state in it that the job has no operator for; else that is an error.",
-)
-@click.option(
-    "-claim",
-    "--claimMode",
-    "claim_mode",
-    type=_CLAIM_MODES,
-    metavar="MODE",
-    help="NO_CLAIM (default): it stays yours; CLAIM: the job takes it over, and deletes it.",
-)
+@recovery_options
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -96,25 +110,25 @@ def run(
     """Run a program's jobs on a cluster: a wheel, a Python file or a module. Ctrl-C cancels."""
     import asyncio
 
-    from millstream.cli.programs.program_process import become_program
+    from millstream.cli.programs.program_process import become_program, submit_artifacts
     from millstream.cli.rest import RestClient
 
     if as_json and not dry_run:
         raise click.UsageError("--json belongs to --dry-run")
-    recovery = _state_recovery(savepoint, allow_non_restored, claim_mode)
+    recovery = state_recovery(savepoint, allow_non_restored, claim_mode)
     if dry_run:
-        configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, program)
+        configuration = with_options(Configuration.load(config_dir, overrides), parallelism, program)
         return _dry_run(program, configuration.merged(recovery), as_json, verbose)
-    configuration = _with_options(client_configuration(config_dir, overrides, address), parallelism, program)
+    configuration = with_options(client_configuration(config_dir, overrides, address), parallelism, program)
     configuration = configuration.merged(recovery)
     configuration.set("execution.target", "remote")
     if detached:
         configuration.set("execution.attached", False)
     with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
-        source = _source(program, configuration, Path(scratch))
+        source = job_source(program, configuration, Path(scratch))
         client = RestClient(configuration)
         configuration = configuration.merged(_dispatcher_of(client, configuration))
-        environment, artifacts = asyncio.run(_submit_artifacts(source, configuration, progress_in_lines(verbose)))
+        environment, artifacts = asyncio.run(submit_artifacts(source, configuration, progress_in_lines(verbose)))
     return become_program(environment, source, configuration, artifacts)
 
 
@@ -122,14 +136,14 @@ def _dry_run(program: dict[str, Any], configuration: Configuration, as_json: boo
     from millstream.cli.programs.dry_run import compare_with_snapshot
 
     with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
-        source = _source(program, configuration, Path(scratch))
+        source = job_source(program, configuration, Path(scratch))
         return compare_with_snapshot(source, configuration, Path(scratch), as_json, verbose)
 
 
-@click.command(cls=Command, context_settings=_PASS_ON)
+@click.command(cls=Command, context_settings=PASS_ON)
 @configuration_options
 @verbose_option
-@_program_options
+@program_options
 def info(
     config_dir: str | None,
     overrides: tuple[str, ...],
@@ -144,9 +158,9 @@ def info(
     from millstream.core.jobs.plan_json import plan_json
     from millstream.core.wire.contracts import JOB_GRAPH
 
-    configuration = _with_options(Configuration.load(config_dir, overrides), parallelism, program)
+    configuration = with_options(Configuration.load(config_dir, overrides), parallelism, program)
     with tempfile.TemporaryDirectory(prefix="millstream-") as scratch:
-        source = _source(program, configuration, Path(scratch))
+        source = job_source(program, configuration, Path(scratch))
         with progress_on_terminal(verbose) as progress:
             environment, artifacts = asyncio.run(prepare_environment(source.files, configuration, progress))
         plan_file = Path(scratch) / "plan"
@@ -160,13 +174,14 @@ def info(
     return 0
 
 
-def _source(program: dict[str, Any], configuration: Configuration, scratch: Path) -> ProgramSource:
+def job_source(program: dict[str, Any], configuration: Configuration, scratch: Path) -> ProgramSource:
+    """The program that the options name. What they say about its needs has to be in the configuration already."""
     from millstream.cli.programs.program_source import ProgramOptions, program_source
 
     return program_source(ProgramOptions(**program), configuration, scratch)
 
 
-def _with_options(configuration: Configuration, parallelism: int | None, program: dict[str, Any]) -> Configuration:
+def with_options(configuration: Configuration, parallelism: int | None, program: dict[str, Any]) -> Configuration:
     """With what has an option of its own; that is taken out of `program`."""
     more = {
         "parallelism.default": parallelism,
@@ -178,7 +193,7 @@ def _with_options(configuration: Configuration, parallelism: int | None, program
     return configuration.merged({key: value for key, value in more.items() if value is not None})
 
 
-def _state_recovery(savepoint: str | None, allow_non_restored: bool, claim_mode: str | None) -> dict[str, str]:
+def state_recovery(savepoint: str | None, allow_non_restored: bool, claim_mode: str | None) -> dict[str, str]:
     """The options for where the job's state comes from, as far as they were given."""
     given = {
         "path": absolute_location(savepoint) if savepoint is not None else None,
@@ -190,7 +205,10 @@ def _state_recovery(savepoint: str | None, allow_non_restored: bool, claim_mode:
 
 def _dispatcher_of(client: RestClient, configuration: Configuration) -> dict[str, str]:
     """Where the cluster's dispatcher takes jobs: as its REST API says, else as configured."""
-    address = str(client.get("/config").get("dispatcher-rpc-address", ""))
+    told = client.get("/config")
+    if not told.get("features", {}).get("web-submit", True):
+        raise MillstreamError(f"{client.address} is of an application that runs its own jobs, and takes no others")
+    address = str(told.get("dispatcher-rpc-address", ""))
     if ":" in address:
         return address_options(Role.DISPATCHER, address)
     if configuration.is_set("dispatcher.rpc.port") and configuration.integer("dispatcher.rpc.port"):
@@ -199,20 +217,3 @@ def _dispatcher_of(client: RestClient, configuration: Configuration) -> dict[str
         f"{client.address} does not say where its dispatcher takes jobs: is it a Millstream cluster?"
         " If so, set dispatcher.rpc.address and dispatcher.rpc.port"
     )
-
-
-async def _submit_artifacts(
-    source: ProgramSource, configuration: Configuration, progress: Callable[[str], None]
-) -> tuple[Any, list[Any]]:
-    """Uploads what the job consists of, and makes its environment on this host."""
-    from millstream.cli.programs.program_process import prepare_environment
-    from millstream.core.environments.artifacts import upload_artifact
-    from millstream.core.services.rpc import open_channel
-
-    if source.files:
-        dispatcher = (await ConfiguredLeaders(configuration).leader_of(Role.DISPATCHER)).address
-        async with open_channel(dispatcher, configuration) as channel:
-            for file in source.files:
-                progress(f"uploading {file.name}")
-                await upload_artifact(channel, file.path, file.kind)
-    return await prepare_environment(source.files, configuration, progress)

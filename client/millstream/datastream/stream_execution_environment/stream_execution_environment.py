@@ -41,6 +41,7 @@ from millstream.datastream.data_stream.operator_settings import (
 from millstream.datastream.execution.collecting import CloseableIterator
 from millstream.datastream.execution.executions import EXECUTIONS
 from millstream.datastream.execution.executor import JobClient, JobExecutionResult, load_executor
+from millstream.datastream.execution.fixed_job_id import fixed_job_id
 from millstream.datastream.execution.program_settings import initial_configuration, options_of_job, uploaded_artifacts
 from millstream.datastream.execution_mode import RuntimeExecutionMode
 from millstream.datastream.functions import OutputTag, ParallelSourceFunction
@@ -402,7 +403,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return operator
 
     def _take_job(self, job_name: str | None) -> GeneratedJob:
+        job_id = fixed_job_id()
         job = self.generate_job(job_name)
+        if job_id is not None:
+            job = replace(job, graph=replace(job.graph, job_id=job_id))
         self._operators.clear()
         try:
             stop_if_only_planned(job.graph)

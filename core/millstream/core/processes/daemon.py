@@ -16,6 +16,7 @@ from typing import Protocol
 from millstream.core.errors import MillstreamError
 from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
+from millstream.core.processes.health import served_health
 from millstream.core.processes.loops import end_tasks
 from millstream.core.settings.configuration import Configuration
 
@@ -23,7 +24,11 @@ log = logging.getLogger(__name__)
 
 
 class ServiceDismissed(MillstreamError):
-    """The service is not needed any more: it ends, and that is no failure."""
+    """The service is not needed any more: it ends, with this exit status, and that is no failure of its own."""
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class Service(Protocol):
@@ -37,41 +42,63 @@ class Service(Protocol):
     async def stop(self) -> None:
         """Ends everything that it started, processes included. May be called twice."""
 
+    async def lacks(self) -> str:
+        """Whom or what it needs and does not have, so that it cannot do its work now; empty when it can."""
+
     async def failure(self) -> MillstreamError:
         """Returns only when the service cannot go on, such as a peer unreachable after its timeout."""
 
 
-def run_service(name: str, make: Callable[[Configuration], Service], configuration: Configuration) -> int:
-    """The body of `millstream <service>`: 0 after SIGTERM or SIGINT, 1 after a failure."""
+def run_service(
+    name: str, make: Callable[[Configuration], Service], configuration: Configuration, tells_signal: bool = False
+) -> int:
+    """The body of `millstream <service>`: 0 after SIGTERM or SIGINT, 1 after a failure.
+
+    `tells_signal`: as a shell does, 143 and 130, where 0 says that the service has done what it is there for.
+    """
     bound_output(configuration)
     set_up_logging(name, configuration)
     try:
-        asyncio.run(_run(name, make, configuration))
+        number = asyncio.run(_run(name, make, configuration))
     except ServiceDismissed as reason:
         log.info("%s", reason)
+        return reason.status
     except MillstreamError as error:
         print(f"millstream {name}: {error}", file=sys.stderr)
         return 1
-    return 0
+    return 128 + number if tells_signal else 0
 
 
-async def _run(name: str, make: Callable[[Configuration], Service], configuration: Configuration) -> None:
+async def _run(name: str, make: Callable[[Configuration], Service], configuration: Configuration) -> int:
+    """Until a signal, which it answers."""
     loop = asyncio.get_running_loop()
     stop_requested = asyncio.Event()
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        received.append(number)
+        stop_requested.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop_requested.set)
+        loop.add_signal_handler(number, stop, number)
     service = make(configuration)
     waits: list[asyncio.Task[object]] = []
+
+    async def lacks() -> str:
+        return await service.lacks() if waits else "it is starting"
+
     try:
-        await service.start()
-        log.info("%s is up at %s", name, service.address)
-        waits = [loop.create_task(stop_requested.wait()), loop.create_task(service.failure())]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        async with served_health(lacks, configuration):
+            await service.start()
+            log.info("%s is up at %s", name, service.address)
+            waits = [loop.create_task(stop_requested.wait()), loop.create_task(service.failure())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if waits[1].done() and not stop_requested.is_set():
             failure = waits[1].result()
             assert isinstance(failure, MillstreamError)
             raise failure
         log.info("%s is stopping", name)
+        return received[0]
     finally:
         for wait in waits:
             wait.cancel()

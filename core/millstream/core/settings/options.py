@@ -99,6 +99,14 @@ _ROWS = [
         "high-availability.zookeeper.client.sasl.username", _T.STRING, "", "For SASL (DIGEST-MD5); without it, none."
     ),
     Option("high-availability.zookeeper.client.sasl.password", _T.STRING, "", "Belongs to the name."),
+    Option(
+        "health.port",
+        _T.INT,
+        0,
+        "The port on which a service answers /healthz and /readyz over plain HTTP, and nothing else; 0: none. Each "
+        "service of a host needs its own. The REST API has the same two paths.",
+    ),
+    Option("health.bind-address", _T.STRING, "127.0.0.1", "The address that health.port is on; 0.0.0.0 is all."),
     Option("rest.address", _T.STRING, "127.0.0.1", "Where clients reach the REST API."),
     Option("rest.bind-address", _T.STRING, "127.0.0.1", "The address that the REST API listens on."),
     Option("rest.port", _T.INT, 8081, "The REST API's port; 0 picks a free one."),
@@ -710,6 +718,7 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     **{f"{service}.rpc.port": (0, 65535) for service in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")},
     "python.unpack.max-entries": (1, None),
     "python.unpack.max-ratio": (1, None),
+    "health.port": (0, 65535),
     "rest.port": (0, 65535),
     "web.exception-history-size": (1, None),
 }

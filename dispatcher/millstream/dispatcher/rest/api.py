@@ -20,6 +20,7 @@ from millstream.dispatcher.rest.document import openapi
 from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
 from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
+from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
 from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
@@ -45,6 +46,7 @@ class RestApi:
         artifacts: ArtifactStore,
         dispatcher_address: str,
         leaders: LeaderLookup,
+        takes_programs: bool = True,
     ) -> None:
         self.address = ""
         self._forwarding = partial(ForwardingApp, lifecycle=lifecycle, leaders=leaders, configuration=configuration)
@@ -55,15 +57,17 @@ class RestApi:
         environments = EnvironmentCache.of(configuration)
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
         wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
+        self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
         self.routes = [
-            *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address).routes(),
+            *self._health.routes(),
+            *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address, takes_programs).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
             *StallEndpoints(lifecycle, clock).routes(),
             *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
             *SnapshotEndpoints(lifecycle, self._operations).routes(),
             *DisposalEndpoints(lifecycle, self._operations).routes(),
-            *wheels.routes(),
+            *(wheels.routes() if takes_programs else []),
         ]
         self.routes.append(RestRoute("GET", "/openapi.json", self._document, "The API's own description.", ANYTHING))
 
@@ -74,6 +78,10 @@ class RestApi:
         """Listens. Raises MillstreamError when it cannot."""
         await self._server.start(GuardedApp(self._forwarding(make_app(self.routes)), self._access))
         self.address = self._server.address
+
+    async def lacks(self) -> str:
+        """What jobs could not run without; empty when all is there."""
+        return await self._health.lacks()
 
     async def failure(self) -> MillstreamError:
         """Returns when the server ended by itself."""

@@ -57,6 +57,7 @@ def request_body(properties: dict[str, Schema], required: tuple[str, ...] = ()) 
 
 ERRORS = record({"errors": array(STRING)})
 EMPTY = record({})
+PROBED = record({"status": STRING})
 
 OVERVIEW = record({
     "taskmanagers": INTEGER, "slots-total": INTEGER, "slots-available": INTEGER, "jobs-running": INTEGER,

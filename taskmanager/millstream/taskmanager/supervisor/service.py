@@ -115,6 +115,10 @@ class TaskManagerService:
         if self._server is not None:
             await self._server.stop(0.2)
 
+    async def lacks(self) -> str:
+        """The resource manager."""
+        return "" if self._resource_manager is not None else "not registered at the resource manager"
+
     async def failure(self) -> MillstreamError:
         """The resource manager stayed away, or let this task manager go."""
         assert self._failed is not None, "start comes first"

@@ -34,10 +34,11 @@ def millstream_version() -> str:
 class ClusterEndpoints:
     """Shows the cluster."""
 
-    def __init__(self, lifecycle: JobLifecycle, cluster: ClusterView, rpc_address: str) -> None:
+    def __init__(self, lifecycle: JobLifecycle, cluster: ClusterView, rpc_address: str, takes_programs: bool) -> None:
         self._lifecycle = lifecycle
         self._cluster = cluster
         self._rpc_address = rpc_address
+        self._takes_programs = takes_programs
 
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints."""
@@ -70,6 +71,7 @@ class ClusterEndpoints:
     async def config(self, request: Request) -> Json:
         """`GET /config`."""
         now = time.localtime()
+        submit = self._takes_programs
         return {
             "refresh-interval": _REFRESH_MS,
             "timezone-name": now.tm_zone,
@@ -77,7 +79,7 @@ class ClusterEndpoints:
             "flink-version": millstream_version(),
             "flink-revision": "unknown",
             "dispatcher-rpc-address": self._rpc_address,
-            "features": {"web-submit": True, "web-cancel": True, "web-rescale": False, "web-history": False},
+            "features": {"web-submit": submit, "web-cancel": True, "web-rescale": False, "web-history": False},
         }
 
     async def task_managers(self, request: Request) -> Json:

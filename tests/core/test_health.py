@@ -1,0 +1,71 @@
+"""What probes of `health.port` are told."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from ports import free_port
+from waiting import run
+
+from millstream.core.errors import MillstreamError
+from millstream.core.processes.health import answer, served_health
+from millstream.core.settings.configuration import Configuration
+
+
+async def nothing() -> str:
+    return ""
+
+
+async def a_peer() -> str:
+    return "not registered at the resource manager"
+
+
+async def ask(address: str, request: bytes) -> bytes:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request)
+    told = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return told
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status", "body"),
+    [
+        ("GET /healthz HTTP/1.1", "200 OK", "healthy\n"),
+        ("GET /healthz?verbose=1 HTTP/1.0", "200 OK", "healthy\n"),
+        ("HEAD /healthz HTTP/1.1", "200 OK", ""),
+        ("GET /readyz HTTP/1.1", "503 Service Unavailable", "not registered at the resource manager\n"),
+        ("GET / HTTP/1.1", "404 Not Found", "there are /healthz and /readyz\n"),
+        ("POST /healthz HTTP/1.1", "405 Method Not Allowed", "only GET is answered\n"),
+        ("nonsense", "405 Method Not Allowed", "only GET is answered\n"),
+    ],
+)
+def test_the_answer_to_each_request(request_line: str, status: str, body: str) -> None:
+    told = asyncio.run(answer(f"{request_line}\r\nHost: here\r\n\r\n".encode(), a_peer)).decode()
+    head, _, content = told.partition("\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status}\r\n")
+    assert content == body
+
+
+def test_one_that_lacks_nothing_is_ready() -> None:
+    assert b" 200 " in asyncio.run(answer(b"GET /readyz HTTP/1.1\r\n\r\n", nothing))
+
+
+def test_it_is_served_on_the_port_and_without_one_not_at_all() -> None:
+    async def scenario() -> None:
+        options = Configuration({"health.port": free_port()})
+        async with served_health(nothing, options) as address:
+            assert (await ask(address, b"GET /readyz HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\nready\n")
+            assert await ask(address, b"x" * 20_000 + b"\r\n\r\n") == b""
+            with pytest.raises(MillstreamError, match=r"cannot listen on 127\.0\.0\.1:\d+ \(health\.port\)"):
+                async with served_health(nothing, options):
+                    pass
+        with pytest.raises(ConnectionRefusedError):
+            await ask(address, b"GET /readyz HTTP/1.1\r\n\r\n")
+        async with served_health(nothing, Configuration()) as nowhere:
+            assert nowhere == ""
+
+    run(scenario)
