@@ -14,6 +14,7 @@ from millstream.cli.explain_idle import explain_idle
 from millstream.cli.jobs import cancel, list_jobs
 from millstream.cli.logs import logs
 from millstream.cli.programs.programs import info, run
+from millstream.cli.rescale import rescale
 from millstream.cli.snapshots import checkpoint, savepoint, stop
 from millstream.cli.state.commands import state
 
@@ -33,7 +34,8 @@ def millstream() -> None:
 
 
 _COMMANDS = (
-    run, info, list_jobs, exceptions, explain_idle, logs, cancel, stop, savepoint, checkpoint, state, cluster, *DAEMONS
+    run, info, list_jobs, exceptions, explain_idle, logs, cancel, stop, savepoint, checkpoint, rescale, state, cluster,
+    *DAEMONS,
 )  # fmt: skip
 for _command in _COMMANDS:
     millstream.add_command(_command)

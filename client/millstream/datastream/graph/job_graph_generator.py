@@ -87,6 +87,8 @@ def _make_vertex(chain: NodeChain, spec: SourceSpec | None, is_batch: bool) -> J
         source=source,
         max_parallelism_derived=head.max_parallelism_derived,
         description="" if description == name else description,
+        parallelism_fixed=any(node.operator.parallelism is not None for node in chain.nodes),
+        non_parallel=any(node.operator.non_parallel for node in chain.nodes),
     )
 
 
