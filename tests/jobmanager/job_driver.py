@@ -306,7 +306,8 @@ class JobDriver:
                     self.checkpoint_wanted = number
                 case ev.ChangeGraph(graph):
                     assert graph is self.master.graph
-                    assert all(e.state is ExecutionState.SCHEDULED for e in self.executions), self.states()
+                    new = (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING)  # the second: by the same event
+                    assert all(e.state in new for e in self.executions), self.states()
                 case ev.AnswerRescale(trigger_id, message, error):
                     assert bool(message) != bool(error)
                     assert trigger_id in self.waiting_for_rescale, "a request is answered once"

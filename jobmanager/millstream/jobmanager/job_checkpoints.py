@@ -409,7 +409,7 @@ class JobCheckpoints:
             return
         trigger_id = TriggerId(f"rescale-{number}-{new_id()}")
         self._for_rescales[trigger_id] = number
-        self.handle(ev.CheckpointRequested(trigger_id))
+        self._soon(lambda: self.handle(ev.CheckpointRequested(trigger_id)))  # when it knows that all tasks run
 
     def rescaled(self, graph: JobGraph) -> None:
         """Nothing of the job runs: from now on it is this one, at another parallelism."""

@@ -22,14 +22,15 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, LeaderEpoch, TaskManagerId, VertexId
+from millstream.core.jobs.job_events import JobEventKind
 from millstream.core.jobs.stalls import ended
-from millstream.core.jobs.states import JobStatus
+from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition, restart_line
 from millstream.core.logs.printable import printable
 from millstream.core.messages import task_manager as msg
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
-from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
+from millstream.core.messages.rescaling import RescaleRequest, RescaleResult, VertexBounds
 from millstream.core.messages.resource_manager import Requirement
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.sources import (
@@ -50,6 +51,9 @@ from millstream.core.settings.configuration import Configuration
 from millstream.core.store.store import Leadership, StoreError
 from millstream.jobmanager.adaptive.fitting import graph_at
 from millstream.jobmanager.adaptive.settings import adaptive_settings, rescale_settings
+from millstream.jobmanager.autoscaler.autoscaler import Autoscaler
+from millstream.jobmanager.autoscaler.measured import Reading
+from millstream.jobmanager.autoscaler.settings import autoscaler_settings
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
@@ -71,6 +75,7 @@ from millstream.jobmanager.stall.findings import explain
 
 log = logging.getLogger(__name__)
 
+_BY_ITSELF = "autoscaler"
 ForTheJob = ReaderEvent | WatermarkReport | CheckpointAck | CheckpointDecline | InputsEnded | CommitFailed
 """What its tasks tell that is no event of the JobMaster's: it is for the checkpoints or the sources."""
 
@@ -154,6 +159,7 @@ class RunningJob:
         now = Instant.of(clock)
         slot_timeout = cluster.seconds("slot.request.timeout")
         self.checkpoints: JobCheckpoints | None = None
+        self._autoscaler: Autoscaler | None = None
         self._refused = self._state_backend = ""
         self._worker_options = dict(graph.configuration)
         try:
@@ -175,6 +181,8 @@ class RunningJob:
             rescaling = rescale_settings(configuration, settings.enabled)
             adaptive = adaptive_settings(configuration)
             again = recovery is not None
+            autoscaling = autoscaler_settings(configuration)
+            self._autoscaler = Autoscaler(autoscaling) if autoscaling is not None else None
             self.master = ScalingJobMaster(
                 graph, slot_timeout, now, strategy, history, again, limit, succeeding, rescaling, adaptive, submitted
             )
@@ -256,6 +264,32 @@ class RunningJob:
         """Runs the job at another parallelism, and answers when that is done, has failed or, if asked, is accepted."""
         bounds, reason = request.bounds, "it was asked for"
         self.tell(ev.RescaleRequested(request.trigger_id, reason, request.parallelism, bounds, request.wait))
+
+    def scale_automatically(self) -> None:
+        """Looks at what the tasks have done since the last time, when the job is to be scaled by that."""
+        master, autoscaler, now = self.master, self._autoscaler, Instant.of(self._clock)
+        if autoscaler is None:
+            return
+        executions = master.execution_graph.executions
+        if master.is_rescaling or not all(e.state is ExecutionState.RUNNING for e in executions):
+            autoscaler.disturbed()
+            return
+        decision = autoscaler.observe(self.graph, Reading.of(executions, now.steady_ms))
+        if decision is None or all(master.requirements[v].upper == p for v, p in decision.parallelism.items()):
+            return  # the second: it is wanted already, and waits for slots
+        acts = autoscaler.settings.acts
+        words = decision.reason if acts else f"{decision.reason} (job.autoscaler.scaling.enabled is false)"
+        log.info("job %s: the autoscaler decides: %s", self.graph.job_id, words)
+        master.remember(JobEventKind.SCALING_DECISION, words, now)
+        if acts:
+            bounds = tuple(
+                VertexBounds(vertex, 1 if vertex in decision.parallelism else bound.lower, wanted)
+                for vertex, bound in master.requirements.items()
+                for wanted in (decision.parallelism.get(vertex, bound.upper),)
+            )
+            autoscaler.rescaled(now.steady_ms)
+            self.tell(ev.RescaleRequested(_BY_ITSELF, "the autoscaler wants it", bounds=bounds))
+        self._links.report_soon(self.graph.job_id)
 
     def checkpoint_answer(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What is known of the job's checkpoints."""
@@ -406,6 +440,8 @@ class RunningJob:
                     self.graph = graph = effect.graph
                     if self.checkpoints is not None:
                         self.checkpoints.rescaled(graph)
+                case ev.AnswerRescale(trigger_id, message, error) if trigger_id == _BY_ITSELF:
+                    log.info("job %s: the autoscaler is told: %s", job_id, error or message)
                 case ev.AnswerRescale(trigger_id, message, error):
                     self._links.answer_rescale(RescaleResult(trigger_id, message, error))
                 case ev.WakeUpAt(at_ms):

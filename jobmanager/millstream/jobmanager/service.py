@@ -189,6 +189,7 @@ class JobManagerService:
             for job_id in list(self.jobs):
                 self._event(job_id, ev.Tick())
                 if beats % every == 0:
+                    self.jobs[job_id].scale_automatically()
                     self._report(job_id)
 
     # The lease from the dispatcher, which has jobs that it hears nothing of for too long reported as failed

@@ -29,6 +29,7 @@ FORMER_KEYS = {
     "jobmanager.adaptive-scheduler.scale-on-failed-checkpoints-count": (
         f"{_ADAPTIVE}.rescale-trigger.max-checkpoint-failures"
     ),
+    "job.autoscaler.target.utilization": "job.autoscaler.utilization.target",
     "jobmanager.web.address": "rest.address",
     "jobmanager.web.port": "rest.port",
     "jobmanager.web.upload.dir": "web.upload.dir",

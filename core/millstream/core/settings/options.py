@@ -48,6 +48,7 @@ class Option(Struct, frozen=True):
 
 _T = OptionType
 _ADAPTIVE = "jobmanager.adaptive-scheduler"
+_AUTOSCALER = "job.autoscaler"
 _LEVELS = ("OFF", "CRITICAL", "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "TRACE")
 _ROWS = [
     # services
@@ -320,6 +321,82 @@ _ROWS = [
     ),
     Option("slotmanager.number-of-slots.max", _T.INT, 64, "The most slots that the process provider makes available."),
     Option("parallelism.default", _T.INT, 1, "The parallelism of jobs that set none."),
+    # the autoscaler
+    Option(
+        f"{_AUTOSCALER}.enabled",
+        _T.BOOL,
+        False,
+        "Whether the job manager chooses the parallelism of the job's vertices by how busy they are.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.scaling.enabled",
+        _T.BOOL,
+        True,
+        "Whether the autoscaler rescales the job; else it only writes what it would do into the job's events.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.metrics.window",
+        _T.DURATION,
+        900.0,
+        "How long the job is measured for one decision.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.stabilization.interval",
+        _T.DURATION,
+        300.0,
+        "How long a job has to run undisturbed, after a start or a rescale, before it is measured.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.utilization.target",
+        _T.FLOAT,
+        0.7,
+        "How busy the tasks of a vertex should be.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.utilization.min",
+        _T.FLOAT,
+        0.5,
+        "A vertex that is less busy gets fewer tasks. Flink: 0.3 below the target.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.utilization.max",
+        _T.FLOAT,
+        0.9,
+        "A vertex that is busier gets more tasks. Flink: 0.3 above the target.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.scale-down.interval",
+        _T.DURATION,
+        3600.0,
+        "How long after a start or a rescale a job is not scaled down.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.scale-down.max-factor",
+        _T.FLOAT,
+        0.6,
+        "The largest part of its tasks that a vertex loses in one decision.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.scale-up.max-factor",
+        _T.FLOAT,
+        100000.0,
+        "How many times its tasks a vertex gets in addition in one decision, at most.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.catch-up.duration",
+        _T.DURATION,
+        1800.0,
+        "In which time the backlog of a source, where it tells one (the gauge pendingRecords), should be worked off; "
+        "0: backlogs do not count.",
+    ),
+    Option(f"{_AUTOSCALER}.vertex.min-parallelism", _T.INT, 1, "The least that the autoscaler gives a vertex."),
+    Option(f"{_AUTOSCALER}.vertex.max-parallelism", _T.INT, 200, "The most that the autoscaler gives a vertex."),
+    Option(
+        f"{_AUTOSCALER}.vertex.exclude.ids",
+        _T.STRING,
+        "",
+        "The ids of vertices that the autoscaler leaves as they are, separated by semicolons.",
+    ),
     # rescaling
     Option(
         "jobmanager.scheduler",
@@ -760,6 +837,17 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "taskmanager.network.memory.buffer-debloat.samples": (1, None),
     "taskmanager.network.memory.buffer-debloat.threshold-percentages": (0, None),
     **{f"{service}.rpc.port": (0, 65535) for service in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")},
+    f"{_AUTOSCALER}.metrics.window": (0.001, None),
+    f"{_AUTOSCALER}.stabilization.interval": (0, None),
+    f"{_AUTOSCALER}.scale-down.interval": (0, None),
+    f"{_AUTOSCALER}.catch-up.duration": (0, None),
+    f"{_AUTOSCALER}.utilization.target": (0.01, None),
+    f"{_AUTOSCALER}.utilization.min": (0, None),
+    f"{_AUTOSCALER}.utilization.max": (0.01, None),
+    f"{_AUTOSCALER}.scale-up.max-factor": (0, None),
+    f"{_AUTOSCALER}.scale-down.max-factor": (0, 1),
+    f"{_AUTOSCALER}.vertex.min-parallelism": (1, None),
+    f"{_AUTOSCALER}.vertex.max-parallelism": (1, None),
     f"{_ADAPTIVE}.submission.resource-wait-timeout": (float("-inf"), None),
     f"{_ADAPTIVE}.submission.resource-stabilization-timeout": (0, None),
     f"{_ADAPTIVE}.executing.cooldown-after-rescaling": (0, None),
@@ -774,8 +862,8 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
 
 # All else is up to who runs the services: where they listen and write, what they trust, and their limits.
 _JOB_SETS = (
-    "execution.", f"{_ADAPTIVE}.", "jobmanager.scheduler", "logging.level", "parallelism.", "pipeline.",
-    "python.archives", "python.executable", "python.files", "python.job-folder.", "python.logging.",
+    "execution.", f"{_AUTOSCALER}.", f"{_ADAPTIVE}.", "jobmanager.scheduler", "logging.level", "parallelism.",
+    "pipeline.", "python.archives", "python.executable", "python.files", "python.job-folder.", "python.logging.",
     "python.pythonpath", "python.requirements", "restart-strategy.",
     "scheduler-mode", "slot.request.timeout", "state.", "task.cancellation.",
     "taskmanager.memory.segment-size", "taskmanager.network.", "taskmanager.prints.", "worker.start.timeout",

@@ -48,11 +48,9 @@ def adaptive_settings(configuration: Configuration) -> AdaptiveSettings | None:
             "option 'scheduler-mode': a reactive job uses all slots that there are, and 'resourcemanager.provider: "
             "process' starts as many as jobs want; use one or the other"
         )
-    given = configuration.to_dict()
-
     def milliseconds(key: str, if_reactive: float) -> float:
         option = f"{_PREFIX}.{key}"
-        unset = reactive and option not in given
+        unset = reactive and not configuration.is_set(option)
         return if_reactive if unset else configuration.seconds(option) * 1000
 
     wait = milliseconds("submission.resource-wait-timeout", -1)
