@@ -24,11 +24,13 @@ from millstream.core.snapshot.metadata.operator_json import operators_from_json
 JOB = JobId("job")
 
 
-async def cancel_all(task_manager: FakeTaskManager, slots: int) -> None:
+async def cancel_all(
+    task_manager: FakeTaskManager, slots: int, ending: ExecutionState = ExecutionState.CANCELED
+) -> None:
     for _ in range(slots):
         told = await task_manager.next(CancelTasks)
         for attempt in told.attempt_ids:
-            await task_manager.update(told.allocation_id, attempt, ExecutionState.CANCELED)
+            await task_manager.update(told.allocation_id, attempt, ending)
 
 
 async def test_a_job_goes_on_at_another_parallelism_from_the_checkpoint_that_was_taken_for_it(
@@ -80,6 +82,21 @@ async def test_the_next_checkpoint_after_a_rescale_is_a_full_one_of_the_new_task
     await cancel_all(task_manager, 1)
     both = [await task_manager.next(DeployTasks) for _ in range(2)]
     assert {task.subtask for told in both for task in told.tasks} == {0, 1}
+
+
+async def test_a_task_that_finishes_while_it_is_cancelled_runs_again_like_the_others(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    graph = checkpointed(tmp_path, **{"execution.checkpointing.interval": "1 h"})
+    task_manager, tasks = await cluster.running_job(graph)
+    cluster.dispatcher.send(RescaleRequest(JOB, "t1", parallelism=1, wait=True))
+    checkpoint_id, _ = await triggered(task_manager)
+    await acknowledge(task_manager, tasks, checkpoint_id)
+    await cancel_all(task_manager, 1, ExecutionState.FINISHED)
+    await cancel_all(task_manager, 1)
+    deploy = await task_manager.next(DeployTasks)
+    await task_manager.update(deploy.allocation_id, deploy.tasks[0].attempt_id, ExecutionState.RUNNING)
+    assert not (await cluster.dispatcher.next(RescaleResult)).error
 
 
 async def test_bounds_that_make_no_sense_are_refused(cluster: Cluster) -> None:

@@ -418,8 +418,8 @@ class JobCheckpoints:
         self.coordinator.rescale(self._master.topology)
 
     def task_changed(self, execution: Execution) -> None:
-        """After the JobMaster has taken a task's report."""
-        if self._ended:
+        """After the JobMaster has taken a task's report; of one that will run again, the end says nothing."""
+        if self._ended or self._master.runs_again(execution):
             return
         task = TaskRef(execution.place, execution.attempt_id)
         if execution.state is ExecutionState.RUNNING:

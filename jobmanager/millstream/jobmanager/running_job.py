@@ -271,7 +271,8 @@ class RunningJob:
         if autoscaler is None:
             return
         executions = master.execution_graph.executions
-        if master.is_rescaling or not all(e.state is ExecutionState.RUNNING for e in executions):
+        up = (ExecutionState.RUNNING, ExecutionState.FINISHED)  # the second: a reader that was given no splits
+        if master.is_rescaling or not all(e.state in up for e in executions):
             autoscaler.disturbed()
             return
         decision = autoscaler.observe(self.graph, Reading.of(executions, now.steady_ms))

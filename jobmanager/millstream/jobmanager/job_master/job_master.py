@@ -529,6 +529,10 @@ class JobMaster:
         self._restarts.checkpoint_completed({e.place: count for e, count in executions if e is not None})
         return []
 
+    def runs_again(self, execution: Execution) -> bool:
+        """Whether the task was told to end, to run again."""
+        return self._restarts.cancels(execution)
+
     def _is_leaving(self, execution: Execution) -> bool:
         """Whether the task was told to end."""
         return self.status in _ENDING or self._restarts.cancels(execution)
