@@ -112,6 +112,30 @@ def test_what_the_cluster_has_no_slots_for_leaves_the_job_as_it_is(cluster: Clus
     cluster.cancel(job.id)
 
 
+def test_the_autoscaler_gives_a_busy_job_more_tasks_and_says_why(cluster: Cluster, tmp_path: Path) -> None:
+    quick = {"metrics.window": "1 s", "stabilization.interval": "500 ms", "vertex.max-parallelism": "2"}
+    options = [f"job.autoscaler.{key}={value}" for key, value in {"enabled": "true", **quick}.items()]
+    job = Job(cluster, tmp_path, *options)
+    wait_until(lambda: "RESCALE_COMPLETED" in job.events(), "the job to be rescaled")
+    events = cluster.get(f"/jobs/{job.id}/events")["events"]
+    assert events[0]["kind"] == "SCALING_DECISION"
+    assert " 1 -> 2: busy " in events[0]["message"]
+    assert max(job.parallelisms()) == 2
+    job.shows_everything_once()
+
+
+def test_a_job_that_takes_no_checkpoints_by_itself_is_rescaled_through_one(cluster: Cluster, tmp_path: Path) -> None:
+    job = Job(cluster, tmp_path, "execution.checkpointing.interval=0")
+    for parallelism in (2, 1):
+        cluster.cli("rescale", "-m", cluster.rest, job.id, "-p", str(parallelism))
+    shown = job.visible()
+    assert shown
+    assert set(shown.values()) <= {1}
+    counts = {key: {count for found, count in shown if found == key} for key in range(KEYS)}
+    assert all(found == set(range(1, len(found) + 1)) for found in counts.values())
+    cluster.cancel(job.id)
+
+
 ADAPTIVE = "jobmanager.adaptive-scheduler"
 
 

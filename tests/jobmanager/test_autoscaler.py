@@ -32,8 +32,9 @@ def pipeline(*parallelisms: int) -> JobGraph:
 class Measured:
     """A job under an autoscaler, as time goes by."""
 
-    def __init__(self, graph: JobGraph, settings: AutoscalerSettings = SETTINGS) -> None:
+    def __init__(self, graph: JobGraph, settings: AutoscalerSettings = SETTINGS, tasks: int | None = None) -> None:
         self.graph = graph
+        self.tasks = tasks
         self.scaler = Autoscaler(settings)
         self.now = 0
         self.attempt = 0
@@ -57,6 +58,7 @@ class Measured:
                 before.backpressured_ms + held_ms,
                 before.other_ms + whole - busy_ms - held_ms,
                 backlog if v is self.graph.vertices[0] else 0.0,
+                v.parallelism if self.tasks is None else self.tasks,
             )
         return self.observe()
 
@@ -124,6 +126,11 @@ def test_tasks_that_ran_anew_are_measured_anew() -> None:
     assert measured.work(10_000, busy) is None
     assert measured.work(5_000, busy) is None
     assert measured.work(10_000, busy) is not None
+
+
+def test_tasks_that_have_ended_are_no_reason_for_more_of_them() -> None:
+    assert Measured(pipeline(2), tasks=1).window({"v0": (1.0, 0.0)}) is None
+    assert Measured(pipeline(2), tasks=2).window({"v0": (1.0, 0.0)}) is not None
 
 
 def test_what_the_program_or_the_user_fixed_stays() -> None:

@@ -288,7 +288,7 @@ class RunningJob:
                 for vertex, bound in master.requirements.items()
                 for wanted in (decision.parallelism.get(vertex, bound.upper),)
             )
-            autoscaler.rescaled(now.steady_ms)
+            autoscaler.disturbed()
             self.tell(ev.RescaleRequested(_BY_ITSELF, "the autoscaler wants it", bounds=bounds))
         self._links.report_soon(self.graph.job_id)
 

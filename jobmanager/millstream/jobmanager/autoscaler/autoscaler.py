@@ -9,7 +9,7 @@ was held back by its consumers would have emitted more in that time, and one wit
 the catch-up time; nobody knows how much more there is, so it counts as at most twice as much, and the next window tells
 more. The parts of the other vertices grow with what their producers emit. A vertex whose expected utilisation is
 outside of its bounds gets the parallelism that brings it to the target. Vertices with a forward edge between them get
-what the one needs that needs most. A job is scaled down only when it was not rescaled for the scale-down interval.
+what the one needs that needs most. A job is scaled down only when it has run undisturbed for the scale-down interval.
 """
 
 from __future__ import annotations
@@ -43,16 +43,10 @@ class Autoscaler:
         self.settings = settings
         self._quiet_since: float | None = None
         self._first: Reading | None = None
-        self._changed_at: float | None = None
 
     def disturbed(self) -> None:
         """The job does not run, or is being rescaled: what was measured before says nothing about what follows."""
         self._quiet_since = self._first = None
-
-    def rescaled(self, now_ms: float) -> None:
-        """The job runs at another parallelism."""
-        self.disturbed()
-        self._changed_at = now_ms
 
     def observe(self, graph: JobGraph, reading: Reading) -> Decision | None:
         """What the tasks have done so far; answers a decision when a window is full and something should change."""
@@ -60,8 +54,6 @@ class Autoscaler:
             self.disturbed()
         if self._quiet_since is None:
             self._quiet_since = reading.at_ms
-            if self._changed_at is None:
-                self._changed_at = reading.at_ms
         if reading.at_ms - self._quiet_since < self.settings.stabilization_ms:
             return None
         if self._first is None:
@@ -80,14 +72,14 @@ class Autoscaler:
     ) -> Decision | None:
         growth = self._growth(graph, done, window_ms)
         expected = {v.id: done[v.id].busy * growth[v.id] for v in graph.vertices}
-        wanted = {v.id: self._wanted(v, expected[v.id]) for v in graph.vertices}
+        wanted = {v.id: self._wanted(v, expected[v.id], done[v.id].tasks) for v in graph.vertices}
         current = {v.id: v.parallelism for v in graph.vertices}
         fixed = {v.id for v in graph.vertices if self._is_fixed(v)}
         for group in forward_groups(graph):
             together = next((current[v] for v in group if v in fixed), max(wanted[v] for v in group))
             wanted |= dict.fromkeys(group, together)
-        assert self._changed_at is not None, "observe sets it"
-        if now_ms - self._changed_at < self.settings.scale_down_interval_ms:
+        assert self._quiet_since is not None, "observe sets it"
+        if now_ms - self._quiet_since < self.settings.scale_down_interval_ms:
             wanted = {vertex: max(parallelism, current[vertex]) for vertex, parallelism in wanted.items()}
         changed = {vertex: parallelism for vertex, parallelism in wanted.items() if parallelism != current[vertex]}
         if not changed:
@@ -124,13 +116,15 @@ class Autoscaler:
             growth += in_time / did.records_out
         return min(growth, _MOST_GROWTH)
 
-    def _wanted(self, vertex: JobVertex, utilisation: float) -> int:
+    def _wanted(self, vertex: JobVertex, utilisation: float, tasks: int) -> int:
+        """What brings its tasks to the target; those that have ended, as readers without splits do, are no help."""
         settings, now = self.settings, vertex.parallelism
         if self._is_fixed(vertex) or settings.lowest <= utilisation <= settings.highest:
             return now
-        wanted = math.ceil(now * utilisation / settings.target)
+        wanted = math.ceil(tasks * utilisation / settings.target)
         wanted = min(wanted, math.floor(now * (1 + settings.scale_up_factor)))
         wanted = max(wanted, math.ceil(now * (1 - settings.scale_down_factor)))
+        wanted = max(wanted, now) if utilisation > settings.highest else wanted
         return max(1, min(max(wanted, settings.least), settings.most, vertex.max_parallelism))
 
     def _is_fixed(self, vertex: JobVertex) -> bool:

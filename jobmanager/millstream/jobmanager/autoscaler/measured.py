@@ -22,9 +22,11 @@ class Totals(Struct, frozen=True):
     backpressured_ms: int = 0
     other_ms: int = 0
     backlog: float = 0.0
+    tasks: int = 0
+    """That have not ended."""
 
     def since(self, earlier: Totals) -> Totals:
-        """What was done in between, with the backlog of now."""
+        """What was done in between, with the backlog and the tasks of now."""
         return Totals(
             self.records_in - earlier.records_in,
             self.records_out - earlier.records_out,
@@ -32,6 +34,7 @@ class Totals(Struct, frozen=True):
             self.backpressured_ms - earlier.backpressured_ms,
             self.other_ms - earlier.other_ms,
             self.backlog,
+            self.tasks,
         )
 
     @property
@@ -71,5 +74,6 @@ class Reading(Struct, frozen=True):
                 known.backpressured_ms + told.backpressured_ms,
                 known.other_ms + told.idle_ms + told.paused_ms,
                 known.backlog + sum(v for name, v in told.gauges.items() if name.endswith(BACKLOG) and v > 0),
+                known.tasks + (not execution.state.is_terminal),
             )
         return Reading(at_ms, frozenset(attempts), totals)
