@@ -39,6 +39,7 @@ BENCHMARKS = (
     "row_windows",
     "timers",
     "interval_join",
+    "rescale",
 )
 
 

@@ -181,7 +181,8 @@ async def test_every_route_is_documented(http: Http) -> None:
         "/jobs/{jobid}/checkpoints/{triggerid}", "/jobs/{jobid}/savepoints",
         "/jobs/{jobid}/savepoints/{triggerid}", "/jobs/{jobid}/stop", "/savepoint-disposal",
         "/jobs/{jobid}/stall", "/jobs/{jobid}/vertices/{vertexid}/watermarks",
-        "/savepoint-disposal/{triggerid}", "/healthz", "/readyz",
+        "/savepoint-disposal/{triggerid}", "/jobs/{jobid}/rescaling", "/jobs/{jobid}/rescaling/{triggerid}",
+        "/jobs/{jobid}/resource-requirements", "/jobs/{jobid}/events", "/healthz", "/readyz",
     }  # fmt: skip
     assert set(document["paths"]) == expected
     for operations in document["paths"].values():

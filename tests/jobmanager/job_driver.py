@@ -11,16 +11,19 @@ from millstream.core.clock import Instant
 from millstream.core.jobs.failure_kinds import FailureKind, WorkerEnd
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, TaskManagerId
+from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, AttemptId, TaskManagerId, VertexId
 from millstream.core.jobs.states import JOB_TRANSITIONS, TASK_TRANSITIONS, ExecutionState, JobStatus
+from millstream.core.messages.rescaling import VertexBounds
 from millstream.core.messages.takeover import FoundSlot, FoundTask
 from millstream.core.messages.task_manager import TaskUpdate
+from millstream.jobmanager.adaptive.settings import AdaptiveSettings, RescaleSettings
 from millstream.jobmanager.failover.restart_strategy import create_restart_strategy
 from millstream.jobmanager.failover.settings import NoRestart, RestartSettings
 from millstream.jobmanager.failover.topology import Subtask
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.execution_graph import Execution, TaskRestore
-from millstream.jobmanager.job_master.job_master import JobMaster, Succeeding
+from millstream.jobmanager.job_master.job_master import Succeeding
+from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
 
 E = TypeVar("E")
 
@@ -49,11 +52,16 @@ class JobDriver:
         restart: RestartSettings | None = None,
         restoring: bool = False,
         succeeding: Succeeding | None = None,
+        rescaling: RescaleSettings | None = None,
+        adaptive: AdaptiveSettings | None = None,
     ) -> None:
         self.now = 1_000
         self.ahead = 1_700_000_000_000  # of the wall clock
         strategy = create_restart_strategy(restart or NoRestart(), Random(7))
-        self.master = JobMaster(graph, slot_timeout, self.instant, strategy, restoring=restoring, succeeding=succeeding)
+        self.master = ScalingJobMaster(
+            graph, slot_timeout, self.instant, strategy, restoring=restoring, succeeding=succeeding,
+            rescaling=rescaling, adaptive=adaptive,
+        )  # fmt: skip
         self.latest = succeeding.latest if succeeding is not None else None
         self.asked: list[ev.TakeOver] = []
         self.taken_over = self.started_again = False
@@ -67,6 +75,10 @@ class JobDriver:
         self.answered = True
         self.enumerator_starts = 0
         self.ended = False
+        self.extra = 0
+        self.checkpoint_wanted: int | None = None
+        self.waiting_for_rescale: set[str] = set()
+        self.rescales: dict[str, ev.AnswerRescale] = {}
 
     @property
     def instant(self) -> Instant:
@@ -91,7 +103,8 @@ class JobDriver:
             elif not any(isinstance(effect, ev.TakenOver) for effect in effects):
                 assert state in (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING, ExecutionState.CANCELED)
         if over:
-            assert all(isinstance(e, ev.AnswerOffer) and not e.accepted for e in effects), effects
+            answers = [e for e in effects if not (isinstance(e, ev.AnswerRescale) and e.error)]
+            assert all(isinstance(e, ev.AnswerOffer) and not e.accepted for e in answers), effects
         return self._checked(effects, event)
 
     # What happens to the job
@@ -140,6 +153,33 @@ class JobDriver:
 
     def restore_failed(self, final: bool = False) -> list[ev.Effect]:
         return self.tell(ev.RestoreFailed(self.restores[-1].restart, "no such file", final))
+
+    def rescale(self, parallelism: int, trigger: str = "t", waits: bool = True) -> list[ev.Effect]:
+        self.waiting_for_rescale.add(trigger)
+        return self.tell(ev.RescaleRequested(trigger, "it was asked for", parallelism, waits=waits))
+
+    def bound(self, bounds: Mapping[str, tuple[int, int]], trigger: str = "t", waits: bool = True) -> list[ev.Effect]:
+        told = tuple(VertexBounds(VertexId(vertex), *bound) for vertex, bound in bounds.items())
+        self.waiting_for_rescale.add(trigger)
+        return self.tell(ev.RescaleRequested(trigger, "it was asked for", bounds=told, waits=waits))
+
+    def checkpointed(self, error: str = "", final: bool = False) -> list[ev.Effect]:
+        assert self.checkpoint_wanted is not None
+        number, self.checkpoint_wanted = self.checkpoint_wanted, None
+        return self.tell(ev.RescaleCheckpointed(number, error, final))
+
+    def offer_missing(self, most: int | None = None, task_manager: str = "tm1:1-a") -> None:
+        """So many slots, or until the job has all that it wants."""
+        missing = self.master.slots_wanted - len(self.held)
+        for _ in range(missing if most is None else most):
+            self.extra += 1
+            self.offer(f"extra{self.extra}", task_manager)
+
+    def run_tasks(self) -> None:
+        """All tasks that are deployed run."""
+        for execution in self.executions:
+            if execution.state is ExecutionState.DEPLOYING:
+                self.update(execution, ExecutionState.RUNNING)
 
     def tick(self, seconds: float = 0.2) -> list[ev.Effect]:
         self.now += round(seconds * 1000)
@@ -197,7 +237,7 @@ class JobDriver:
 
     def _checked(self, effects: list[ev.Effect], event: ev.Event | None) -> list[ev.Effect]:
         for effect in effects:
-            assert not self.ended or isinstance(effect, ev.AnswerOffer), f"{effect} after the end"
+            assert not self.ended or isinstance(effect, ev.AnswerOffer | ev.AnswerRescale), f"{effect} after the end"
             match effect:
                 case ev.DeclareSlots(slots):
                     self.declared = slots
@@ -208,8 +248,9 @@ class JobDriver:
                         assert allocation not in self.freed, "a slot that was given back was taken again"
                         self.held.setdefault(allocation, task_manager)
                 case ev.StartEnumerators():
-                    assert event is None
+                    assert event is None or not self.restores
                     self.enumerator_starts += 1
+                    assert self.enumerator_starts == 1
                 case ev.StopEnumerators():
                     assert not self.master.slots, "the end of a job that is stopped at once"
                 case ev.StartWorker(allocation, task_manager):
@@ -259,6 +300,19 @@ class JobDriver:
                     assert reason
                     assert not self.taken_over
                     self.started_again = True
+                case ev.TakeCheckpoint(number):
+                    assert self.master.status is JobStatus.RUNNING
+                    assert all(e.state in (ExecutionState.RUNNING, ExecutionState.FINISHED) for e in self.executions)
+                    self.checkpoint_wanted = number
+                case ev.ChangeGraph(graph):
+                    assert graph is self.master.graph
+                    new = (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING)  # the second: by the same event
+                    assert all(e.state in new for e in self.executions), self.states()
+                case ev.AnswerRescale(trigger_id, message, error):
+                    assert bool(message) != bool(error)
+                    assert trigger_id in self.waiting_for_rescale, "a request is answered once"
+                    self.waiting_for_rescale.discard(trigger_id)
+                    self.rescales[trigger_id] = effect
                 case ev.WakeUpAt(at_ms):
                     assert at_ms > self.now
                 case ev.ReportDetails():
@@ -298,8 +352,9 @@ class JobDriver:
             assert (self.declared, self.held) == (0, {}), "a job that may not run has or wants slots"
             assert all(state.is_terminal for state in self.states()), self.states()
         elif self.declared is not None:
-            assert self.declared == master.slots_required, "a job that goes on lowered its declaration"
+            assert self.declared == master.slots_wanted, "a job that goes on declares something else than it takes"
         if self.ended:
+            assert not self.waiting_for_rescale, "whoever wanted the job to be rescaled is not told of its end"
             assert not self.held
             assert all(state.is_terminal for state in self.states()), self.states()
             assert bool(master.failures) or master.status is not JobStatus.FAILED

@@ -169,8 +169,8 @@ class RunningEnumerators:
         self.enumerators.command(src.SnapshotEnumerators(checkpoint_id))
         return self.next(src.EnumeratorsSnapshot)
 
-    def reset(self, state: bytes = b"") -> None:
-        self.enumerators.command(src.ResetSource(VertexId("v"), state))
+    def reset(self, state: bytes = b"", parallelism: int = 3) -> None:
+        self.enumerators.command(src.ResetSource(VertexId("v"), state, parallelism))
         self.ready()
 
     def stop(self) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from job_driver import JobDriver
 from job_graphs import edge, job, pipeline, vertex
+from msgspec.structs import replace
 from thoroughness import cases
 
 from millstream.core.jobs.failure_kinds import FailureKind
@@ -15,11 +16,16 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages.task_manager import AttemptMetrics, TaskMetricsReport
+from millstream.jobmanager.adaptive.settings import AdaptiveSettings, RescaleSettings
 from millstream.jobmanager.failover.settings import ExponentialDelay, FixedDelay, NoRestart, RestartSettings
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.details import job_details
 
 GRAPHS: list[JobGraph] = [
+    job(
+        [replace(vertex("a", 1, source=True), max_parallelism=4), replace(vertex("b", 1), max_parallelism=3)],
+        [edge("a", "b", "HASH")],
+    ),
     pipeline(1),
     pipeline(2, source=True),
     pipeline(1, 3, 2, source=True),
@@ -32,6 +38,11 @@ RESTARTS: list[RestartSettings] = [
     FixedDelay(attempts=100, delay_ms=1_000),
     ExponentialDelay(initial_ms=500, max_ms=2_000),
 ]
+ADAPTIVE: list[AdaptiveSettings | None] = [
+    None,
+    AdaptiveSettings(False, 5_000, 1_000, 2_000, 2_000),
+    AdaptiveSettings(True, None, 0, 0, 0),
+]
 TASK_MANAGERS = ["tm1:1-a", "tm2:1-a", "tm3:1-a"]
 REPORTED = [s for s in ExecutionState if s not in (ExecutionState.CREATED, ExecutionState.SCHEDULED)]
 EXCEPTIONS = ["ValueError: root", "PeerLostError: echo"]
@@ -40,12 +51,37 @@ EXCEPTIONS = ["ValueError: root", "PeerLostError: echo"]
 class JobMasterMachine(RuleBasedStateMachine):
     """Events come as the shells can send them: late, twice, and about things that are gone."""
 
-    @initialize(graph=st.sampled_from(GRAPHS), restart=st.sampled_from(RESTARTS), restoring=st.booleans())
-    def begin(self, graph: JobGraph, restart: RestartSettings, restoring: bool) -> None:
-        self.driver = JobDriver(graph, slot_timeout=10.0, restart=restart, restoring=restoring)
+    @initialize(
+        graph=st.sampled_from(GRAPHS),
+        restart=st.sampled_from(RESTARTS),
+        restoring=st.booleans(),
+        adaptive=st.sampled_from(ADAPTIVE),
+    )
+    def begin(
+        self, graph: JobGraph, restart: RestartSettings, restoring: bool, adaptive: AdaptiveSettings | None
+    ) -> None:
+        rescaling = RescaleSettings(slot_timeout_ms=5_000, has_checkpoints=not restoring)
+        self.driver = JobDriver(graph, 10.0, restart, restoring, rescaling, adaptive)
         self.driver.start()
-        assert bool(self.driver.restores) == restoring
-        self.offers = 0
+        assert bool(self.driver.restores) == (restoring and adaptive is None)
+        self.offers = self.requests = 0
+
+    @rule(parallelism=st.integers(0, 4), waits=st.booleans())
+    def somebody_wants_another_parallelism(self, parallelism: int, waits: bool) -> None:
+        self.requests += 1
+        self.driver.rescale(parallelism, f"t{self.requests}", waits)
+
+    @rule(lower=st.integers(0, 2), upper=st.integers(1, 4))
+    def somebody_wants_other_bounds(self, lower: int, upper: int) -> None:
+        self.requests += 1
+        vertices = [vertex.id for vertex in self.driver.master.graph.vertices]
+        self.driver.bound(dict.fromkeys(vertices, (lower, upper)), f"t{self.requests}", waits=False)
+        assert f"t{self.requests}" in self.driver.rescales
+
+    @precondition(lambda self: self.driver.checkpoint_wanted is not None)
+    @rule(error=st.sampled_from(["", "", "declined"]), final=st.booleans())
+    def the_checkpoint_is_taken_or_not(self, error: str, final: bool) -> None:
+        self.driver.checkpointed(error, final)
 
     @rule(task_manager=st.sampled_from(TASK_MANAGERS))
     def a_slot_is_offered(self, task_manager: str) -> None:
@@ -63,8 +99,8 @@ class JobMasterMachine(RuleBasedStateMachine):
     @rule()
     def all_slots_and_workers_come(self) -> None:
         master = self.driver.master
-        if master.status in (JobStatus.CREATED, JobStatus.RESTARTING) and not master.is_suspended:
-            while len(self.driver.held) < self.driver.master.slots_required:
+        if not master.is_suspended and master.status in (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING):
+            while len(self.driver.held) < self.driver.master.slots_wanted:
                 self.a_slot_is_offered(TASK_MANAGERS[self.offers % 3])
             for allocation in list(self.driver.held):
                 if allocation in self.driver.started:
@@ -79,7 +115,8 @@ class JobMasterMachine(RuleBasedStateMachine):
             waits = not self.driver.answered and ExecutionState.SCHEDULED in self.driver.states()
             self.driver.restore_failed(final=succeeds == 1)
             if succeeds == 1 and waits:
-                assert self.driver.master.status in (JobStatus.FAILING, JobStatus.FAILED)
+                going_back = self.driver.master.events and self.driver.master.status is JobStatus.RESTARTING
+                assert going_back or self.driver.master.status in (JobStatus.FAILING, JobStatus.FAILED)
 
     @rule()
     def tasks_end_as_they_are_told(self) -> None:

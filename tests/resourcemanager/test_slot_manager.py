@@ -46,8 +46,8 @@ def held(index: int, allocation: str, job: JobId = JOB) -> ev.SlotReport:
     return ev.SlotReport(index, AllocationId(allocation), job)
 
 
-def wants(number: int, job: JobId = JOB) -> ev.RequirementDeclared:
-    return ev.RequirementDeclared(JM, ev.SlotRequirement(job, number))
+def wants(number: int, job: JobId = JOB, minimum: int = 0) -> ev.RequirementDeclared:
+    return ev.RequirementDeclared(JM, ev.SlotRequirement(job, number, minimum=minimum))
 
 
 def allocations(effects: Iterable[ev.Effect]) -> list[tuple[TaskManagerId, int, str]]:
@@ -133,6 +133,36 @@ def test_a_job_that_lost_slots_keeps_the_others_against_newer_jobs_and_yields_to
     driver(ev.TaskManagerLost(TM1))
     driver(ev.TaskManagerRegistered(TM1, (held(0, "a1", older),)))
     assert not reclaimed(driver(ev.Tick(), after=100))
+
+
+def test_a_job_that_runs_with_fewer_gets_what_there_is_and_what_comes(driver: Driver) -> None:
+    driver(ev.TaskManagerRegistered(TM1, free(2)))
+    assert len(allocations(driver(wants(5, minimum=1)))) == 2
+    driver(ev.SlotsReported(TM1, (held(0, "a1"), held(1, "a2"))))
+    assert len(allocations(driver(ev.TaskManagerRegistered(TM2, free(2))))) == 2
+    assert driver.manager.missing_slots() == 1
+
+
+def test_a_job_that_runs_with_fewer_gets_none_when_they_are_too_few_for_it(driver: Driver) -> None:
+    driver(ev.TaskManagerRegistered(TM1, free(2)))
+    assert allocations(driver(wants(5, minimum=3))) == []
+    assert len(allocations(driver(wants(1, OTHER)))) == 1
+
+
+def test_a_job_that_runs_with_what_it_has_is_not_asked_for_it(driver: Driver) -> None:
+    driver(ev.TaskManagerRegistered(TM1, free(1)))
+    driver(wants(4, minimum=1))
+    driver(ev.SlotsReported(TM1, (held(0, "a1"),)))
+    driver(wants(1, OTHER))
+    assert not reclaimed(driver(ev.Tick(), after=100))
+
+
+def test_task_managers_are_started_for_a_job_that_would_run_with_fewer() -> None:
+    driver = Driver(Provisioning(slots_per_task_manager=2, max_slots=4, idle_timeout=10))
+    driver(ev.JobManagerRegistered(JM, "127.0.0.1:1", ()))
+    assert ev.RequestTaskManagers(2) in driver(wants(9, minimum=1))
+    driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
+    assert driver.manager.held_by(JOB) == 2
 
 
 def test_a_report_sent_before_the_allocation_arrived_does_not_free_the_slot(driver: Driver) -> None:

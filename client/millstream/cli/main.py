@@ -15,6 +15,7 @@ from millstream.cli.jobs import cancel, list_jobs
 from millstream.cli.logs import logs
 from millstream.cli.programs.programs import info, run
 from millstream.cli.programs.standalone_job import standalone_job
+from millstream.cli.rescale import rescale
 from millstream.cli.snapshots import checkpoint, savepoint, stop
 from millstream.cli.state.commands import state
 
@@ -34,7 +35,7 @@ def millstream() -> None:
 
 
 _COMMANDS = (
-    run, info, list_jobs, exceptions, explain_idle, logs, cancel, stop, savepoint, checkpoint, state, cluster,
+    run, info, list_jobs, exceptions, explain_idle, logs, cancel, stop, savepoint, checkpoint, rescale, state, cluster,
     standalone_job, *DAEMONS,
 )  # fmt: skip
 for _command in _COMMANDS:

@@ -27,6 +27,7 @@ from millstream.core.jobs.ids import JobId, JobManagerId, LeaderEpoch, new_id
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.printable import printable
 from millstream.core.messages import dispatcher as msg
+from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.stalls import StallAnswer, StallQuery
@@ -100,6 +101,7 @@ class JobLifecycle:
         self._snapshots = Relayed[SnapshotResult]()
         self._queries = Relayed[CheckpointAnswer]()
         self._stall_queries = Relayed[StallAnswer]()
+        self._rescales = Relayed[RescaleResult]()
         self._changed = asyncio.Event()
 
     @property
@@ -132,7 +134,7 @@ class JobLifecycle:
     def step_down(self) -> None:
         """The term is over: everybody has to look for the next leader."""
         sessions, records = list(self._sessions.values()), list(self._records.values())
-        relayed = (self._collecting, self._snapshots, self._queries, self._stall_queries)
+        relayed = (self._collecting, self._snapshots, self._queries, self._stall_queries, self._rescales)
         ids = list(self._sessions)
         self._durable = None
         self._begin(recovers=True)
@@ -273,6 +275,24 @@ class JobLifecycle:
             async for _ in updates:
                 pass
 
+    async def rescale(self, request: RescaleRequest) -> RescaleResult:
+        """Runs a job at another parallelism; what keeps that from being done or accepted is in the answer."""
+        record = self._record(request.job_id)
+        wanted = replace(request, trigger_id=request.trigger_id or new_id())
+        session_id = self._table.session_of(request.job_id)
+        if session_id is None:
+            why = f"no job manager runs job {request.job_id}, it is {record.details.state}"
+            return RescaleResult(wanted.trigger_id, error=why)
+        send = partial(self._send, session_id, wanted)
+        timeout = None if wanted.wait else ANSWER_TIMEOUT
+        try:
+            return await self._rescales.answer(session_id, wanted.trigger_id, send, timeout)
+        except TimeoutError:
+            why = f"the job manager did not answer within {ANSWER_TIMEOUT:g} s"
+        except SessionEndedError as error:
+            why = f"the job manager is disconnected, and may rescale the job or not: {error}"
+        return RescaleResult(wanted.trigger_id, error=why)
+
     async def query_checkpoints(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What the job manager knows of a job's checkpoints. Raises UnreachableError when none answers."""
         return await self._ask(self._queries, replace(query, request_id=new_id()))
@@ -342,7 +362,9 @@ class JobLifecycle:
         claim = Claim(details.state, details.epoch)
         self._handle(jobs.JobReported(session, details.job_id, claim), {details.job_id: details})
 
-    def answered(self, message: CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer) -> None:
+    def answered(
+        self, message: CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer | RescaleResult
+    ) -> None:
         """A job manager answered a request."""
         match message:
             case CollectResponse(request_id):
@@ -353,6 +375,8 @@ class JobLifecycle:
                 self._queries.answered(request_id, message)
             case StallAnswer(request_id):
                 self._stall_queries.answered(request_id, message)
+            case RescaleResult(trigger_id):
+                self._rescales.answered(trigger_id, message)
             case _:
                 assert_never(message)
 
@@ -361,7 +385,7 @@ class JobLifecycle:
         if connection.manager is None or self._sessions.pop(connection.id, None) is None:
             return
         log.warning("job manager %s is disconnected: %s", connection.manager, reason)
-        for relayed in (self._collecting, self._snapshots, self._queries, self._stall_queries):
+        for relayed in (self._collecting, self._snapshots, self._queries, self._stall_queries, self._rescales):
             relayed.session_ended(connection.id, reason)
         self._handle(jobs.ManagerDisconnected(connection.manager, connection.id, reason))
 

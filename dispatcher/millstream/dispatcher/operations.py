@@ -21,6 +21,7 @@ class OperationKind(Enum):
     SAVEPOINT = "savepoint"  # also of a job that stops with it
     CHECKPOINT = "checkpoint"
     DISPOSAL = "savepoint disposal"
+    RESCALING = "rescaling"
 
 
 class OperationKey(Struct, frozen=True):
@@ -32,11 +33,15 @@ class OperationKey(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """How an operation ended: well when there is no failure, and then a snapshot has its id and its location."""
+    """How an operation ended: well when there is no failure, and then a snapshot has its id and its location.
+
+    The message is what else is to be said.
+    """
 
     failure: str = ""
     location: str = ""
     checkpoint_id: int = 0
+    message: str = ""
 
 
 class TooManyOperationsError(MillstreamError):

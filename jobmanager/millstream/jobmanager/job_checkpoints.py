@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError, UnrecoverableError
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import NO_ALLOCATION, AttemptId, TaskManagerId, VertexId
+from millstream.core.jobs.ids import NO_ALLOCATION, AttemptId, TaskManagerId, VertexId, new_id
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages.checkpoints import (
     CheckpointAck,
@@ -53,7 +53,7 @@ from millstream.jobmanager.checkpoint_files import CheckpointFiles, storage_of
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
-from millstream.jobmanager.checkpoints.model import CheckpointId, CompletedCheckpoint, TaskRef
+from millstream.jobmanager.checkpoints.model import CheckpointId, CompletedCheckpoint, TaskRef, TriggerId
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.regions import PipelinedRegions
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
@@ -152,8 +152,8 @@ class JobCheckpoints:
         directories = [d for d in (settings.directory, settings.savepoint_directory) if d is not None]
         storage = storage_of(self._graph.job_id, settings)
         self._files = CheckpointFiles(self._graph.job_id, storage, background, directories)
-        apart = _restarting_apart(master.topology, self._graph) if restarts else ()
-        self.sources = SourceRollback(self._graph, surroundings.enumerators, apart)
+        self._restarts = restarts
+        self.sources = self._sources()
         self._restore_points = restore_points
         self._leads = asyncio.Event()
         self._first_id = 1
@@ -168,6 +168,11 @@ class JobCheckpoints:
         self._not_stored: ev.StorePointer | None = None
         self._ended = False
         self._taken: dict[CheckpointId, dict[AttemptId, int]] = {}
+        self._for_rescales: dict[str, int] = {}
+
+    def _sources(self) -> SourceRollback:
+        apart = _restarting_apart(self._master.topology, self._graph) if self._restarts else ()
+        return SourceRollback(self._graph, self._surroundings.enumerators, apart)
 
     def start(self) -> None:
         """The job starts. Where checkpoints have no place, it would restart for ever: it fails, with the reason."""
@@ -287,7 +292,11 @@ class JobCheckpoints:
         self.handle(await answer)
 
     def _answer(self, result: SnapshotResult) -> None:
-        self._surroundings.answer_snapshot(result)
+        number = self._for_rescales.pop(result.trigger_id, None)
+        if number is None:
+            self._surroundings.answer_snapshot(result)
+        else:
+            self._soon(lambda: self._surroundings.tell(job_ev.RescaleCheckpointed(number, result.error)))
 
     def _trigger(self, effect: ev.TriggerBarrier) -> None:
         why = ""
@@ -392,9 +401,25 @@ class JobCheckpoints:
         else:
             self.handle(event)
 
+    def checkpoint_to_rescale(self, number: int) -> None:
+        """Takes a checkpoint for the JobMaster, which is told what came of it."""
+        if self.coordinator.is_stopping:
+            why = "the job is being stopped with a savepoint"
+            self._soon(lambda: self._surroundings.tell(job_ev.RescaleCheckpointed(number, why, final=True)))
+            return
+        trigger_id = TriggerId(f"rescale-{number}-{new_id()}")
+        self._for_rescales[trigger_id] = number
+        self._soon(lambda: self.handle(ev.CheckpointRequested(trigger_id)))  # when it knows that all tasks run
+
+    def rescaled(self, graph: JobGraph) -> None:
+        """Nothing of the job runs: from now on it is this one, at another parallelism."""
+        self._graph = graph
+        self.sources = self._sources()
+        self.coordinator.rescale(self._master.topology)
+
     def task_changed(self, execution: Execution) -> None:
-        """After the JobMaster has taken a task's report."""
-        if self._ended:
+        """After the JobMaster has taken a task's report; of one that will run again, the end says nothing."""
+        if self._ended or self._master.runs_again(execution):
             return
         task = TaskRef(execution.place, execution.attempt_id)
         if execution.state is ExecutionState.RUNNING:

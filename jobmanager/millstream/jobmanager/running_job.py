@@ -22,13 +22,15 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, LeaderEpoch, TaskManagerId, VertexId
+from millstream.core.jobs.job_events import JobEventKind
 from millstream.core.jobs.stalls import ended
-from millstream.core.jobs.states import JobStatus
+from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition, restart_line
 from millstream.core.logs.printable import printable
 from millstream.core.messages import task_manager as msg
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
+from millstream.core.messages.rescaling import RescaleRequest, RescaleResult, VertexBounds
 from millstream.core.messages.resource_manager import Requirement
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.sources import (
@@ -47,6 +49,11 @@ from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.store import Leadership, StoreError
+from millstream.jobmanager.adaptive.fitting import graph_at
+from millstream.jobmanager.adaptive.settings import adaptive_settings, rescale_settings
+from millstream.jobmanager.autoscaler.autoscaler import Autoscaler
+from millstream.jobmanager.autoscaler.measured import Reading
+from millstream.jobmanager.autoscaler.settings import autoscaler_settings
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
@@ -56,8 +63,9 @@ from millstream.jobmanager.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.details import job_details
 from millstream.jobmanager.job_master.job_failures import job_failure
-from millstream.jobmanager.job_master.job_master import JobMaster, Succeeding
+from millstream.jobmanager.job_master.job_master import Succeeding
 from millstream.jobmanager.job_master.job_slots import slot_needs
+from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
 from millstream.jobmanager.restore_points import Led
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
 from millstream.jobmanager.sources.alignment import AlignmentGroups
@@ -67,6 +75,7 @@ from millstream.jobmanager.stall.findings import explain
 
 log = logging.getLogger(__name__)
 
+_BY_ITSELF = "autoscaler"
 ForTheJob = ReaderEvent | WatermarkReport | CheckpointAck | CheckpointDecline | InputsEnded | CommitFailed
 """What its tasks tell that is no event of the JobMaster's: it is for the checkpoints or the sources."""
 
@@ -104,6 +113,10 @@ class Links(Protocol):
         """Tells the dispatcher what came of a snapshot that it asked for."""
         ...
 
+    def answer_rescale(self, result: RescaleResult) -> None:
+        """Tells the dispatcher what came of a rescale that it asked for."""
+        ...
+
     def in_charge(self) -> bool:
         """Whether the dispatcher cannot have given this job manager up."""
         ...
@@ -125,6 +138,10 @@ class RunningJob:
         led: Led,
         launch: Launcher = start_job_process,
     ) -> None:
+        submitted = graph
+        if led.follows:  # as an earlier leader ran it last, which may have rescaled it
+            known = led.stored.attempts
+            graph = graph_at(graph, {v.id: len(known.get(v.id, ())) or v.parallelism for v in graph.vertices})
         self.graph = graph
         self._led = led
         self.is_recorded = False
@@ -142,6 +159,7 @@ class RunningJob:
         now = Instant.of(clock)
         slot_timeout = cluster.seconds("slot.request.timeout")
         self.checkpoints: JobCheckpoints | None = None
+        self._autoscaler: Autoscaler | None = None
         self._refused = self._state_backend = ""
         self._worker_options = dict(graph.configuration)
         try:
@@ -160,8 +178,13 @@ class RunningJob:
             succeeding = None
             if led.follows:
                 succeeding = Succeeding(led.stored.attempt, configuration.seconds("jobmanager.takeover.timeout"))
-            self.master = JobMaster(
-                graph, slot_timeout, now, strategy, history, recovery is not None, limit, succeeding
+            rescaling = rescale_settings(configuration, settings.enabled)
+            adaptive = adaptive_settings(configuration)
+            again = recovery is not None
+            autoscaling = autoscaler_settings(configuration)
+            self._autoscaler = Autoscaler(autoscaling) if autoscaling is not None else None
+            self.master = ScalingJobMaster(
+                graph, slot_timeout, now, strategy, history, again, limit, succeeding, rescaling, adaptive, submitted
             )
             restarts = not isinstance(strategy, NoRestartStrategy)
             self.checkpoints = JobCheckpoints(
@@ -169,7 +192,7 @@ class RunningJob:
             )
             self._state_backend = configuration.string("state.backend.type")
         except MillstreamError as error:
-            self.master = JobMaster(graph, slot_timeout, now)
+            self.master = ScalingJobMaster(graph, slot_timeout, now)
             self._refused = str(error)
 
     def start(self) -> None:
@@ -242,6 +265,38 @@ class RunningJob:
             self.checkpoints.snapshot(request)
         if why_not:
             self.answer_snapshot(SnapshotResult(request.trigger_id, error=why_not))
+
+    def rescale(self, request: RescaleRequest) -> None:
+        """Runs the job at another parallelism, and answers when that is done, has failed or, if asked, is accepted."""
+        bounds, reason = request.bounds, "it was asked for"
+        self.tell(ev.RescaleRequested(request.trigger_id, reason, request.parallelism, bounds, request.wait))
+
+    def scale_automatically(self) -> None:
+        """Looks at what the tasks have done since the last time, when the job is to be scaled by that."""
+        master, autoscaler, now = self.master, self._autoscaler, Instant.of(self._clock)
+        if autoscaler is None:
+            return
+        executions = master.execution_graph.executions
+        up = (ExecutionState.RUNNING, ExecutionState.FINISHED)  # the second: a reader that was given no splits
+        if master.is_rescaling or not all(e.state in up for e in executions):
+            autoscaler.disturbed()
+            return
+        decision = autoscaler.observe(self.graph, Reading.of(executions, now.steady_ms))
+        if decision is None or all(master.requirements[v].upper == p for v, p in decision.parallelism.items()):
+            return  # the second: it is wanted already, and waits for slots
+        acts = autoscaler.settings.acts
+        words = decision.reason if acts else f"{decision.reason} (job.autoscaler.scaling.enabled is false)"
+        log.info("job %s: the autoscaler decides: %s", self.graph.job_id, words)
+        master.remember(JobEventKind.SCALING_DECISION, words, now)
+        if acts:
+            bounds = tuple(
+                VertexBounds(vertex, 1 if vertex in decision.parallelism else bound.lower, wanted)
+                for vertex, bound in master.requirements.items()
+                for wanted in (decision.parallelism.get(vertex, bound.upper),)
+            )
+            autoscaler.disturbed()
+            self.tell(ev.RescaleRequested(_BY_ITSELF, "the autoscaler wants it", bounds=bounds))
+        self._links.report_soon(self.graph.job_id)
 
     def checkpoint_answer(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What is known of the job's checkpoints."""
@@ -342,8 +397,9 @@ class RunningJob:
         graph, job_id = self.graph, self.graph.job_id
         for effect in effects:
             match effect:
-                case ev.DeclareSlots(slots):
-                    self._links.declare(Requirement(job_id, slots, *slot_needs(graph), self._led.leadership.epoch))
+                case ev.DeclareSlots(slots, minimum):
+                    epoch = self._led.leadership.epoch
+                    self._links.declare(Requirement(job_id, slots, *slot_needs(graph), epoch, minimum))
                 case ev.AnswerOffer(allocation_id, task_manager, accepted):
                     self.command(task_manager, msg.OfferAnswer(allocation_id, accepted))
                 case ev.StartEnumerators():
@@ -383,6 +439,18 @@ class RunningJob:
                     self._taken_over(effect)
                 case ev.NotTakenOver(reason):
                     log.warning("%s: starts again from its last checkpoint: %s", self._name, reason)
+                case ev.TakeCheckpoint(number):
+                    if self.checkpoints is not None:
+                        self.checkpoints.checkpoint_to_rescale(number)
+                case ev.ChangeGraph():
+                    log.info("job %s runs at parallelism %s", job_id, [v.parallelism for v in effect.graph.vertices])
+                    self.graph = graph = effect.graph
+                    if self.checkpoints is not None:
+                        self.checkpoints.rescaled(graph)
+                case ev.AnswerRescale(trigger_id, message, error) if trigger_id == _BY_ITSELF:
+                    log.info("job %s: the autoscaler is told: %s", job_id, error or message)
+                case ev.AnswerRescale(trigger_id, message, error):
+                    self._links.answer_rescale(RescaleResult(trigger_id, message, error))
                 case ev.WakeUpAt(at_ms):
                     self._wake_up_at(at_ms)
                 case ev.ReportDetails():

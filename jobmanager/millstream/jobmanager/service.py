@@ -24,6 +24,7 @@ from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
+from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.sources import ReaderEvent, WatermarkReport
@@ -50,7 +51,7 @@ from millstream.jobmanager.candidacies import Candidacies
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.restore_points import Led
 from millstream.jobmanager.running_job import ForTheJob, RunningJob
-from millstream.jobmanager.snapshot_requests import SnapshotResults
+from millstream.jobmanager.snapshot_requests import RequestResults
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,8 @@ class JobManagerService:
         self._requirements: dict[JobId, rm.Requirement] = {}
         self._changed: set[JobId] = set()
         self._collecting: dict[str, tuple[TaskManagerId, AllocationId]] = {}
-        self._snapshots = SnapshotResults()
+        self._snapshots = RequestResults[SnapshotResult]()
+        self._rescales = RequestResults[RescaleResult]()
         self._lease: Lease | None = None
         self._registered_at = 0.0
         self._stopped = False
@@ -193,6 +195,7 @@ class JobManagerService:
             for job_id in list(self.jobs):
                 self._event(job_id, ev.Tick())
                 if beats % every == 0:
+                    self.jobs[job_id].scale_automatically()
                     self._report(job_id)
 
     # The lease from the dispatcher, which has jobs that it hears nothing of for too long reported as failed
@@ -234,6 +237,7 @@ class JobManagerService:
         jobs = tuple(job.details() for job in self.jobs.values() if job.may_be_told)
         session.send(dp.RegisterJobManager(self._id, self.address, jobs))
         self._snapshots.connected(session.send)
+        self._rescales.connected(session.send)
         log.info("registered at the dispatcher")
         return self._unless_stopped(self._dispatcher_message)
 
@@ -241,6 +245,7 @@ class JobManagerService:
         self.in_charge()  # with what it confirmed last
         self._dispatcher = None
         self._snapshots.disconnected()
+        self._rescales.disconnected()
         self._leading().stand_down_all()  # what is not won yet, the dispatcher gives to somebody once more
         self._deferred.clear()
         log.warning("%s; jobs go on for now, registering again", reason)
@@ -278,6 +283,8 @@ class JobManagerService:
                 self._query(message)
             case StallQuery():
                 self._explain(message)
+            case RescaleRequest():
+                self._rescale(message)
             case _:
                 assert_never(message)
 
@@ -371,6 +378,20 @@ class JobManagerService:
     def answer_snapshot(self, result: SnapshotResult) -> None:
         """Tells the dispatcher, now or when it is back."""
         self._snapshots.add(result)
+
+    def _rescale(self, request: RescaleRequest) -> None:
+        if self._rescales.answer_again(request.trigger_id):
+            return
+        job = self.jobs.get(request.job_id)
+        if job is not None:
+            job.rescale(request)
+        else:
+            unknown = f"the job manager does not run job {request.job_id}"
+            self.answer_rescale(RescaleResult(request.trigger_id, error=unknown))
+
+    def answer_rescale(self, result: RescaleResult) -> None:
+        """Tells the dispatcher, now or when it is back."""
+        self._rescales.add(result)
 
     def _query(self, query: CheckpointQuery) -> None:
         job = self.jobs.get(query.job_id)

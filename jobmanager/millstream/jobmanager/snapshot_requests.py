@@ -1,4 +1,4 @@
-"""Snapshots that the dispatcher asks for: from its requests to the coordinator's events, and the results back.
+"""Snapshots and rescales that the dispatcher asks for: from its requests to events, and the results back.
 
 A result is kept after it was sent, so that a request which comes again is answered again and does nothing else. While
 there is no session with the dispatcher, results wait for the next one.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from millstream.core.errors import MillstreamError
+from millstream.core.messages.rescaling import RescaleResult
 from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest, SnapshotResult
 from millstream.jobmanager.checkpoints.events import CheckpointRequested, SavepointRequested
 from millstream.jobmanager.checkpoints.model import SavepointFormat, TriggerId
 
 _REMEMBERED = 256
+R = TypeVar("R", SnapshotResult, RescaleResult)
 
 
 def requested_event(request: SnapshotRequest) -> SavepointRequested | CheckpointRequested:
@@ -31,15 +34,15 @@ def requested_event(request: SnapshotRequest) -> SavepointRequested | Checkpoint
     return SavepointRequested(trigger_id, directory, stop, stop and request.drain, SavepointFormat(wanted))
 
 
-class SnapshotResults:
-    """Owned by the job manager's loop. `send` is the session's way out, None while there is none."""
+class RequestResults(Generic[R]):
+    """Of one kind of request. Owned by the job manager's loop. `send` is the session's way out, while there is one."""
 
     def __init__(self) -> None:
-        self._results: OrderedDict[str, SnapshotResult] = OrderedDict()
-        self._unsent: list[SnapshotResult] = []
-        self._send: Callable[[SnapshotResult], None] | None = None
+        self._results: OrderedDict[str, R] = OrderedDict()
+        self._unsent: list[R] = []
+        self._send: Callable[[R], None] | None = None
 
-    def connected(self, send: Callable[[SnapshotResult], None]) -> None:
+    def connected(self, send: Callable[[R], None]) -> None:
         """There is a session: what waited for it is sent."""
         self._send = send
         unsent, self._unsent = self._unsent, []
@@ -50,7 +53,7 @@ class SnapshotResults:
         """The session is gone."""
         self._send = None
 
-    def add(self, result: SnapshotResult) -> None:
+    def add(self, result: R) -> None:
         """A request was answered."""
         self._results[result.trigger_id] = result
         if len(self._results) > _REMEMBERED:

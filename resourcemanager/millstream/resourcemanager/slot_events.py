@@ -20,7 +20,8 @@ class SlotRequirement(Struct, frozen=True):
     """The number of slots that a job wants in all. 0 ends the requirement.
 
     `need` is what each of them takes, on average, and `largest` what the one takes that needs most. It is declared
-    under the `epoch` of the job's leader, and one of an earlier leader counts no more.
+    under the `epoch` of the job's leader, and one of an earlier leader counts no more. With `minimum` slots the job
+    runs, too, and is given what there is; 0: it is given all or none.
     """
 
     job_id: JobId
@@ -29,6 +30,7 @@ class SlotRequirement(Struct, frozen=True):
     largest: Resources = NOTHING
     epoch: LeaderEpoch = ANY_EPOCH
     """Under which the job is led: what an earlier leader wants does not count."""
+    minimum: int = 0
 
 
 class TaskManagerRegistered(Struct, frozen=True):

@@ -5,10 +5,10 @@ task manager is the authority on its slots with one exception: a report that sho
 sent before the allocation arrived, so the slot stays pending until it is confirmed, refused or overdue.
 
 Requirements are declarative: a job gets slots while those that it holds or has pending are fewer than it wants, all
-that it misses at once or none (`slot_shares` has the rule). Jobs have their turns in the order in which they first
-declared themselves; one that is asked to give up slots goes to the end. Task managers are filled one after the other,
-in the order in which they registered. A job whose slots need something gets slots of task managers that have it, beside
-what the others of their slots need.
+that it misses at once or none, unless it runs with fewer, too (`slot_shares` has the rule). Jobs have their turns in
+the order in which they first declared themselves; one that is asked to give up slots goes to the end. Task managers are
+filled one after the other, in the order in which they registered. A job whose slots need something gets slots of task
+managers that have it, beside what the others of their slots need.
 
 A job may come to be led by another job manager. Its slots stay as they are, and the task managers that hold them are
 told of the new leader. What an earlier leader requires counts no more.
@@ -118,6 +118,7 @@ class _Requirement(Struct):
     need: Resources = NOTHING
     largest: Resources = NOTHING
     epoch: LeaderEpoch = ANY_EPOCH
+    minimum: int = 0
     was_complete: bool = False
     notified: tuple[int, ...] | None = None
 
@@ -286,13 +287,20 @@ class SlotManager:
                 del self._requirements[requirement.job_id]
         elif current is None:
             self._requirements[requirement.job_id] = _Requirement(
-                job_manager_id, requirement.slots, now, requirement.need, requirement.largest, requirement.epoch
+                job_manager_id,
+                requirement.slots,
+                now,
+                requirement.need,
+                requirement.largest,
+                requirement.epoch,
+                requirement.minimum,
             )
         else:
             if current.job_manager_id != job_manager_id:
                 current.notified = None
             current.job_manager_id, current.slots = job_manager_id, requirement.slots
             current.need, current.largest, current.epoch = requirement.need, requirement.largest, requirement.epoch
+            current.minimum = requirement.minimum
 
     def _drop_requirements(self, job_manager_id: JobManagerId) -> None:
         self._requirements = {j: r for j, r in self._requirements.items() if r.job_manager_id != job_manager_id}
@@ -325,6 +333,7 @@ class SlotManager:
                 confirmed[job_id],
                 wanted.was_complete,
                 overdue=now - wanted.incomplete_since >= self._timing.patience,
+                least=wanted.minimum or None,
             )
             for job_id, wanted in self._requirements.items()
             if held[job_id] < wanted.slots
@@ -356,7 +365,7 @@ class SlotManager:
             leader = self._leader(requirement)
             missing = requirement.slots - self.held_by(job_id)
             chosen = self._fitting(usable, requirement, missing)
-            if len(chosen) < missing:
+            if len(chosen) < missing and not requirement.minimum:
                 continue  # a job before it took what would have been large enough
             for task_manager, slot in chosen:
                 usable.remove((task_manager, slot))
@@ -383,7 +392,11 @@ class SlotManager:
     def _may_fit(self, job: Waiting, usable: list[tuple[_TaskManager, _Slot]]) -> bool:
         """Not when there are enough slots for it, but of task managers that are too small."""
         requirement, missing = self._requirements[job.job_id], job.missing
-        return len(usable) < missing or len(self._fitting(usable, requirement, missing)) >= missing
+        return (
+            bool(requirement.minimum)
+            or len(usable) < missing
+            or len(self._fitting(usable, requirement, missing)) >= missing
+        )
 
     def _fitting(
         self, usable: list[tuple[_TaskManager, _Slot]], requirement: _Requirement, most: int

@@ -5,6 +5,7 @@ The rule, job by job in the order of their turn:
 - A job that misses no more slots than are free gets them now.
 - One that has all that it misses with slots that are certain to come (a resource provider may still start them, or
   they rest after a refusal) has the free ones reserved, so that those behind it do not take them meanwhile.
+- One that also runs with fewer, if there are enough for that, gets what is free, and what can be started.
 - Any other job is passed over: it holds and reserves nothing, and those behind it get their turn at the same slots. It
   is looked at again, first, whenever a slot becomes free. So a large job never blocks small ones; while small ones
   always take what becomes free, it waits, until its own slot.request.timeout.
@@ -25,13 +26,22 @@ from millstream.core.jobs.ids import JobId
 
 
 class Waiting(Struct, frozen=True):
-    """A job that misses slots. `overdue`: it has held a part of them for too long."""
+    """A job that misses slots. `overdue`: it has held a part of them for too long.
+
+    `least` are the slots without which it does not run with fewer either; None: it runs with all or none.
+    """
 
     job_id: JobId
     missing: int
     held: int = 0
     was_complete: bool = False
     overdue: bool = False
+    least: int | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it needs no more than it holds."""
+        return self.least is not None and self.held >= self.least
 
 
 class Shares(Struct, frozen=True):
@@ -52,6 +62,12 @@ def divide(waiting: Sequence[Waiting], free: int, resting: int = 0, startable: i
         if job.missing <= free:
             free -= job.missing
             granted.append(job.job_id)
+        elif job.least is not None and free + resting + startable + job.held >= job.least:
+            beyond = job.missing - free
+            free, rested = 0, min(beyond, resting)
+            started = min(beyond - rested, startable)
+            resting, startable, to_start = resting - rested, startable - started, to_start + started
+            granted.append(job.job_id)
         elif job.missing <= free + resting + startable:
             beyond = job.missing - free
             rested = min(beyond, resting)
@@ -69,7 +85,7 @@ def claimable(waiting: Sequence[Waiting], left: int) -> tuple[JobId, ...]:
         for other_turn in range(len(waiting) - 1, -1, -1):
             other = waiting[other_turn]
             yields = other_turn > turn or not other.was_complete
-            if other_turn == turn or not other.held or not other.overdue or not yields:
+            if other_turn == turn or not other.held or other.runs or not other.overdue or not yields:
                 continue
             pool += other.held
             giving.append(other.job_id)

@@ -85,6 +85,8 @@ def _make_vertex(chain: NodeChain, spec: SourceSpec | None, timed: frozenset[int
         source=source,
         max_parallelism_derived=head.max_parallelism_derived,
         description="" if description == name else description,
+        parallelism_fixed=any(node.operator.parallelism is not None for node in chain.nodes),
+        non_parallel=any(node.operator.non_parallel for node in chain.nodes),
     )
 
 

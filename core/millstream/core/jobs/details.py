@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch, VertexId
+from millstream.core.jobs.job_events import JobEvent
 from millstream.core.jobs.states import ExecutionState, JobStatus
 
 
@@ -66,6 +67,9 @@ class VertexStatus(Struct, frozen=True):
     max_parallelism: int
     slot_sharing_group: str = ""
     subtasks: tuple[SubtaskStatus, ...] = ()
+    lower_bound: int = 0
+    """The least and the most parallelism that it may be given; 0: no job manager has said so."""
+    upper_bound: int = 0
 
 
 class PlanInput(Struct, frozen=True):
@@ -125,3 +129,5 @@ class JobDetails(Struct, frozen=True):
     """Where the job's checkpoints go, when they go into files."""
     epoch: LeaderEpoch = ANY_EPOCH
     """Under which its job manager leads it; 0: nobody else can."""
+    events: tuple[JobEvent, ...] = ()
+    """The last ones, the oldest first."""

@@ -62,6 +62,10 @@ class JobVertex(Struct, frozen=True):
     max_parallelism_derived: bool = False
     description: str = ""
     """For plans; empty: the name."""
+    parallelism_fixed: bool = False
+    """The program set its parallelism: it follows no parallelism of the job's."""
+    non_parallel: bool = False
+    """It can only run as one subtask."""
 
 
 class JobEdge(Struct, frozen=True):

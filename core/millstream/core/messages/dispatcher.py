@@ -7,6 +7,7 @@ from msgspec import Struct
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, JobGraph
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, JobManagerId, LeaderEpoch
+from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.stalls import StallAnswer, StallQuery
@@ -68,7 +69,9 @@ class RegisterJobManager(Struct, frozen=True):
     jobs: tuple[JobDetails, ...] = ()
 
 
-JobManagerMessage = RegisterJobManager | JobDetails | CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer
+JobManagerMessage = (
+    RegisterJobManager | JobDetails | CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer | RescaleResult
+)
 """From a job manager to the dispatcher."""
 
 
@@ -102,6 +105,14 @@ class AbandonJob(Struct, frozen=True):
 
 
 DispatcherMessage = (
-    StartJob | CancelJob | ForgetJob | AbandonJob | CollectRequest | SnapshotRequest | CheckpointQuery | StallQuery
+    StartJob
+    | CancelJob
+    | ForgetJob
+    | AbandonJob
+    | CollectRequest
+    | SnapshotRequest
+    | CheckpointQuery
+    | StallQuery
+    | RescaleRequest
 )
 """From the dispatcher to a job manager."""

@@ -116,6 +116,8 @@ class Requirement(Struct, frozen=True):
     """Of the one that needs most."""
     epoch: LeaderEpoch = ANY_EPOCH
     """Under which the job is led: what an earlier leader wants does not count."""
+    minimum: int = 0
+    """With so many the job runs, too: it is given what there is. 0: it is given all or none."""
 
 
 class RegisterJobManager(Struct, frozen=True):

@@ -128,10 +128,11 @@ class SnapshotEnumerators(Struct, frozen=True):
 
 
 class ResetSource(Struct, frozen=True):
-    """The source starts again: from this state of its enumerator, or from nothing when it is empty."""
+    """The source starts again, for so many readers: from this state of its enumerator, or from nothing if empty."""
 
     vertex_id: VertexId
     state: bytes = b""
+    parallelism: int = 1
 
 
 class Stop(Struct, frozen=True):

@@ -77,7 +77,8 @@ def _parse(option: Option, raw: Any) -> Any:
                 raise ValueError(f"'{text}' is neither true nor false")
             return text.lower() == "true"
         case OptionType.DURATION:
-            return parse_duration(text)
+            may_be_negative = option.at_least is not None and option.at_least < 0
+            return -parse_duration(text[1:]) if may_be_negative and text.startswith("-") else parse_duration(text)
         case OptionType.MEMORY:
             return parse_memory(text)
         case OptionType.ENUM:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _CHECKPOINTING = "execution.checkpointing"
 _RECOVERY = "execution.state-recovery"
+_ADAPTIVE = "jobmanager.adaptive-scheduler"
 
 FORMER_KEYS = {
     "state.backend": "state.backend.type",
@@ -19,6 +20,16 @@ FORMER_KEYS = {
     "execution.savepoint.path": f"{_RECOVERY}.path",
     "execution.savepoint.ignore-unclaimed-state": f"{_RECOVERY}.ignore-unclaimed-state",
     "execution.savepoint-restore-mode": f"{_RECOVERY}.claim-mode",
+    "jobmanager.adaptive-scheduler.resource-wait-timeout": f"{_ADAPTIVE}.submission.resource-wait-timeout",
+    "jobmanager.adaptive-scheduler.resource-stabilization-timeout": (
+        f"{_ADAPTIVE}.submission.resource-stabilization-timeout"
+    ),
+    "jobmanager.adaptive-scheduler.scaling-interval.min": f"{_ADAPTIVE}.executing.cooldown-after-rescaling",
+    "jobmanager.adaptive-scheduler.max-delay-for-scale-trigger": f"{_ADAPTIVE}.rescale-trigger.max-delay",
+    "jobmanager.adaptive-scheduler.scale-on-failed-checkpoints-count": (
+        f"{_ADAPTIVE}.rescale-trigger.max-checkpoint-failures"
+    ),
+    "job.autoscaler.target.utilization": "job.autoscaler.utilization.target",
     "jobmanager.web.address": "rest.address",
     "jobmanager.web.port": "rest.port",
     "jobmanager.web.upload.dir": "web.upload.dir",

@@ -47,6 +47,8 @@ class Option(Struct, frozen=True):
 
 
 _T = OptionType
+_ADAPTIVE = "jobmanager.adaptive-scheduler"
+_AUTOSCALER = "job.autoscaler"
 _LEVELS = ("OFF", "CRITICAL", "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "TRACE")
 _ROWS = [
     # services
@@ -327,6 +329,140 @@ _ROWS = [
     ),
     Option("slotmanager.number-of-slots.max", _T.INT, 64, "The most slots that the process provider makes available."),
     Option("parallelism.default", _T.INT, 1, "The parallelism of jobs that set none."),
+    # the autoscaler
+    Option(
+        f"{_AUTOSCALER}.enabled",
+        _T.BOOL,
+        False,
+        "Whether the job manager chooses the parallelism of the job's vertices by how busy they are.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.scaling.enabled",
+        _T.BOOL,
+        True,
+        "Whether the autoscaler rescales the job; else it only writes what it would do into the job's events.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.metrics.window",
+        _T.DURATION,
+        900.0,
+        "How long the job is measured for one decision.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.stabilization.interval",
+        _T.DURATION,
+        300.0,
+        "How long a job has to run undisturbed, after a start or a rescale, before it is measured.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.utilization.target",
+        _T.FLOAT,
+        0.7,
+        "How busy the tasks of a vertex should be.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.utilization.min",
+        _T.FLOAT,
+        0.5,
+        "A vertex that is less busy gets fewer tasks. Flink: 0.3 below the target.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.utilization.max",
+        _T.FLOAT,
+        0.9,
+        "A vertex that is busier gets more tasks. Flink: 0.3 above the target.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.scale-down.interval",
+        _T.DURATION,
+        3600.0,
+        "How long after a start or a rescale a job is not scaled down.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.scale-down.max-factor",
+        _T.FLOAT,
+        0.6,
+        "The largest part of its tasks that a vertex loses in one decision.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.scale-up.max-factor",
+        _T.FLOAT,
+        100000.0,
+        "How many times its tasks a vertex gets in addition in one decision, at most.",
+    ),
+    Option(
+        f"{_AUTOSCALER}.catch-up.duration",
+        _T.DURATION,
+        1800.0,
+        "In which time the backlog of a source, where it tells one (the gauge pendingRecords), should be worked off; "
+        "0: backlogs do not count.",
+    ),
+    Option(f"{_AUTOSCALER}.vertex.min-parallelism", _T.INT, 1, "The least that the autoscaler gives a vertex."),
+    Option(f"{_AUTOSCALER}.vertex.max-parallelism", _T.INT, 200, "The most that the autoscaler gives a vertex."),
+    Option(
+        f"{_AUTOSCALER}.vertex.exclude.ids",
+        _T.STRING,
+        "",
+        "The ids of vertices that the autoscaler leaves as they are, separated by semicolons.",
+    ),
+    # rescaling
+    Option(
+        "jobmanager.scheduler",
+        _T.ENUM,
+        "default",
+        "How a job comes to its slots: it waits for all of them, or, adaptive, runs in those that there are and is "
+        "rescaled when others come or go.",
+        ("default", "adaptive"),
+    ),
+    Option(
+        "scheduler-mode",
+        _T.ENUM,
+        "none",
+        "reactive: a job uses all slots that there are, up to its max parallelism. Needs jobmanager.scheduler: "
+        "adaptive.",
+        ("none", "reactive"),
+    ),
+    Option(
+        f"{_ADAPTIVE}.submission.resource-wait-timeout",
+        _T.DURATION,
+        300.0,
+        "How long an adaptive job waits for all slots that it can use, after its submission or a failure. Then it runs "
+        "in those that there are, or fails if they are too few. Negative: it waits for ever, as a reactive job does "
+        "unless this is set.",
+    ),
+    Option(
+        f"{_ADAPTIVE}.submission.resource-stabilization-timeout",
+        _T.DURATION,
+        10.0,
+        "How long an adaptive job that could start waits for more slots. 0 of a reactive job, unless this is set.",
+    ),
+    Option(
+        f"{_ADAPTIVE}.executing.cooldown-after-rescaling",
+        _T.DURATION,
+        30.0,
+        "How long an adaptive job is not rescaled after it was started or rescaled.",
+    ),
+    Option(
+        f"{_ADAPTIVE}.executing.resource-stabilization-timeout",
+        _T.DURATION,
+        60.0,
+        "How long slots have to be there before an adaptive job that runs is rescaled to them; at once, if they are "
+        "all that it can use.",
+    ),
+    Option(
+        f"{_ADAPTIVE}.rescale-trigger.max-delay",
+        _T.DURATION,
+        0.0,
+        "How long a rescale waits for the checkpoint that it takes; then the job goes on from its last one. 0: for as "
+        "long as execution.checkpointing.timeout allows.",
+    ),
+    Option(
+        f"{_ADAPTIVE}.rescale-trigger.max-checkpoint-failures",
+        _T.INT,
+        2,
+        "After how many failed checkpoints a rescale goes on from the last one that completed. A job that takes none "
+        "by itself is then not rescaled.",
+    ),
     Option(
         "pipeline.max-parallelism",
         _T.INT,
@@ -716,6 +852,23 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "taskmanager.network.memory.buffer-debloat.samples": (1, None),
     "taskmanager.network.memory.buffer-debloat.threshold-percentages": (0, None),
     **{f"{service}.rpc.port": (0, 65535) for service in ("dispatcher", "jobmanager", "resourcemanager", "taskmanager")},
+    f"{_AUTOSCALER}.metrics.window": (0.001, None),
+    f"{_AUTOSCALER}.stabilization.interval": (0, None),
+    f"{_AUTOSCALER}.scale-down.interval": (0, None),
+    f"{_AUTOSCALER}.catch-up.duration": (0, None),
+    f"{_AUTOSCALER}.utilization.target": (0.01, None),
+    f"{_AUTOSCALER}.utilization.min": (0, None),
+    f"{_AUTOSCALER}.utilization.max": (0.01, None),
+    f"{_AUTOSCALER}.scale-up.max-factor": (0, None),
+    f"{_AUTOSCALER}.scale-down.max-factor": (0, 1),
+    f"{_AUTOSCALER}.vertex.min-parallelism": (1, None),
+    f"{_AUTOSCALER}.vertex.max-parallelism": (1, None),
+    f"{_ADAPTIVE}.submission.resource-wait-timeout": (float("-inf"), None),
+    f"{_ADAPTIVE}.submission.resource-stabilization-timeout": (0, None),
+    f"{_ADAPTIVE}.executing.cooldown-after-rescaling": (0, None),
+    f"{_ADAPTIVE}.executing.resource-stabilization-timeout": (0, None),
+    f"{_ADAPTIVE}.rescale-trigger.max-delay": (0, None),
+    f"{_ADAPTIVE}.rescale-trigger.max-checkpoint-failures": (1, None),
     "python.unpack.max-entries": (1, None),
     "python.unpack.max-ratio": (1, None),
     "health.port": (0, 65535),
@@ -725,9 +878,10 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
 
 # All else is up to who runs the services: where they listen and write, what they trust, and their limits.
 _JOB_SETS = (
-    "execution.", "logging.level", "parallelism.", "pipeline.", "python.archives", "python.executable", "python.files",
-    "python.job-folder.", "python.logging.", "python.pythonpath", "python.requirements", "restart-strategy.",
-    "slot.request.timeout", "state.", "task.cancellation.",
+    "execution.", f"{_AUTOSCALER}.", f"{_ADAPTIVE}.", "jobmanager.scheduler", "logging.level", "parallelism.",
+    "pipeline.", "python.archives", "python.executable", "python.files", "python.job-folder.", "python.logging.",
+    "python.pythonpath", "python.requirements", "restart-strategy.",
+    "scheduler-mode", "slot.request.timeout", "state.", "task.cancellation.",
     "taskmanager.memory.segment-size", "taskmanager.network.", "taskmanager.prints.", "worker.start.timeout",
 )  # fmt: skip
 _JOB_LOWERS = ("taskmanager.memory.task.heap.size",)

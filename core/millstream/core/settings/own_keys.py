@@ -33,7 +33,9 @@ _FLINKS = frozenset({
     "restart-strategy", "s3", "scheduler", "security", "slot", "slotmanager", "sql-client", "sql-gateway", "state",
     "table", "task", "taskmanager", "traces", "web", "workflow-scheduler", "yarn", "zookeeper",
 })  # fmt: skip
-_NAMESPACES = _FLINKS | {key.partition(".")[0] for key in OPTIONS}
+_AUTOSCALER = "job.autoscaler."
+"""All that is reserved of keys that begin with `job.`, which is a name that users take for their own."""
+_NAMESPACES = _FLINKS | {key.partition(".")[0] for key in OPTIONS if not key.startswith(_AUTOSCALER)}
 
 
 def why_dropped(key: str) -> str | None:
@@ -55,7 +57,7 @@ def why_unknown(key: str) -> str | None:
     if key.startswith(JOB_PARAMETERS) and key != JOB_PARAMETERS:
         return None
     namespace, dot, _ = key.partition(".")
-    is_reserved = bool(dot) and namespace in _NAMESPACES
+    is_reserved = bool(dot) and (namespace in _NAMESPACES or key.startswith(_AUTOSCALER))
     near = difflib.get_close_matches(key, OPTIONS, n=1, cutoff=0.4 if is_reserved else _SAME_BUT_FOR_A_LETTER)
     if not is_reserved and not near:
         return None

@@ -29,7 +29,7 @@ _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/@?#\\%,]+)(?::([0-9]{0,5
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)\Z", re.DOTALL)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})
-_METHODS = ("GET", "POST", "PATCH", "DELETE")
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 class Authority(Struct, frozen=True):

@@ -23,6 +23,7 @@ from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
 from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
 from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
+from millstream.dispatcher.rest.endpoints.scaling import ScalingEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
 from millstream.dispatcher.rest.endpoints.stalls import StallEndpoints
 from millstream.dispatcher.rest.endpoints.wheels import WheelEndpoints
@@ -66,6 +67,7 @@ class RestApi:
             *StallEndpoints(lifecycle, clock).routes(),
             *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
             *SnapshotEndpoints(lifecycle, self._operations).routes(),
+            *ScalingEndpoints(lifecycle, self._operations).routes(),
             *DisposalEndpoints(lifecycle, self._operations).routes(),
             *(wheels.routes() if takes_programs else []),
         ]

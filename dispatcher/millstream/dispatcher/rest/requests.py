@@ -41,6 +41,15 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
 
 async def json_object(request: Request, schema: Schema) -> Json:
     """The body, with no fields but those of the schema; an empty one is an empty object."""
+    body = await json_content(request)
+    unknown = next((name for name in body if name not in schema["properties"]), None)
+    if unknown is not None:
+        raise RestError(400, f"{unknown}: there is no such field; there are {', '.join(schema['properties'])}")
+    return body
+
+
+async def json_content(request: Request) -> Json:
+    """The body, an object with any fields; an empty one is an empty object."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
@@ -55,9 +64,6 @@ async def json_object(request: Request, schema: Schema) -> Json:
         raise RestError(400, f"the request's body is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise RestError(400, "the request's body is not a JSON object")
-    unknown = next((name for name in body if name not in schema["properties"]), None)
-    if unknown is not None:
-        raise RestError(400, f"{unknown}: there is no such field; there are {', '.join(schema['properties'])}")
     return body
 
 

@@ -79,6 +79,15 @@ class CheckpointCoordinator:
         """Ids below this one are taken, by an earlier run of the job. Called before any checkpoint is triggered."""
         self._next_id = max(self._next_id, next_id)
 
+    def rescale(self, topology: JobTopology) -> None:
+        """The job, of which nothing runs, has other subtasks from now on. Restore points and ids stay."""
+        self._state.rescale(topology)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the job is about to end with a savepoint."""
+        return self._state.stop_with.active
+
     @property
     def settled(self) -> bool:
         """Whether it is known which checkpoint is the restore point."""

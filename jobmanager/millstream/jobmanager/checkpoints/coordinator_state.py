@@ -48,6 +48,13 @@ class CoordinatorState:
         latest = self.completed.latest
         self.full_needed = latest is not None and not latest.owned
 
+    def rescale(self, topology: JobTopology) -> None:
+        """Other subtasks take over: what the next checkpoint holds refers to no file that others wrote for theirs."""
+        assert self.tasks.is_empty, "tasks run"
+        self.tasks = TaskTable(topology)
+        self.statistics.rescale(topology.parallelism)
+        self.full_needed = self.completed.latest is not None
+
     def end(self, pending: PendingCheckpoint, now: Instant) -> None:
         """The checkpoint is complete, or about to be discarded."""
         self.pending.end(pending)

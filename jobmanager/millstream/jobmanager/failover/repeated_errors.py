@@ -108,6 +108,11 @@ class RepeatedErrors:
         for subtask in subtasks:
             self._restore_points.pop(subtask, None)
 
+    def rescaled(self) -> None:
+        """Nothing of the job runs, and it is about to run with other subtasks: any of them may come to the record."""
+        self._restore_points.clear()
+        self._counts = {record: _Count(c.times, None, c.distance) for record, c in self._counts.items()}
+
     def _count(self, times: int, failure: TaskFailure) -> _Count:
         if is_crash(failure) or not failure.vertex_id:
             return _Count(times, None, 1)

@@ -11,7 +11,7 @@ from millstream.jobmanager.job_master.job_master import JobMaster
 
 def job_details(master: JobMaster) -> JobDetails:
     """Everything that REST and the client show of a job."""
-    graph = master.graph
+    graph, bounds = master.graph, master.requirements
     ended = master.status.is_terminal
     supply = None if ended else master.slot_supply
     return JobDetails(
@@ -29,6 +29,8 @@ def job_details(master: JobMaster) -> JobDetails:
                 max_parallelism=vertex.max_parallelism,
                 slot_sharing_group=vertex.slot_sharing_group,
                 subtasks=tuple(_subtask(e) for e in master.execution_graph.executions if e.vertex.id == vertex.id),
+                lower_bound=bounds[vertex.id].lower if vertex.id in bounds else 0,
+                upper_bound=bounds[vertex.id].upper if vertex.id in bounds else 0,
             )
             for vertex in graph.vertices
         ),
@@ -46,6 +48,7 @@ def job_details(master: JobMaster) -> JobDetails:
         slots_total=supply.total if supply is not None else 0,
         slots_startable=supply.startable if supply is not None else 0,
         restarts=master.restarts_decided,
+        events=master.events,
     )
 
 

@@ -12,6 +12,7 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, AttemptId, TaskManagerId
 from millstream.core.messages.checkpoints import InputsEnded
 from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.messages.rescaling import VertexBounds
 from millstream.core.messages.sources import ReaderEvent
 from millstream.core.messages.takeover import FoundSlot, FoundTask
 from millstream.core.messages.task_manager import TaskMetricsReport, TaskUpdate
@@ -173,6 +174,27 @@ class CheckpointCompleted(Struct, frozen=True):
     records: Mapping[AttemptId, int]
 
 
+class RescaleRequested(Struct, frozen=True):
+    """Somebody wants the job to run at another parallelism: either one for the job, or bounds of every vertex.
+
+    With `waits`, whoever it is hears when the job runs so, or has failed to; else when it is accepted.
+    """
+
+    trigger_id: str
+    reason: str
+    parallelism: int = 0
+    bounds: tuple[VertexBounds, ...] = ()
+    waits: bool = False
+
+
+class RescaleCheckpointed(Struct, frozen=True):
+    """Answers `TakeCheckpoint`: it is complete, unless there is an error. With `final`, none would be."""
+
+    number: int
+    error: str = ""
+    final: bool = False
+
+
 class Tick(Struct, frozen=True):
     """Time passed."""
 
@@ -200,14 +222,17 @@ Event = (
     | TakeoverPrepared
     | TakeoverRefused
     | CheckpointCompleted
+    | RescaleRequested
+    | RescaleCheckpointed
     | Tick
 )
 
 
 class DeclareSlots(Struct, frozen=True):
-    """Tell the resource manager how many slots the job wants in all."""
+    """Tell the resource manager how many slots the job wants in all, and with how many it runs, too; 0: with all."""
 
     slots: int
+    minimum: int = 0
 
 
 class AnswerOffer(Struct, frozen=True):
@@ -299,6 +324,26 @@ class NotTakenOver(Struct, frozen=True):
     reason: str
 
 
+class TakeCheckpoint(Struct, frozen=True):
+    """Take a checkpoint now, to go on from at another parallelism; answered by `RescaleCheckpointed`."""
+
+    number: int
+
+
+class ChangeGraph(Struct, frozen=True):
+    """Nothing of the job runs: from now on it is this one, at another parallelism."""
+
+    graph: JobGraph
+
+
+class AnswerRescale(Struct, frozen=True):
+    """Tell whoever wanted the job to be rescaled what came of it."""
+
+    trigger_id: str
+    message: str = ""
+    error: str = ""
+
+
 class WakeUpAt(Struct, frozen=True):
     """A `Tick` is due at this time, on the steady clock."""
 
@@ -327,6 +372,9 @@ Effect = (
     | TakeOver
     | TakenOver
     | NotTakenOver
+    | TakeCheckpoint
+    | ChangeGraph
+    | AnswerRescale
     | WakeUpAt
     | ReportDetails
     | JobEnded

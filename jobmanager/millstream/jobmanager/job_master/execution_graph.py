@@ -142,6 +142,10 @@ class ExecutionGraph:
     """The current execution of every subtask of a job."""
 
     def __init__(self, graph: JobGraph, now_ms: int, latest: LatestAttempt = lambda _vertex, _subtask: 0) -> None:
+        self._channels = 0
+        self._fill(graph, latest, now_ms)
+
+    def _fill(self, graph: JobGraph, latest: LatestAttempt, now_ms: int) -> None:
         self.graph = graph
         self.executions: list[Execution] = [
             Execution(
@@ -156,7 +160,6 @@ class ExecutionGraph:
         ]
         self._by_attempt = {e.attempt_id: e for e in self.executions}
         self._by_place = {e.place: e for e in self.executions}
-        self._channels = 0
 
     def fit(self, graph: JobGraph) -> None:
         """Nothing is deployed yet: the same job with vertices that fit the state which it starts from."""
@@ -207,6 +210,13 @@ class ExecutionGraph:
         for execution in self.executions:
             by_vertex.setdefault(execution.vertex.id, []).append(execution.attempt)
         return {vertex: tuple(numbers) for vertex, numbers in by_vertex.items() if any(numbers)}
+
+    def rescale(self, graph: JobGraph, now_ms: int) -> None:
+        """Nothing is deployed: scheduled attempts of the same job at another parallelism, numbered after all before."""
+        attempt = max(e.attempt + (ExecutionState.DEPLOYING in e.state_times) for e in self.executions)
+        self._fill(graph, lambda _vertex, _subtask: attempt, now_ms)
+        for execution in self.executions:
+            execution.move_to(ExecutionState.SCHEDULED, now_ms)
 
     def slot_keys(self) -> list[SlotKey]:
         """All slices, one for each slot that the job needs."""

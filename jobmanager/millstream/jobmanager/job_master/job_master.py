@@ -36,9 +36,11 @@ from millstream.core.jobs.failure_kinds import WorkerEnd
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, AttemptId, VertexId
+from millstream.core.jobs.job_events import JobEvent
 from millstream.core.jobs.states import TASK_TRANSITIONS, ExecutionState, JobStatus, check_job_transition
 from millstream.core.logs.failure_texts import cause_line
 from millstream.core.messages.task_manager import TaskUpdate
+from millstream.jobmanager.adaptive.bounds import Requirements
 from millstream.jobmanager.failover.history import ExceptionHistory
 from millstream.jobmanager.failover.restart_strategy import GiveUp, NoRestartStrategy, RestartStrategy
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
@@ -122,6 +124,21 @@ class JobMaster:
         return self._slots.held
 
     @property
+    def requirements(self) -> Requirements:
+        """The bounds of the parallelism of vertices, where they have any."""
+        return {}
+
+    @property
+    def events(self) -> tuple[JobEvent, ...]:
+        """What happened to the job and was no failure: the last of it, the oldest first."""
+        return ()
+
+    @property
+    def slots_wanted(self) -> int:
+        """How many slots the job declares while it goes on."""
+        return self._slots.wanted
+
+    @property
     def is_suspended(self) -> bool:
         """Whether the job waits for `Resumed`."""
         return self._suspended
@@ -163,19 +180,24 @@ class JobMaster:
             deadline_ms = now.steady_ms + round(self._succeeding.wait * 1000)
             self._takeover = Takeover(self.execution_graph, self._slots, deadline_ms)
             self.message = _LOOKING
-            return [ev.DeclareSlots(self.slots_required), ev.WakeUpAt(deadline_ms), ev.ReportDetails()]
+            return [self._declaration(), ev.WakeUpAt(deadline_ms), ev.ReportDetails()]
         for execution in self.execution_graph.executions:
             execution.move_to(ExecutionState.SCHEDULED, now.date_ms)
         self._to_deploy = self._all
         self._waiting_since = now.steady_ms
         self.message = self._slots.waiting()
-        effects: list[ev.Effect] = [ev.DeclareSlots(self.slots_required)]
+        return [self._declaration(), *self._prepare(now), ev.ReportDetails()]
+
+    def _declaration(self) -> ev.DeclareSlots:
+        """The slots that a job which goes on wants."""
+        return ev.DeclareSlots(self.slots_required)
+
+    def _prepare(self, now: Instant) -> list[ev.Effect]:
+        """What tasks need beside slots and workers before they can be deployed: state, and enumerators."""
         if self._restores is None:
             self.message = _RESTORING
-            effects.append(ev.Restore(self.restarts, self._all, self._needs_new_enumerators))
-        elif self._needs_enumerators:
-            effects.append(ev.StartEnumerators())
-        return [*effects, ev.ReportDetails()]
+            return [ev.Restore(self.restarts, self._to_deploy, self._needs_new_enumerators)]
+        return [ev.StartEnumerators()] if self._needs_enumerators else []
 
     def handle(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
         """What has to be done about an event."""
@@ -234,8 +256,19 @@ class JobMaster:
                 return []  # the takeover is over
             case ev.CheckpointCompleted(records):
                 return self._checkpoint_completed(records)
+            case ev.RescaleRequested() | ev.RescaleCheckpointed():
+                return self._rescaling(event, now)
             case ev.Tick():
                 return self._tick(now)
+        assert_never(event)
+
+    def _rescaling(self, event: ev.RescaleRequested | ev.RescaleCheckpointed, now: Instant) -> list[ev.Effect]:
+        """Refused: this one keeps its parallelism."""
+        match event:
+            case ev.RescaleRequested(trigger_id):
+                return [ev.AnswerRescale(trigger_id, error=f"job {self.graph.job_id} cannot be rescaled")]
+            case ev.RescaleCheckpointed():
+                return []
         assert_never(event)
 
     def _move_to(self, status: JobStatus, now: Instant) -> None:
@@ -324,9 +357,7 @@ class JobMaster:
         self._needs_new_enumerators = self._needs_enumerators
         self._to_deploy, self._restores = self._all, None
         self._waiting_since = now.steady_ms
-        self.message = _RESTORING
-        effects.append(ev.Restore(self.restarts, self._all, self._needs_new_enumerators))
-        return [*effects, ev.ReportDetails(), *self._start_workers()]
+        return [*effects, *self._prepare(now), ev.ReportDetails(), *self._start_workers()]
 
     def _end_takeover(self, takeover: Takeover, event: ev.Event, now: Instant) -> list[ev.Effect]:
         """Nothing is taken over: the job is to end, or all of it to run again, for another reason."""
@@ -498,6 +529,10 @@ class JobMaster:
         self._restarts.checkpoint_completed({e.place: count for e, count in executions if e is not None})
         return []
 
+    def runs_again(self, execution: Execution) -> bool:
+        """Whether the task was told to end, to run again."""
+        return self._restarts.cancels(execution)
+
     def _is_leaving(self, execution: Execution) -> bool:
         """Whether the task was told to end."""
         return self.status in _ENDING or self._restarts.cancels(execution)
@@ -544,14 +579,13 @@ class JobMaster:
     def _restart_when_due(self, now: Instant) -> list[ev.Effect]:
         """New attempts, when the old ones have all ended and the delay has passed."""
         subtasks = self._restarts.take_due(self.execution_graph, now.steady_ms)
-        if subtasks is None:
-            return []
+        return self._run_again(subtasks, now) if subtasks is not None else []
+
+    def _run_again(self, subtasks: frozenset[Subtask], now: Instant) -> list[ev.Effect]:
         self.execution_graph.try_again(subtasks, now.date_ms)
         self._to_deploy, self._restores = subtasks, None
         self._waiting_since = now.steady_ms
-        effects: list[ev.Effect] = [ev.Restore(self.restarts, subtasks, self._needs_new_enumerators)]
-        self.message = _RESTORING
-        return [*effects, ev.ReportDetails(), *self._start_workers()]
+        return [*self._prepare(now), ev.ReportDetails(), *self._start_workers()]
 
     # Stopped from outside
 
@@ -579,9 +613,7 @@ class JobMaster:
         self.execution_graph.try_again(self._all, now.date_ms)
         self._to_deploy, self._restores = self._all, None
         self._waiting_since = now.steady_ms
-        self.message = _RESTORING
-        restore = ev.Restore(self.restarts, self._all, self._needs_new_enumerators)
-        return [ev.DeclareSlots(self.slots_required), restore, ev.ReportDetails()]
+        return [self._declaration(), *self._prepare(now), ev.ReportDetails()]
 
     def _abandon(self, reason: str, now: Instant) -> list[ev.Effect]:
         if self.status.is_terminal:

@@ -107,6 +107,20 @@ class JobRestarts:
         self.history.restarts(self.count, 0)
         self.history.handled()
 
+    def restart_all(self, subtasks: frozenset[Subtask], now_ms: int) -> None:
+        """All tasks are to end and run again, at once, not for a failure of the job's own: no strategy is asked."""
+        number = self.decided if self.pending is not None else self.count + 1
+        self.pending = PendingRestart(subtasks, now_ms, number)
+
+    def renumber(self) -> None:
+        """What was asked to be restored is not wanted any more; what is asked next has a number of its own."""
+        self.count += 1
+
+    def rescaled(self, topology: JobTopology) -> None:
+        """The job, of which nothing runs, has other subtasks. What failed where does not count any more."""
+        self._regions = PipelinedRegions(topology)
+        self._repeated.rescaled()
+
     def take_due(self, graph: ExecutionGraph, now_ms: int) -> frozenset[Subtask] | None:
         """What runs again now: when the old attempts have all ended and the delay has passed, all of it."""
         pending = self.pending

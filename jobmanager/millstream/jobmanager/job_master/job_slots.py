@@ -1,6 +1,7 @@
 """The slots that one job holds, with their workers: which are there, which are missing, what is lost. Pure.
 
-A job needs a slot for each slice (`SlotKey`). An allocation that was lost is never taken again: what runs in it belongs
+A job needs a slot for each slice (`SlotKey`). It may hold spare ones besides, in which nothing runs: those that it is
+about to be rescaled to, or from. An allocation that was lost is never taken again: what runs in it belongs
 to attempts that count as dead.
 """
 
@@ -15,6 +16,7 @@ from millstream.core.messages.resource_manager import NOTHING, Resources
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.execution_graph import Execution, Slot, SlotKey
 
+_SPARE = ""  # no slot sharing group
 Place = tuple[TaskManagerId, AllocationId, Execution]
 """Where an attempt runs: what is needed for messages to it."""
 
@@ -24,6 +26,7 @@ class JobSlots:
 
     def __init__(self, keys: Collection[SlotKey]) -> None:
         self._keys = tuple(keys)
+        self._spares_wanted = 0
         self._held: dict[SlotKey, Slot] = {}
         self._lost: set[AllocationId] = set()
         self._supply: ev.SlotSupply | None = None
@@ -34,19 +37,54 @@ class JobSlots:
         return len(self._keys)
 
     @property
+    def wanted(self) -> int:
+        """How many it would take, with spare ones."""
+        return len(self._keys) + self._spares_wanted
+
+    @property
     def held(self) -> Mapping[SlotKey, Slot]:
-        """The slots that are there."""
+        """The slots that are there, with spare ones."""
         return MappingProxyType(self._held)
 
     @property
     def complete(self) -> bool:
         """Whether none is missing."""
-        return len(self._held) == len(self._keys)
+        return all(key in self._held for key in self._keys)
 
     @property
     def ready(self) -> bool:
         """Whether there is a worker in every slot that the job needs."""
+        return self.complete and all(self._held[key].data_address for key in self._keys)
+
+    @property
+    def all_ready(self) -> bool:
+        """The same, and in every spare one."""
         return self.complete and all(slot.data_address for slot in self._held.values())
+
+    def want(self, slots: int) -> list[ev.Effect]:
+        """From now on so many in all, but never fewer than are needed; spare ones that are too many go back."""
+        self._spares_wanted = max(0, slots - len(self._keys))
+        spares = [key for key in self._held if key.group == _SPARE]
+        extra = len(spares) - self._spares_wanted
+        dropped = self.drop(spares[len(spares) - extra :]) if extra > 0 else []
+        return [free(slot, "the job does not need it") for slot in dropped]
+
+    def rearrange(self, keys: Collection[SlotKey]) -> None:
+        """The job, of which nothing runs, needs slots for other slices; those that it keeps stay where they are.
+
+        Slots that no slice needs become spare ones, and those with a worker are used first.
+        """
+        before, wanted = self._held, self.wanted
+        kept = {key: before[key] for key in keys if key in before}
+        others = [slot for key, slot in before.items() if key not in kept]
+        others.sort(key=lambda slot: not slot.data_address)
+        for key in keys:
+            if key not in kept and others:
+                kept[key] = others.pop(0)
+        for number, slot in enumerate(others):
+            kept[SlotKey(_SPARE, number)] = slot
+        self._keys, self._held = tuple(keys), kept
+        self._spares_wanted = max(0, wanted - len(self._keys), len(others))
 
     @property
     def supply(self) -> ev.SlotSupply | None:
@@ -67,8 +105,9 @@ class JobSlots:
         return any(slot.allocation_id == allocation_id for slot in self._held.values())
 
     def take(self, offer: ev.SlotOffered) -> bool:
-        """Takes a slot for the first slice that has none; answers whether it could be used."""
-        free = next((key for key in self._keys if key not in self._held), None)
+        """Takes a slot for the first slice that has none, or a spare one; answers whether it could be used."""
+        spares = (SlotKey(_SPARE, number) for number in range(self._spares_wanted))
+        free = next((key for key in (*self._keys, *spares) if key not in self._held), None)
         if free is None or offer.allocation_id in self._lost:
             return False
         self._held[free] = Slot(offer.allocation_id, offer.task_manager, offer.host)
@@ -83,9 +122,11 @@ class JobSlots:
         for key in keys:
             self._held.pop(key, None)
 
-    def start_workers(self) -> list[ev.Effect]:
+    def start_workers(self, in_spares: bool = False) -> list[ev.Effect]:
         """In the slots that have none."""
-        idle = [slot for slot in self._held.values() if not slot.worker_started]
+        idle = [
+            slot for key, slot in self._held.items() if not slot.worker_started and (in_spares or key.group != _SPARE)
+        ]
         for slot in idle:
             slot.worker_started = True
         return [ev.StartWorker(slot.allocation_id, slot.task_manager) for slot in idle]
@@ -112,7 +153,7 @@ class JobSlots:
 
     def give_back(self, reason: str) -> list[ev.Effect]:
         """All of them."""
-        return [free(slot, reason) for slot in self.drop(self._keys)]
+        return [free(slot, reason) for slot in self.drop(list(self._held))]
 
     def place_of(self, execution: Execution | None) -> Place | None:
         """Where an execution runs, if it does."""

@@ -164,8 +164,8 @@ class Enumerators:
             case CheckpointNotice():
                 for vertex_id in self._sources:
                     self.later(vertex_id, partial(self._notify, vertex_id, command))
-            case ResetSource(vertex_id, state):
-                self.later(vertex_id, partial(self._reset, vertex_id, state))
+            case ResetSource(vertex_id):
+                self.later(vertex_id, partial(self._reset, command))
             case Stop():
                 self._work.put(None)
             case _:
@@ -265,13 +265,16 @@ class Enumerators:
         if notify is not None and notice.completed:
             notify(notice.checkpoint_id)
 
-    def _reset(self, vertex_id: VertexId, state: bytes) -> None:
+    def _reset(self, command: ResetSource) -> None:
         """A new enumerator from the state, in place of the one that is there."""
+        vertex_id, state, parallelism = command.vertex_id, command.state, command.parallelism
         enumerator, context = self._enumerators.pop(vertex_id, (None, None))
         if enumerator is not None and context is not None:
             context.end()
             enumerator.close()
-        self._start(replace(self._sources[vertex_id], state=state, readers=()))
+        source = replace(self._sources[vertex_id], state=state, parallelism=parallelism, readers=())
+        self._sources[vertex_id] = source
+        self._start(source)
         self.send(Ready())
 
     def _fail(self, vertex_id: VertexId, error: BaseException) -> None:

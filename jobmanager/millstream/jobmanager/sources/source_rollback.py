@@ -100,7 +100,7 @@ class SourceRollback:
             taken = {reader: self.assignments.take_back(reader) for reader in readers}
             if len(readers) == parallelism:
                 self._resetting.add(vertex)
-                self._tell(ResetSource(vertex, states.get(vertex, b"")))
+                self._tell(ResetSource(vertex, states.get(vertex, b""), parallelism))
                 continue
             for reader, given in taken.items():
                 self._returning.add(reader)

@@ -156,6 +156,10 @@ class CheckpointStatistics:
         self.latest_failed: CheckpointStats | None = None
         self.latest_restored: RestoredStats | None = None
 
+    def rescale(self, parallelism: dict[VertexId, int]) -> None:
+        """Checkpoints that come are of so many subtasks."""
+        self._parallelism = parallelism
+
     def triggered(self, checkpoint_id: CheckpointId, options: SnapshotOptions, now: Instant) -> None:
         """A checkpoint was started."""
         vertices = {vertex: VertexStats(parallelism) for vertex, parallelism in self._parallelism.items()}

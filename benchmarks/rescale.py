@@ -1,0 +1,47 @@
+"""A running job is rescaled from one slot to two and back, in a cluster of processes that takes 2,000 records/s.
+
+The whole time is from the request until all tasks run at the new parallelism; before its tasks are stopped the job runs
+on, while slots, workers and a checkpoint are made ready. The gap is the longest time between two results.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from processes import Run
+from rows import Row, Scale, at_most, check
+
+TIMES = 3
+RATE = 2_000
+
+
+def measure(scale: Scale) -> list[Row]:
+    del scale  # there is no size to it
+    with Run() as run:
+        run.start("rescale_cluster.py", str(TIMES), str(RATE))
+        run.wait(180)
+        rescales, (lost,) = run.marks("rescale"), run.marks("lost")
+    check(not lost["keys"], f"counts of the keys {lost['keys']} are lost")
+    up, down = ([told for told in rescales if told["parallelism"] == wanted] for wanted in (2, 1))
+    check(len(up) == len(down) == TIMES, f"there had to be {TIMES} of each, not {len(up)} and {len(down)}")
+    return [
+        *_rows("1 to 2", up),
+        *_rows("2 to 1", down),
+    ]
+
+
+def _rows(way: str, told: list[dict[str, Any]]) -> list[Row]:
+    return [
+        Row(f"rescale from {way}, from the request, median of three", *_median(told, "whole")),
+        Row(f"no task runs, {way}, median", *_median(told, "stopped")),
+        Row(f"longest gap in the output, {way}, median", *_median(told, "gap"), at_most(2), note=_runs(told, "gap")),
+    ]
+
+
+def _median(told: list[dict[str, Any]], what: str) -> tuple[float, str]:
+    return statistics.median(each[what] for each in told), "s"
+
+
+def _runs(told: list[dict[str, Any]], what: str) -> str:
+    return "runs: " + ", ".join(f"{each[what]:.2f}" for each in told)

@@ -1,0 +1,65 @@
+"""The command `rescale`: a running job goes on at another parallelism."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+
+from millstream.cli.failures import Command
+from millstream.cli.options import checked_job_id, client_configuration, client_options
+from millstream.cli.progress import progress_on_terminal
+from millstream.cli.rest import RestClient
+from millstream.core.errors import MillstreamError
+
+_FIRST_POLL = 0.05
+_LAST_POLL = 1.0
+
+
+@click.command(cls=Command)
+@client_options
+@click.option("--json", "as_json", is_flag=True, help="Prints JSON.")
+@click.option("-detached", "--detached", is_flag=True, help="Prints the trigger id and does not wait.")
+@click.option(
+    "-p",
+    "--parallelism",
+    type=click.IntRange(min=1),
+    required=True,
+    help="Of all operators whose parallelism the program leaves open.",
+)
+@click.argument("job_id", metavar="JOBID")
+def rescale(
+    config_dir: str | None,
+    overrides: tuple[str, ...],
+    address: str | None,
+    verbose: bool,
+    as_json: bool,
+    detached: bool,
+    parallelism: int,
+    job_id: str,
+) -> int:
+    """Run a job at another parallelism: it goes on from a checkpoint that it takes for that."""
+    client = RestClient(client_configuration(config_dir, overrides, address))
+    path = f"/jobs/{checked_job_id(job_id)}/rescaling"
+    trigger_id = client.patch(f"{path}?parallelism={parallelism}")["request-id"]
+    if detached:
+        click.echo(json.dumps({"request-id": trigger_id}) if as_json else f"Triggered: {trigger_id}")
+        return 0
+    with progress_on_terminal(verbose) as progress:
+        progress(f"waiting for {path}/{trigger_id}")
+        outcome = _outcome(client, f"{path}/{trigger_id}")
+    if failure := outcome.get("failure-cause"):
+        raise MillstreamError(str(failure["stack-trace"]))
+    message = str(outcome.get("message", ""))
+    click.echo(json.dumps({"request-id": trigger_id, **outcome}) if as_json else f"{message[:1].upper()}{message[1:]}.")
+    return 0
+
+
+def _outcome(client: RestClient, path: str) -> dict[str, Any]:
+    pause = _FIRST_POLL
+    while (answer := client.get(path))["status"]["id"] != "COMPLETED":
+        time.sleep(pause)
+        pause = min(pause * 1.5, _LAST_POLL)
+    return answer.get("operation") or {}

@@ -1,0 +1,27 @@
+"""JSON Schemas of what the REST API takes and answers about the parallelism of jobs."""
+
+from __future__ import annotations
+
+from millstream.core.jobs.job_events import JobEventKind
+from millstream.dispatcher.rest.schemas import ID, INTEGER, STRING, Schema, array, mapping, nullable, record
+
+_BOUND: Schema = {"type": "integer", "minimum": 1}
+REQUIREMENTS = mapping(record({"parallelism": record({"lowerBound": INTEGER, "upperBound": INTEGER})}))
+REQUIREMENTS_REQUEST: Schema = {
+    **mapping(record({"parallelism": record({"lowerBound": _BOUND, "upperBound": _BOUND})})),
+    "description": "The bounds of every vertex of the job, by its id.",
+}
+TRIGGERED = record({"request-id": ID})
+RESCALING_STATUS = record({
+    "status": record({"id": {"type": "string", "enum": ["IN_PROGRESS", "COMPLETED"]}}),
+    "operation": nullable(record(
+        {"message": STRING, "failure-cause": record({"class": STRING, "stack-trace": STRING})},
+        optional=("message", "failure-cause"),
+    )),
+})  # fmt: skip
+EVENTS = record({
+    "events": array(record({
+        "timestamp": INTEGER, "kind": {"type": "string", "enum": [kind.value for kind in JobEventKind]},
+        "message": STRING,
+    })),
+})  # fmt: skip

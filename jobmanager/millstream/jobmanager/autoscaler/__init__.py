@@ -1,0 +1,1 @@
+"""Decides by itself at which parallelism a job should run."""

@@ -1,0 +1,420 @@
+"""A JobMaster whose job can run at another parallelism, on request or as slots come and go. Pure, as its base is.
+
+A rescale loses and duplicates nothing, for it is a restart from a completed checkpoint. The job runs until all that it
+will need is there: slots, workers in them, and a checkpoint of its own (after too many that failed, the last one that
+completed does). Then its tasks are cancelled, the execution graph is made anew, and all tasks are restored from the
+checkpoint, as those of a job that starts from a snapshot at another parallelism. Slots that are not needed any more go
+back when all tasks run. Whatever fails before that, the job goes on at the parallelism that it had: without a restart
+while its tasks still ran, else once more from the checkpoint. No restart strategy is asked about that.
+
+With the adaptive scheduler the job declares all slots that it can use and is given what there is. Before its tasks are
+deployed, `AdaptiveScheduler` decides when it has waited long enough, and its parallelism is what fits into the slots
+that it holds. While it runs, slots beyond those that it needs are spare ones; when it decides that the job shall use
+them, that is a rescale as any other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from typing import assert_never
+
+from millstream.core.clock import Instant
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.job_events import JobEvent, JobEventKind
+from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.logs.failure_texts import cause_line
+from millstream.jobmanager.adaptive.bounds import (
+    Requirements,
+    RequirementsError,
+    at_parallelism,
+    initial_requirements,
+    requested_requirements,
+)
+from millstream.jobmanager.adaptive.fitting import fit, graph_at, in_words, least_slots, most_slots, parallelism_of
+from millstream.jobmanager.adaptive.scheduler import AdaptiveScheduler, Verdict
+from millstream.jobmanager.adaptive.settings import AdaptiveSettings, RescaleSettings
+from millstream.jobmanager.failover.restart_strategy import RestartStrategy
+from millstream.jobmanager.failover.topology import JobTopology, Subtask
+from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.job_master.job_failures import job_failure
+from millstream.jobmanager.job_master.job_master import JobMaster, Succeeding
+from millstream.jobmanager.job_master.rescale import Phase, Rescale
+from millstream.jobmanager.job_master.takeover import Takeover
+from millstream.jobmanager.job_master.task_commands import cancel
+
+_GOING_ON = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
+_UP = (ExecutionState.RUNNING, ExecutionState.FINISHED)
+_REMEMBERED = 64
+_CHECKPOINT_RETRY_MS = 1_000
+
+
+class ScalingJobMaster(JobMaster):
+    """`adaptive` is None for a job that waits for all its slots; `submitted` is the job as its user wanted it first."""
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        slot_timeout: float,
+        now: Instant,
+        strategy: RestartStrategy | None = None,
+        history_size: int = 16,
+        restoring: bool = False,
+        same_error_limit: int = 3,
+        succeeding: Succeeding | None = None,
+        rescaling: RescaleSettings | None = None,
+        adaptive: AdaptiveSettings | None = None,
+        submitted: JobGraph | None = None,
+    ) -> None:
+        super().__init__(graph, slot_timeout, now, strategy, history_size, restoring, same_error_limit, succeeding)
+        self._settings = rescaling or RescaleSettings()
+        self._adaptive = AdaptiveScheduler(adaptive) if adaptive is not None else None
+        self._bounds: Requirements = initial_requirements(graph)
+        if adaptive is not None:
+            self._bounds = initial_requirements(submitted or graph, adaptive.reactive)
+        self._rescale: Rescale | None = None
+        self._rescales = 0
+        self._undecided = False
+        self._events: deque[JobEvent] = deque(maxlen=_REMEMBERED)
+        if self._adaptive is not None:
+            self._slots.want(most_slots(graph, self._bounds))
+
+    @property
+    def requirements(self) -> Requirements:
+        """The bounds of the parallelism of every vertex."""
+        return self._bounds
+
+    @property
+    def events(self) -> tuple[JobEvent, ...]:
+        """What happened to the job's parallelism."""
+        return tuple(self._events)
+
+    @property
+    def is_rescaling(self) -> bool:
+        """Whether its parallelism is about to change."""
+        return self._rescale is not None
+
+    def remember(self, kind: JobEventKind, message: str, now: Instant) -> None:
+        """Adds to the job's events."""
+        self._events.append(JobEvent(now.date_ms, kind, message))
+
+    def start(self, now: Instant) -> list[ev.Effect]:
+        """The first effects."""
+        return [*super().start(now), *self._go_on(now)]
+
+    def handle(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
+        """What has to be done about an event, and about all that waited for it."""
+        if self._takeover is not None and isinstance(event, ev.RescaleRequested):
+            why = f"job {self.graph.job_id} has a new job manager, which looks for its tasks; try again"
+            return [ev.AnswerRescale(event.trigger_id, error=why)]
+        effects = super().handle(event, now)
+        more = self._go_on(now)
+        return [*more, *effects] if self.status.is_terminal else [*effects, *more]
+
+    def _take_over(self, takeover: Takeover, now: Instant) -> list[ev.Effect]:
+        if self._adaptive is not None:
+            self._adaptive.started(now.steady_ms)
+        return super()._take_over(takeover, now)
+
+    def _declaration(self) -> ev.DeclareSlots:
+        least = least_slots(self.graph, self._bounds) if self._adaptive is not None else 0
+        return ev.DeclareSlots(self.slots_wanted, least)
+
+    # Requests
+
+    def _rescaling(self, event: ev.RescaleRequested | ev.RescaleCheckpointed, now: Instant) -> list[ev.Effect]:
+        match event:
+            case ev.RescaleRequested():
+                try:
+                    return self._requested(event, now)
+                except RequirementsError as error:
+                    return [ev.AnswerRescale(event.trigger_id, error=str(error))]
+            case ev.RescaleCheckpointed(number, error, is_final):
+                return self._checkpointed(number, error, is_final, now)
+        assert_never(event)
+
+    def _requested(self, event: ev.RescaleRequested, now: Instant) -> list[ev.Effect]:
+        if self.status not in _GOING_ON:
+            raise RequirementsError(f"job {self.graph.job_id} is {self.status}")
+        if self._rescale is not None:
+            under_way = f"it is being rescaled to parallelism {self._rescale.words}"
+            raise RequirementsError(f"job {self.graph.job_id}: {under_way}; try again when that has ended")
+        bounds = (
+            requested_requirements(self.graph, event.bounds)
+            if event.bounds
+            else at_parallelism(self.graph, self._bounds, event.parallelism)
+        )
+        target = graph_at(self.graph, {vertex: bound.upper for vertex, bound in bounds.items()})
+        if self._adaptive is None and target != self.graph:
+            if self.status is not JobStatus.RUNNING or self._suspended:
+                raise RequirementsError(f"job {self.graph.job_id} is {self.status}: only a running job can be rescaled")
+            accepted = [] if event.waits else [ev.AnswerRescale(event.trigger_id, "accepted")]
+            trigger_id = event.trigger_id if event.waits else ""
+            return [*accepted, *self._begin_rescale(target, bounds, event.reason, trigger_id, now)]
+        if bounds != self._bounds:
+            words = in_words(self.graph, parallelism_of(target))
+            self.remember(JobEventKind.REQUIREMENTS_CHANGED, f"parallelism up to {words}: {event.reason}", now)
+        self._bounds = bounds
+        if self._adaptive is None:
+            return [ev.AnswerRescale(event.trigger_id, "the job runs at this parallelism"), ev.ReportDetails()]
+        freed = self._slots.want(most_slots(self.graph, bounds))
+        told = "accepted: the adaptive scheduler rescales the job when there are slots and the cooldown is over"
+        declared: list[ev.Effect] = [] if self._suspended else [self._declaration()]
+        return [*declared, *freed, ev.AnswerRescale(event.trigger_id, told), ev.ReportDetails()]
+
+    # The steps of a rescale
+
+    def _begin_rescale(
+        self, target: JobGraph, bounds: Requirements, reason: str, trigger_id: str, now: Instant
+    ) -> list[ev.Effect]:
+        self._rescales += 1
+        words = in_words(self.graph, parallelism_of(target))
+        self._rescale = Rescale(
+            self._rescales, target, self.graph, self._bounds, words, reason, trigger_id, now.steady_ms
+        )
+        self._bounds = bounds
+        self.remember(JobEventKind.RESCALE_STARTED, f"to parallelism {words}: {reason}", now)
+        if self._adaptive is not None:
+            return [ev.ReportDetails()]
+        before = self._slots.wanted
+        freed = self._slots.want(max(target.slots_required(), self.slots_required))
+        return [*freed, *([self._declaration()] if self._slots.wanted != before else []), ev.ReportDetails()]
+
+    def _go_on(self, now: Instant) -> list[ev.Effect]:
+        """What is due, whatever has just happened."""
+        if self.status not in _GOING_ON or self._suspended:
+            why = "the job was suspended" if self._suspended else f"the job is {self.status}"
+            return self._conclude(why, now) if self._rescale is not None else []
+        effects = self._advance(self._rescale, now) if self._rescale is not None else []
+        return [*effects, *(self._adapt(self._adaptive, now) if self._adaptive is not None else [])]
+
+    def _advance(self, rescale: Rescale, now: Instant) -> list[ev.Effect]:
+        waited = now.steady_ms - rescale.since_ms
+        match rescale.phase:
+            case Phase.GATHERING if self.status is JobStatus.RUNNING:
+                return self._gather(rescale, waited, now)
+            case Phase.CHECKPOINTING:
+                limit = self._settings.checkpoint_timeout_ms
+                if limit is not None and waited >= limit:
+                    return self._without_checkpoint(rescale, f"no checkpoint within {limit / 1000:g} s", now)
+            case Phase.STARTING:
+                if self.status is JobStatus.RUNNING and all(e.state in _UP for e in self.execution_graph.executions):
+                    return self._rescaled(rescale, now)
+        return []
+
+    def _gather(self, rescale: Rescale, waited: int, now: Instant) -> list[ev.Effect]:
+        needed = rescale.target.slots_required()
+        there = self._slots.complete and len(self.slots) >= needed
+        effects = self._slots.start_workers(in_spares=True) if there else []
+        up = all(e.state in _UP for e in self.execution_graph.executions)
+        if there and up and self._slots.all_ready and now.steady_ms >= rescale.not_before_ms:
+            rescale.move_to(Phase.CHECKPOINTING, now.steady_ms)
+            return [*effects, *self._say(f"rescaling to {rescale.words}: taking a checkpoint"), self._checkpoint()]
+        if waited >= self._settings.slot_timeout_ms:
+            limit = f"{self._settings.slot_timeout_ms / 1000:g} s (slot.request.timeout)"
+            supply = f", with {self._slots.supply}" if self._slots.supply is not None else ""
+            return [*effects, *self._give_up(f"{len(self.slots)} of {needed} slots after {limit}{supply}", now)]
+        what = "starting slot workers" if there else f"waiting for slots: {len(self.slots)} of {needed}"
+        return [*effects, *self._say(f"rescaling to {rescale.words}: {what}")]
+
+    def _checkpoint(self) -> ev.TakeCheckpoint:
+        return ev.TakeCheckpoint(self._rescales)
+
+    def _say(self, message: str) -> list[ev.Effect]:
+        if self.message == message:
+            return []
+        self.message = message
+        return [ev.ReportDetails()]
+
+    def _checkpointed(self, number: int, error: str, is_final: bool, now: Instant) -> list[ev.Effect]:
+        rescale = self._rescale
+        if rescale is None or number != rescale.number or rescale.phase is not Phase.CHECKPOINTING:
+            return []
+        if not error:
+            return self._stop_tasks(rescale, now)
+        rescale.failed_checkpoints += 1
+        if is_final:
+            return self._give_up(error, now)
+        if rescale.failed_checkpoints >= self._settings.checkpoint_failures:
+            return self._without_checkpoint(rescale, error, now)
+        rescale.move_to(Phase.GATHERING, now.steady_ms)
+        rescale.not_before_ms = now.steady_ms + _CHECKPOINT_RETRY_MS
+        return []
+
+    def _without_checkpoint(self, rescale: Rescale, why: str, now: Instant) -> list[ev.Effect]:
+        """From the last one that completed, if the job takes any by itself."""
+        return self._stop_tasks(rescale, now) if self._settings.has_checkpoints else self._give_up(why, now)
+
+    def _stop_tasks(self, rescale: Rescale, now: Instant) -> list[ev.Effect]:
+        rescale.move_to(Phase.CANCELLING, now.steady_ms)
+        rescale.stopped_ms = now.steady_ms
+        self._restarts.restart_all(self._all, now.steady_ms)
+        self._to_deploy, self._restores = frozenset(), {}
+        if self.status is not JobStatus.RESTARTING:
+            self._move_to(JobStatus.RESTARTING, now)
+        self.message = f"rescaling to {rescale.words}: {rescale.reason}"
+        if rescale.error:
+            self.message = f"going back to the parallelism before: {rescale.error}"
+        effects: list[ev.Effect] = [ev.RollBack(self._all, self.message), ev.ReportDetails()]
+        effects += cancel(self.execution_graph.executions, self.slots, now.date_ms)
+        return effects + self._restart_when_due(now)
+
+    def _run_again(self, subtasks: frozenset[Subtask], now: Instant) -> list[ev.Effect]:
+        rescale = self._rescale
+        if rescale is None or rescale.phase is not Phase.CANCELLING:
+            return super()._run_again(subtasks, now)
+        effects = self._take_graph(rescale.before if rescale.error else rescale.target, now)
+        self._to_deploy, self._restores = self._all, None
+        self._waiting_since = now.steady_ms
+        if rescale.error:
+            effects += self._end_at(rescale.bounds_before, rescale.error, now)
+        else:
+            rescale.move_to(Phase.STARTING, now.steady_ms)
+        return [*effects, *super()._prepare(now), ev.ReportDetails(), *self._start_workers()]
+
+    def _take_graph(self, graph: JobGraph, now: Instant) -> list[ev.Effect]:
+        """Nothing runs: from now on the job is this one."""
+        self.graph, self.topology = graph, JobTopology.of(graph)
+        self.execution_graph.rescale(graph, now.date_ms)
+        self._all = frozenset(self.topology.subtasks())
+        self._restarts.rescaled(self.topology)
+        self._slots.rearrange(self.execution_graph.slot_keys())
+        return [ev.ChangeGraph(graph)]
+
+    def _rescaled(self, rescale: Rescale, now: Instant) -> list[ev.Effect]:
+        if self._adaptive is not None:
+            self._adaptive.started(now.steady_ms)
+        return self._end_at(self._bounds, "", now)
+
+    # Ends of a rescale
+
+    def _give_up(self, why: str, now: Instant) -> list[ev.Effect]:
+        """The tasks still run, and go on."""
+        assert self._rescale is not None
+        self.message = ""
+        if self._adaptive is not None:
+            self._adaptive.started(now.steady_ms)
+        return [*self._end_at(self._rescale.bounds_before, why, now), ev.ReportDetails()]
+
+    def _end_at(self, bounds: Requirements, error: str, now: Instant) -> list[ev.Effect]:
+        """Slots that are not needed any more go back."""
+        concluded, before = self._conclude(error, now), self._slots.wanted
+        if self._adaptive is None:
+            self._bounds = bounds
+        wanted = most_slots(self.graph, bounds) if self._adaptive is not None else self.slots_required
+        freed = self._slots.want(wanted)
+        return [*([self._declaration()] if self._slots.wanted != before else []), *freed, *concluded]
+
+    def _conclude(self, error: str, now: Instant) -> list[ev.Effect]:
+        rescale, self._rescale = self._rescale, None
+        assert rescale is not None
+        seconds = (now.steady_ms - rescale.stopped_ms) / 1000
+        if error:
+            told = f"to parallelism {rescale.words}: {error}; the job goes on as before"
+            self.remember(JobEventKind.RESCALE_FAILED, told, now)
+        else:
+            told = f"the job runs at parallelism {rescale.words}"
+            self.remember(JobEventKind.RESCALE_COMPLETED, f"{told}; its tasks ran again after {seconds:.1f} s", now)
+        if not rescale.trigger_id:
+            return [ev.ReportDetails()] if self.status in _GOING_ON else []
+        if error:
+            return [ev.AnswerRescale(rescale.trigger_id, error=f"the job was not rescaled {told}")]
+        return [ev.AnswerRescale(rescale.trigger_id, told), ev.ReportDetails()]
+
+    def _fail(self, failure: TaskFailure, now: Instant, failed: Collection[Subtask]) -> list[ev.Effect]:
+        rescale = self._rescale
+        if rescale is not None and self.status in _GOING_ON and not self._suspended:
+            match rescale.phase:
+                case Phase.GATHERING | Phase.CHECKPOINTING:
+                    given_up = self._give_up(cause_line(failure), now)
+                    return [*given_up, *super()._fail(failure, now, self._whole_if_slots_miss(failed))]
+                case Phase.STARTING:
+                    self._restarts.remember(failure)
+                    rescale.error = cause_line(failure)
+                    return self._stop_tasks(rescale, now)
+                case Phase.CANCELLING:
+                    pass
+                case _:
+                    assert_never(rescale.phase)
+        return super()._fail(failure, now, self._whole_if_slots_miss(failed))
+
+    # The adaptive scheduler
+
+    def _whole_if_slots_miss(self, failed: Collection[Subtask]) -> Collection[Subtask]:
+        """A job that may go on in fewer slots does so as a whole."""
+        return self._all if self._adaptive is not None and not self._slots.complete else failed
+
+    def _prepare(self, now: Instant) -> list[ev.Effect]:
+        if self._adaptive is None:
+            return super()._prepare(now)
+        self._undecided = True
+        self._adaptive.wait(now.steady_ms)
+        return []
+
+    def _deploy_when_ready(self, now: Instant) -> list[ev.Effect]:
+        if self._undecided:
+            return []
+        effects = super()._deploy_when_ready(now)
+        if self._adaptive is not None and effects and self.status is JobStatus.RUNNING:
+            self._adaptive.started(now.steady_ms)
+        return effects
+
+    def _tick(self, now: Instant) -> list[ev.Effect]:
+        if self._undecided and self._restarts.pending is None:
+            return []
+        return super()._tick(now)
+
+    def _adapt(self, adaptive: AdaptiveScheduler, now: Instant) -> list[ev.Effect]:
+        if self._to_deploy and not self._undecided and not self._slots.complete:
+            self._restarts.renumber()
+            self._restores = None
+            self._prepare(now)
+        there, most = len(self.slots), most_slots(self.graph, self._bounds)
+        fitting = fit(self.graph, self._bounds, there)
+        if self._to_deploy and self._undecided:
+            match adaptive.verdict(fitting is not None, there >= most, now.steady_ms):
+                case Verdict.WAIT:
+                    why = f" ({self._slots.supply})" if self._slots.supply is not None else ""
+                    return self._say(f"waiting for slots: {there} of {most}{why}")
+                case Verdict.FAIL:
+                    return self._fail(self._too_few(there, now), now, self._all)
+                case Verdict.GO:
+                    assert fitting is not None
+                    return self._go(graph_at(self.graph, fitting), now)
+        if self.status is not JobStatus.RUNNING or self._to_deploy or self._rescale is not None:
+            return []
+        differs = fitting is not None and fitting != parallelism_of(self.graph)
+        if fitting is None or not adaptive.rescales(differs, there >= most, now.steady_ms):
+            return []
+        reason = f"there are {there} slots, and the job can use up to {most}"
+        return self._begin_rescale(graph_at(self.graph, fitting), self._bounds, reason, "", now)
+
+    def _go(self, graph: JobGraph, now: Instant) -> list[ev.Effect]:
+        """The job runs in the slots that there are."""
+        self._undecided = False
+        effects: list[ev.Effect] = []
+        if graph != self.graph:
+            words = in_words(self.graph, parallelism_of(graph))
+            told = f"the job starts at parallelism {words}, in the {len(self.slots)} slots that there are"
+            self.remember(JobEventKind.PARALLELISM_CHOSEN, told, now)
+            effects += self._take_graph(graph, now)
+            self._to_deploy = self._all
+        return [
+            *effects,
+            *super()._prepare(now),
+            ev.ReportDetails(),
+            *self._start_workers(),
+            *self._deploy_when_ready(now),
+        ]
+
+    def _too_few(self, there: int, now: Instant) -> TaskFailure:
+        limit = self._adaptive.settings.wait_timeout_ms if self._adaptive is not None else None
+        least = least_slots(self.graph, self._bounds)
+        return job_failure(
+            self.graph.job_id,
+            f"NotEnoughSlots: the job needs at least {least} slots and has {there} after waiting "
+            f"{(limit or 0) / 1000:g} s (jobmanager.adaptive-scheduler.submission.resource-wait-timeout); "
+            f"{self._way_out()}",
+            now.date_ms,
+        )
