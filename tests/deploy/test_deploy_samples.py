@@ -189,6 +189,14 @@ def _check_ensemble(members: list[str], told: str, *configurations: dict[str, An
         assert options["high-availability.zookeeper.quorum"] == ",".join(f"{member}:2181" for member in members)
 
 
+def test_the_autoscaler_feeds_a_reactive_job() -> None:
+    options = CONFIGURATIONS["application"]
+    assert (options["jobmanager.scheduler"], options["scheduler-mode"]) == ("adaptive", "reactive")
+    (scaler,) = [o for o in kubernetes_objects("application") if o["kind"] == "HorizontalPodAutoscaler"]
+    command = kubernetes_commands("application")[scaler["spec"]["scaleTargetRef"]["name"]]
+    assert command.role == "taskmanager"
+
+
 def test_there_are_two_of_each_service() -> None:
     for found in kubernetes_objects("session"):
         if found["kind"] == "Deployment":
