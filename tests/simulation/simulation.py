@@ -17,7 +17,7 @@ from unittest.mock import patch
 from faults import Faults
 from invariants import Invariants
 from parcels import parcels
-from shapes import Shape
+from shapes import Range, Shape
 from simulated_client import SimulatedClient
 from simulated_cluster import SimulatedCluster
 from story import Violation, must
@@ -71,11 +71,14 @@ class Simulation:
         self._faults = Faults(self.cluster, self._client)
         self._invariants = Invariants(self.cluster, self._client)
         self.world.loop.after_moment = self._invariants.after_moment
-        self._dispatchers = [f"dispatcher{number + 1}" for number in range(shape.dispatchers)]
-        self._resource_managers = [f"resourcemanager{number + 1}" for number in range(shape.resource_managers)]
-        self._job_managers = [f"jm{number + 1}" for number in range(self._random.randint(*shape.job_managers))]
+        self._dispatchers = self._names("dispatcher", shape.dispatchers)
+        self._resource_managers = self._names("resourcemanager", shape.resource_managers)
+        self._job_managers = self._names("jm", shape.job_managers)
         self._looked_at = 0.0
         self._has_faults = shape.fault_rate > 0
+
+    def _names(self, role: str, number: Range) -> list[str]:
+        return [f"{role}{index + 1}" for index in range(self._random.randint(*number))]
 
     async def run(self) -> Outcome:
         """Starts, steps, rest."""
