@@ -17,7 +17,7 @@ from unittest.mock import patch
 from faults import Faults
 from invariants import Invariants
 from parcels import parcels
-from shapes import Range, Shape
+from shapes import SHAPES, Range, Shape
 from simulated_client import SimulatedClient
 from simulated_cluster import SimulatedCluster
 from story import Violation, must
@@ -52,8 +52,10 @@ class Outcome:
 class SimulationFailed(AssertionError):
     """A schedule went wrong. Equal seeds give equal failures: the same words, at the same time."""
 
-    def __init__(self, seed: int, cause: BaseException, at: float, story: str) -> None:
-        super().__init__(f"seed {seed} at {at:.3f}: {cause!r}\n{story}\nreplay with make simulate SEEDS={seed}")
+    def __init__(self, seed: int, shape: Shape, cause: BaseException, at: float, story: str) -> None:
+        names = [f" SHAPE={name}" for name, known in SHAPES.items() if known == shape]
+        again = f"replay with make simulate SEEDS={seed}{''.join(names)}"
+        super().__init__(f"seed {seed} at {at:.3f}: {cause!r}\n{story}\n{again}")
         self.seed = seed
         self.cause = cause
         self.at = at
@@ -263,7 +265,7 @@ def simulate(seed: int, folder: str, shape: Shape, with_logs: bool = False, with
             outcome = world.loop.run(simulation.run())
     except Exception as error:
         about = error.about if isinstance(error, Violation) else ()
-        raise SimulationFailed(seed, error, world.loop.time(), world.story.of(about, TOLD)) from error
+        raise SimulationFailed(seed, shape, error, world.loop.time(), world.story.of(about, TOLD)) from error
     finally:
         if collects:
             gc.enable()
