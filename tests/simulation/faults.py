@@ -28,7 +28,7 @@ FAULTS = {
     "kill_a_resource_manager": 1,
 }
 """The methods of `Faults`, and how often each happens, compared with the others."""
-STORE_FAULTS = {"suspend_a_session": 2, "lose_a_session": 2, "break_a_write_off": 1}
+STORE_FAULTS = {"suspend_a_session": 2, "lose_a_session": 2, "break_a_write_off": 2}
 """Those of a store that several candidates share."""
 
 
@@ -180,6 +180,7 @@ class Faults:
         session = self._session()
         self.world.tell_fault(f"the next write of {session.process.name} breaks off")
         session.suspend_within_write(takes_effect=self._random.random() < 0.5)
+        session.is_lost_then = self._random.random() < 0.5
 
     def _session(self) -> SimulatedSession:
         return self._random.choice(list(self._cluster.store.sessions.values()))

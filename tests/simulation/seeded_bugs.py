@@ -11,14 +11,41 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
-from millstream.core.services import lease
+from millstream.core.services import handshake, lease, session
+from millstream.core.store.memory import MemoryStore
+from millstream.core.store.store import FencedError, Leadership
 from millstream.jobmanager import restore_points
 from millstream.jobmanager.checkpoint_files import CheckpointFiles
 from millstream.jobmanager.checkpoints import completing
 from millstream.jobmanager.checkpoints import events as ev
-from millstream.jobmanager.service import JobManagerService
 from millstream.taskmanager.supervisor.service import TaskManagerService
 from millstream.taskmanager.supervisor.slot_table import SlotTable
+
+
+@contextlib.contextmanager
+def epochs_not_compared() -> Iterator[None]:
+    """A session begins with whoever is found, also when that is another leader than the one that was looked for."""
+
+    def agrees(*_epochs: Any) -> str:
+        return ""
+
+    with patch.object(handshake, "disagreement", agrees), patch.object(session, "disagreement", agrees):
+        yield
+
+
+@contextlib.contextmanager
+def writes_not_fenced() -> Iterator[None]:
+    """The store takes writes of a leader that another has followed."""
+
+    def replace(self: MemoryStore, key: Any, value: bytes | None, expected: int, under: Leadership) -> int:
+        current = self.leader(under.contest)
+        if current is None:
+            raise FencedError(under)
+        return write(self, key, value, expected, Leadership(under.contest, current.epoch))
+
+    write = MemoryStore.replace
+    with patch.object(MemoryStore, "replace", replace):
+        yield
 
 
 @contextlib.contextmanager
@@ -92,10 +119,3 @@ def ids_come_again() -> Iterator[None]:
 
 async def _begin_anew(_self: Any, _at_least: int) -> int:
     return 1
-
-
-@contextlib.contextmanager
-def acts_while_it_stops() -> Iterator[None]:
-    """A job manager that stops takes what task managers and the dispatcher say."""
-    with patch.object(JobManagerService, "_unless_stopped", lambda _self, handle: handle):
-        yield

@@ -1,7 +1,7 @@
 """How large a simulated schedule is, and how long things take in it.
 
 `SHORT` is for thousands: few processes, small jobs, several faults within a few seconds, and timeouts to match.
-`STANDBYS` is the same with two of each service on a store that is in trouble now and then. `LONG` has more of
+`STANDBYS` is the same with up to two of each service on a store that is in trouble now and then. `LONG` has more of
 everything, and the timeouts of a small real cluster.
 """
 
@@ -38,9 +38,9 @@ class Shape:
     allocation_timeout: float = 10.0
     recovers: bool = False
     """Whether leaders are found in the store, which may be in trouble, and jobs outlive their job manager."""
-    dispatchers: int = 1
+    dispatchers: Range = (1, 1)
     """Candidates for one role; job managers always are, for each job."""
-    resource_managers: int = 1
+    resource_managers: Range = (1, 1)
     thorough: float = 1.0
     """Of runs that go on after all is at rest: they wait out every timeout, and have a job run on every slot."""
     converted: float = 1.0
@@ -128,7 +128,7 @@ SHORT = Shape(
     converted=0.05,
 )
 
-STANDBYS = replace(SHORT, recovers=True, dispatchers=2, resource_managers=2, job_managers=(2, 2))
+STANDBYS = replace(SHORT, recovers=True, dispatchers=(1, 2), resource_managers=(1, 2))
 
 SHAPES = {"short": SHORT, "long": LONG, "standbys": STANDBYS}
 """By the names that `make simulate` has for them."""

@@ -25,6 +25,7 @@ from millstream.core.store.store import Contest, Entry, Key, Kind, Leadership, S
 T = TypeVar("T")
 LONGEST_TROUBLE = 4.0
 _LATENCY = 0.002
+_SLOW_NEWS = 0.5
 Watch = Callable[[Key, bytes | None], None]
 
 
@@ -39,7 +40,6 @@ class SimulatedStore(MemoryStore):
         self.sessions: dict[VirtualProcess, SimulatedSession] = {}
         self._is_healed = False
         self._watches: list[Watch] = []
-        self._epochs: dict[Contest, LeaderEpoch] = {}
 
     def watch(self, seen: Watch) -> None:
         self._watches.append(seen)
@@ -60,9 +60,10 @@ class SimulatedStore(MemoryStore):
     def lose(self, session: SimulatedSession, after: float) -> None:
         """The session is suspended, then over; a new one begins later."""
         session.suspend()
-        self.world.later(self.process, after, self._lose, session)
+        self.world.later(self.process, after, self.end, session)
 
-    def _lose(self, session: SimulatedSession) -> None:
+    def end(self, session: SimulatedSession) -> None:
+        """Now; a new one begins later."""
         if not self._is_healed:
             session.lose()
             self.world.later(self.process, self.world.up_to(LONGEST_TROUBLE), session.resume)
@@ -71,7 +72,7 @@ class SimulatedStore(MemoryStore):
         """It hears nothing of a process for a time. What that learns of it, it learns afterwards."""
         session = self.sessions.get(process)
         if session is not None and seconds > self.session_timeout:
-            self.world.later(self.process, self.session_timeout, self._lose, session)
+            self.world.later(self.process, self.session_timeout, self.end, session)
 
     def heal(self) -> None:
         """No more trouble: all sessions go on, or begin anew."""
@@ -80,10 +81,10 @@ class SimulatedStore(MemoryStore):
             session.heal()
 
     def replace(self, key: Key, value: bytes | None, expected: int, under: Leadership) -> int:
+        leader = self.leader(under.contest)
         version = super().replace(key, value, expected, under)
-        last = self._epochs.get(under.contest, LeaderEpoch(0))
-        must(under.epoch >= last, f"epoch {under.epoch} of {under.contest} wrote after epoch {last}", key.name)
-        self._epochs[under.contest] = under.epoch
+        leads = leader is not None and leader.epoch == under.epoch
+        must(leads, f"epoch {under.epoch} of {under.contest} wrote {key}, and {leader} leads", key.name)
         for seen in self._watches:
             seen(key, value)
         return version
@@ -95,6 +96,8 @@ class SimulatedSession(MemorySession):
     def __init__(self, store: SimulatedStore, process: VirtualProcess) -> None:
         super().__init__(store)
         self.process = process
+        self.is_lost_then = False
+        """When it is suspended the next time."""
         self._shared = store
 
     @property
@@ -104,8 +107,12 @@ class SimulatedSession(MemorySession):
     def suspend(self) -> None:
         """For a while, however it comes about."""
         super().suspend()
-        world = self._shared.world
-        world.later(self._shared.process, world.up_to(LONGEST_TROUBLE), self.resume)
+        store, world = self._shared, self._shared.world
+        if self.is_lost_then:
+            self.is_lost_then = False
+            world.later(store.process, world.up_to(store.session_timeout), store.end, self)
+        else:
+            world.later(store.process, world.up_to(LONGEST_TROUBLE), self.resume)
 
     def heal(self) -> None:
         """It goes on, or a new one begins, and nothing more comes in between."""
@@ -130,6 +137,13 @@ class SimulatedSession(MemorySession):
 
     async def leader(self, contest: Contest) -> KnownLeader | None:
         return await self._ask(lambda: self._shared.leader(contest))
+
+    async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
+        """News travel, too, and often slower than what is said elsewhere meanwhile."""
+        known = await super().changed(contest, epoch)
+        world = self._shared.world
+        await asyncio.sleep(world.up_to(_SLOW_NEWS) if world.mishap(0.5) else _LATENCY)
+        return known
 
     async def _ask(self, ask: Callable[[], T]) -> T:
         """There and back; what happens to the session on the way is the answer then."""

@@ -17,7 +17,7 @@ from unittest.mock import patch
 from faults import Faults
 from invariants import Invariants
 from parcels import parcels
-from shapes import Shape
+from shapes import SHAPES, Range, Shape
 from simulated_client import SimulatedClient
 from simulated_cluster import SimulatedCluster
 from story import Violation, must
@@ -52,8 +52,10 @@ class Outcome:
 class SimulationFailed(AssertionError):
     """A schedule went wrong. Equal seeds give equal failures: the same words, at the same time."""
 
-    def __init__(self, seed: int, cause: BaseException, at: float, story: str) -> None:
-        super().__init__(f"seed {seed} at {at:.3f}: {cause!r}\n{story}\nreplay with make simulate SEEDS={seed}")
+    def __init__(self, seed: int, shape: Shape, cause: BaseException, at: float, story: str) -> None:
+        names = [f" SHAPE={name}" for name, known in SHAPES.items() if known == shape]
+        again = f"replay with make simulate SEEDS={seed}{''.join(names)}"
+        super().__init__(f"seed {seed} at {at:.3f}: {cause!r}\n{story}\n{again}")
         self.seed = seed
         self.cause = cause
         self.at = at
@@ -71,11 +73,14 @@ class Simulation:
         self._faults = Faults(self.cluster, self._client)
         self._invariants = Invariants(self.cluster, self._client)
         self.world.loop.after_moment = self._invariants.after_moment
-        self._dispatchers = [f"dispatcher{number + 1}" for number in range(shape.dispatchers)]
-        self._resource_managers = [f"resourcemanager{number + 1}" for number in range(shape.resource_managers)]
-        self._job_managers = [f"jm{number + 1}" for number in range(self._random.randint(*shape.job_managers))]
+        self._dispatchers = self._names("dispatcher", shape.dispatchers)
+        self._resource_managers = self._names("resourcemanager", shape.resource_managers)
+        self._job_managers = self._names("jm", shape.job_managers)
         self._looked_at = 0.0
         self._has_faults = shape.fault_rate > 0
+
+    def _names(self, role: str, number: Range) -> list[str]:
+        return [f"{role}{index + 1}" for index in range(self._random.randint(*number))]
 
     async def run(self) -> Outcome:
         """Starts, steps, rest."""
@@ -260,7 +265,7 @@ def simulate(seed: int, folder: str, shape: Shape, with_logs: bool = False, with
             outcome = world.loop.run(simulation.run())
     except Exception as error:
         about = error.about if isinstance(error, Violation) else ()
-        raise SimulationFailed(seed, error, world.loop.time(), world.story.of(about, TOLD)) from error
+        raise SimulationFailed(seed, shape, error, world.loop.time(), world.story.of(about, TOLD)) from error
     finally:
         if collects:
             gc.enable()

@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faults import FAULTS
+from faults import FAULTS, STORE_FAULTS
 from schedules import run_all
-from shapes import LONG, SHORT
+from shapes import LONG, SHORT, STANDBYS, Shape
 from simulation import simulate
 from thoroughness import cases
 
 from millstream.core.jobs.states import JobStatus
 
-CHUNKS = 40
+CHUNKS = 20
 SCHEDULES = 10_000
 
 
@@ -30,14 +30,15 @@ def test_without_faults_every_job_finishes_or_lacks_slots(tmp_path: Path) -> Non
     assert ends[JobStatus.FINISHED] > ends[JobStatus.FAILED]
 
 
+@pytest.mark.parametrize("shape", [SHORT, STANDBYS], ids=["short", "standbys"])
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_ten_thousand_short_schedules(tmp_path: Path, chunk: int) -> None:
-    each = SCHEDULES // CHUNKS
-    runs = run_all(range(chunk * each, chunk * each + cases(each)), str(tmp_path), SHORT)
+def test_ten_thousand_short_schedules(tmp_path: Path, chunk: int, shape: Shape) -> None:
+    each = SCHEDULES // CHUNKS // 2
+    runs = run_all(range(chunk * each, chunk * each + cases(each)), str(tmp_path), shape)
     ends = Counter(end for run in runs for end in run.ends)
     if len(runs) == each:  # fewer need not have seen everything
         assert set(ends) == {JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED}
-        assert {fault for run in runs for fault in run.faults} == set(FAULTS)
+        assert {fault for run in runs for fault in run.faults} == {*FAULTS, *(STORE_FAULTS if shape.recovers else ())}
         assert sum(run.restarts for run in runs) > each / 4
         assert sum(run.restored for run in runs) > 0
         assert sum(run.commits for run in runs) > each / 4
@@ -65,7 +66,7 @@ def test_thousands_of_fault_schedules(tmp_path: Path, start: int, fault_rate: fl
 
 
 def test_a_seed_gives_the_same_run_again_whatever_ids_are_drawn(tmp_path: Path) -> None:
-    for shape in (SHORT, LONG):
+    for shape in (SHORT, STANDBYS, LONG):
         for seed in (7, 8, 9):
             first, second = (simulate(seed, str(tmp_path), shape, with_digest=True) for _ in range(2))
             assert first == second

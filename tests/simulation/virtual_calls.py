@@ -44,6 +44,8 @@ class Call:
 
     def __init__(self, network: VirtualNetwork, client: VirtualProcess, server: VirtualProcess, path: str) -> None:
         self.path = path
+        self.epochs: dict[bool, int] = {}
+        """Which leader each end has said that it means, once it has: the client's under True."""
         self.client = ClientEnd(self, client)
         self.server = ServerEnd(self, server)
         self.to_server = Direction(network, self, self.client, self.server)

@@ -7,10 +7,14 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from story import Fault, Message, Story
+from parcels import Parcel
+from story import Fault, Message, Story, Violation
 from virtual_calls import Call
 from virtual_loop import VirtualClock, VirtualLoop, VirtualProcess
 from virtual_network import VirtualNetwork
+
+from millstream.core.jobs.ids import ANY_EPOCH
+from millstream.core.messages.session import Heartbeat, Hello
 
 
 class World:
@@ -51,6 +55,19 @@ class World:
 
     def _sent(self, raw: bytes, call: Call, up: bool) -> None:
         self.story.tell(self.loop.time(), Message(raw, call, up))
+        if type(raw) is Parcel:
+            self._check_epochs(raw.message, call, up)
+
+    def _check_epochs(self, message: Any, call: Call, up: bool) -> None:
+        """All that is said in a session is said under one leader's epoch, on which both ends agreed."""
+        if type(message) is Hello:
+            call.epochs[up] = message.epoch
+        elif type(message) is not Heartbeat and len(call.epochs) == 2:
+            looked_for, leads = call.epochs[True], call.epochs[False]
+            if looked_for not in (ANY_EPOCH, leads):
+                ends = f"{call.client.process.name} and {call.server.process.name}"
+                what = f"{ends} talk though epoch {looked_for} was looked for and {leads} found"
+                raise Violation(what, call.client.process.name)
 
 
 class StoryOfLogs(logging.Handler):

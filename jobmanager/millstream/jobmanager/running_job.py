@@ -499,7 +499,7 @@ class RunningJob:
         try:
             await self._links.record_end(self.details(), self._led.leadership)
         except StoreError as error:
-            log.error("job %s: its end is left to the job manager that leads it now: %s", self.graph.job_id, error)
+            log.warning("job %s: its end is left to the job manager that leads it now: %s", self.graph.job_id, error)
             return
         self.is_recorded = True
         if self.checkpoints is not None:
