@@ -121,6 +121,18 @@ def test_a_cluster_that_was_killed_as_a_whole_goes_on_with_its_jobs(cluster: Fai
     job.ends_exactly()
 
 
+def test_a_job_that_was_rescaled_goes_on_as_it_ran_last(cluster: FailoverCluster, tmp_path: Path) -> None:
+    cluster.start_all()
+    job = Job(cluster, tmp_path)
+    cluster.cli("rescale", "-m", cluster.rest, job.id, "-p", "3")
+    before = cluster.attempts(job.id)
+    cluster.kill_member(cluster.leader("jobmanager", job.id))
+    job.goes_on()
+    assert {vertex["parallelism"] for vertex in cluster.get(f"/jobs/{job.id}")["vertices"]} == {3}
+    assert cluster.attempts(job.id) == before, "its tasks ran on"
+    job.ends_exactly()
+
+
 def test_a_cancellation_that_was_answered_outlives_the_leaders(cluster: FailoverCluster, tmp_path: Path) -> None:
     cluster.start_all()
     job = Job(cluster, tmp_path)

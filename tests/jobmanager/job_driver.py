@@ -344,7 +344,7 @@ class JobDriver:
             assert master.status is JobStatus.CREATED
         else:
             assert taken == set(self.held)
-            assert len(self.held) <= master.slots_required
+            assert len(self.held) <= master.slots_wanted
         assert all(count == 1 for count in self.freed.values()), self.freed
         if master.status in (JobStatus.FAILING, JobStatus.CANCELLING) or self.ended:
             assert self.declared == 0, "a job that ends asks for slots"

@@ -61,7 +61,7 @@ class JobMasterMachine(RuleBasedStateMachine):
         self, graph: JobGraph, restart: RestartSettings, restoring: bool, adaptive: AdaptiveSettings | None
     ) -> None:
         rescaling = RescaleSettings(slot_timeout_ms=5_000, has_checkpoints=not restoring)
-        self.driver = JobDriver(graph, 10.0, restart, restoring, rescaling, adaptive)
+        self.driver = JobDriver(graph, 10.0, restart, restoring, rescaling=rescaling, adaptive=adaptive)
         self.driver.start()
         assert bool(self.driver.restores) == (restoring and adaptive is None)
         self.offers = self.requests = 0

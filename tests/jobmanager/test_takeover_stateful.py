@@ -15,6 +15,7 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages.task_manager import TaskUpdate
+from millstream.jobmanager.adaptive.settings import AdaptiveSettings
 from millstream.jobmanager.failover.settings import FixedDelay, NoRestart, RestartSettings
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.execution_graph import SlotKey
@@ -33,14 +34,23 @@ LATEST = 2
 class TakeoverMachine(RuleBasedStateMachine):
     """Task managers have what an earlier leader left there, more or less."""
 
-    @initialize(graph=st.sampled_from(GRAPHS), restart=st.sampled_from([NoRestart(), FixedDelay(3, 0)]))
-    def begin(self, graph: JobGraph, restart: RestartSettings) -> None:
+    @initialize(
+        graph=st.sampled_from(GRAPHS),
+        restart=st.sampled_from([NoRestart(), FixedDelay(3, 0)]),
+        adaptive=st.sampled_from([None, AdaptiveSettings(False, 5_000, 1_000, 2_000, 2_000)]),
+    )
+    def begin(self, graph: JobGraph, restart: RestartSettings, adaptive: AdaptiveSettings | None) -> None:
         succeeding = Succeeding(lambda _vertex, _subtask: LATEST, WAIT)
-        self.driver = JobDriver(graph, restart=restart, succeeding=succeeding)
+        self.driver = JobDriver(graph, restart=restart, succeeding=succeeding, adaptive=adaptive)
         self.driver.start()
         self.offers = 0
         self.keys = list(self.driver.master.execution_graph.slot_keys())
         self.placed: dict[SlotKey, tuple[str, str]] = {}
+
+    @rule(parallelism=st.integers(1, 4))
+    def somebody_wants_another_parallelism(self, parallelism: int) -> None:
+        self.driver.rescale(parallelism, f"t{parallelism}", waits=False)
+        assert f"t{parallelism}" in self.driver.rescales
 
     def _new_slot(self) -> str:
         self.offers += 1
