@@ -284,6 +284,14 @@ def test_what_tasks_say_meanwhile_is_not_forgotten() -> None:
     assert task.reader.has_events
 
 
+def test_an_event_for_an_enumerator_that_is_being_started_would_be_lost_so_the_job_starts_again() -> None:
+    driver = driver_of(pipeline(1, source=True))
+    find_all(driver)
+    attempt = attempt_of(driver.executions[0], 3)
+    effects = driver.tell(ev.TaskHeard(ReaderEvent(JobId("job"), VertexId("v0"), 0, Custom(b"event"), attempt)))
+    assert len(of_type(effects, ev.NotTakenOver)) == 1
+
+
 def test_regions_may_be_of_different_attempts_but_a_region_may_not() -> None:
     """The numbers are those of the store: each region has the latest of its own."""
     graph = job([vertex("s", 2), vertex("b", 2)], [edge("s", "b", "FORWARD")])

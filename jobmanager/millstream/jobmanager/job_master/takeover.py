@@ -142,6 +142,8 @@ class Takeover:
                 task = replace(task, inputs_ended=True)
             case ReaderEvent(kind=Custom()):
                 task = replace(task, reader=replace(task.reader or FoundReader(), has_events=True))
+                if self.asked:
+                    self.off = f"{self._name(task)} sent an event to an enumerator that is not there yet"
             case ReaderEvent():
                 return  # requests are made again
         self._tasks[task.attempt_id] = task
