@@ -48,6 +48,7 @@ def adaptive_settings(configuration: Configuration) -> AdaptiveSettings | None:
             "option 'scheduler-mode': a reactive job uses all slots that there are, and 'resourcemanager.provider: "
             "process' starts as many as jobs want; use one or the other"
         )
+
     def milliseconds(key: str, if_reactive: float) -> float:
         option = f"{_PREFIX}.{key}"
         unset = reactive and not configuration.is_set(option)
