@@ -220,18 +220,33 @@ def test_sources_that_cannot_go_on_have_the_job_start_again(event: ev.Event) -> 
 
 def test_slots_in_which_nothing_runs_are_kept_for_a_new_start_and_given_back_otherwise() -> None:
     for is_found in (True, False):
-        driver = driver_of(pipeline(1))
-        (answer,) = driver.offer("spare")
-        assert answer == ev.AnswerOffer("spare", "tm1:1-a", accepted=True)
-        (answer,) = driver.offer("too many")
-        assert answer == ev.AnswerOffer("too many", "tm1:1-a", accepted=False)
+        driver = driver_of(pipeline(2))
+        driver.offer("a0", "tm0:1-a", found_slot(driver, key(0)))
+        for number in range(2):
+            assert driver.offer(f"b{number}") == [ev.AnswerOffer(f"b{number}", "tm1:1-a", accepted=True)]
+        assert driver.offer("too many") == [ev.AnswerOffer("too many", "tm1:1-a", accepted=False)]
         if is_found:
-            find_all(driver)
+            driver.offer("a1", "tm0:1-a", found_slot(driver, key(1)))
             driver.tell(ev.TakeoverPrepared())
-            assert set(driver.held) == {"a0"}
+            assert set(driver.held) == {"a0", "a1"}
         else:
-            effects = driver.tick(WAIT)
-            assert of_type(effects, ev.StartWorker) == [ev.StartWorker("spare", "tm1:1-a")]
+            started = of_type(driver.tick(WAIT), ev.StartWorker)
+            assert [start.allocation_id for start in started] == ["b0", "b1"]
+
+
+def test_a_job_that_gets_all_its_slots_anew_waits_for_nothing() -> None:
+    driver = driver_of(pipeline(2))
+    assert len(driver.offer("b0")) == 1
+    effects = driver.offer("b1")
+    assert of_type(effects, ev.NotTakenOver) == [ev.NotTakenOver("0 of 2 tasks were found running")]
+    assert len(of_type(effects, ev.StartWorker)) == 2
+
+
+def test_a_job_of_which_nothing_is_found_does_not_wait_for_long() -> None:
+    driver = driver_of(pipeline(2))
+    assert driver.tick(WAIT * 0.2) == []
+    driver.tick(WAIT * 0.1)
+    assert driver.started_again
 
 
 def test_what_comes_too_late_is_not_taken() -> None:
@@ -270,7 +285,6 @@ def test_a_failure_of_the_whole_job_is_the_restart_strategys_to_decide() -> None
 def test_what_tasks_say_meanwhile_is_not_forgotten() -> None:
     driver = driver_of(pipeline(1, source=True))
     attempt = attempt_of(driver.executions[0], 3)
-    driver.offer("spare")
     event = ReaderEvent(JobId("job"), VertexId("v0"), 0, SplitRequest("host"), attempt)
     driver.tell(ev.TaskHeard(replace(event, attempt_id=AttemptId("another"))))
     slot = found_slot(driver, key(0), ExecutionState.INITIALIZING)
@@ -282,6 +296,14 @@ def test_what_tasks_say_meanwhile_is_not_forgotten() -> None:
     assert task.inputs_ended
     assert task.reader is not None
     assert task.reader.has_events
+
+
+def test_an_event_for_an_enumerator_that_is_being_started_would_be_lost_so_the_job_starts_again() -> None:
+    driver = driver_of(pipeline(1, source=True))
+    find_all(driver)
+    attempt = attempt_of(driver.executions[0], 3)
+    effects = driver.tell(ev.TaskHeard(ReaderEvent(JobId("job"), VertexId("v0"), 0, Custom(b"event"), attempt)))
+    assert len(of_type(effects, ev.NotTakenOver)) == 1
 
 
 def test_regions_may_be_of_different_attempts_but_a_region_may_not() -> None:

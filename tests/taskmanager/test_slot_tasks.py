@@ -11,7 +11,6 @@ from millstream.core.jobs.ids import NO_ALLOCATION, AttemptId, ChannelId, JobId,
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.messages import sources as src
 from millstream.core.messages.checkpoints import (
-    CheckpointAck,
     CheckpointNotice,
     CheckpointOptions,
     InputsEnded,
@@ -128,15 +127,20 @@ def test_splits_are_part_of_the_checkpoint_that_was_asked_for_after_them(tasks: 
 def test_checkpoints_are_under_way_until_something_came_of_them(tasks: SlotTasks) -> None:
     trigger(tasks, 4)
     trigger(tasks, 5)
-    tasks.heard(CheckpointAck(NO_ALLOCATION, MAP, 4))
-    assert (found(tasks).under_way, found(tasks, MAP).under_way) == ((4, 5), (4,))
+    assert found(tasks).under_way == (4, 5)
     notice(tasks, 4)
-    assert (found(tasks).under_way, found(tasks, MAP).under_way) == ((5,), ())
+    assert found(tasks).under_way == (5,)
     assert (found(tasks).completed, found(tasks, MAP).completed) == (4, 4)
-    tasks.heard(CheckpointAck(NO_ALLOCATION, MAP, 4))
-    assert found(tasks, MAP).under_way == (), "it is complete"
     notice(tasks, 5, completed=False)
     assert found(tasks).under_way == ()
+
+
+def test_a_savepoint_is_not_under_way_unless_it_stops_the_job(tasks: SlotTasks) -> None:
+    """It may be complete, and tasks are not told: what was given up would be deleted."""
+    for number, stop in ((4, StopMode.NONE), (5, StopMode.SUSPEND)):
+        options = CheckpointOptions(number, 0, "here", savepoint=True, stop=stop)
+        tasks.told(TriggerCheckpoint(NO_ALLOCATION, (SOURCE,), options))
+    assert found(tasks).under_way == (5,)
 
 
 def test_a_task_whose_event_time_was_drained_is_marked_until_that_is_complete(tasks: SlotTasks) -> None:

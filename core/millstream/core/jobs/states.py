@@ -20,8 +20,8 @@ class JobStatus(StrEnum):
 
     SUSPENDED = nonmember("SUSPENDED")
     RECONCILING = nonmember("RECONCILING")
-    """States of Flink's that no job is in here: a job manager that takes over a job starts it anew. Programs may still
-    compare with them.
+    """States of Flink's that no job is in here: one whose tasks a new job manager looks for is CREATED. Programs may
+    still compare with them.
     """
 
     @property

@@ -47,7 +47,7 @@ class FoundTask(Struct, frozen=True):
     completed: int = 0
     """The latest checkpoint of which it was told that it is complete, or that it was restored from."""
     under_way: tuple[int, ...] = ()
-    """The checkpoints that it was asked for or has acknowledged since."""
+    """The checkpoints that it was asked for since. Not savepoints: one of those may be complete, and the user's."""
     drains: bool = False
     """Whether one of them is to drain the job: its event time has come to an end, which only a restart takes back."""
     reader: FoundReader | None = None

@@ -136,7 +136,8 @@ _ROWS = [
         _T.DURATION,
         10.0,
         "How long a job manager that comes to lead a job after another waits for task managers that still run its "
-        "tasks. When it has heard of all of them, the job goes on with them; else it starts from its last checkpoint.",
+        "tasks. When it has heard of all of them, the job goes on with them; else it starts from its last checkpoint: "
+        "at the end of this time, or when it has not heard of any after 30 % of it.",
     ),
     Option(
         "heartbeat.timeout",

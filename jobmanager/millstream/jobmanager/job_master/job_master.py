@@ -177,10 +177,10 @@ class JobMaster:
         """The first effects."""
         self._move_to(JobStatus.CREATED, now)
         if self._succeeding is not None:
-            deadline_ms = now.steady_ms + round(self._succeeding.wait * 1000)
-            self._takeover = Takeover(self.execution_graph, self._slots, deadline_ms)
+            self._takeover = Takeover(self.execution_graph, self._slots, now.steady_ms, self._succeeding.wait)
             self.message = _LOOKING
-            return [self._declaration(), ev.WakeUpAt(deadline_ms), ev.ReportDetails()]
+            wake_ups = [ev.WakeUpAt(at_ms) for at_ms in self._takeover.deadlines_ms]
+            return [self._declaration(), *wake_ups, ev.ReportDetails()]
         for execution in self.execution_graph.executions:
             execution.move_to(ExecutionState.SCHEDULED, now.date_ms)
         self._to_deploy = self._all
@@ -309,12 +309,12 @@ class JobMaster:
             case ev.TakeoverRefused(reason):
                 takeover.off = reason
             case ev.Tick():
-                if now.steady_ms >= takeover.deadline_ms and not takeover.asked:
-                    takeover.off = takeover.missing()
+                pass
             case ev.CancelRequested() | ev.Suspended() | ev.Abandoned() | ev.JobFailed():
                 return self._end_takeover(takeover, event, now)
             case _:
                 return []
+        takeover.look(now.steady_ms)
         return effects + self._judge(takeover, now)
 
     def _judge(self, takeover: Takeover, now: Instant) -> list[ev.Effect]:

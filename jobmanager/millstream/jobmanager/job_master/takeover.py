@@ -4,7 +4,8 @@ Task managers offer the slots that they hold for the job with what is in them. T
 all of it is found: of every subtask the latest attempt, as the store has it, which runs or has finished. Anything less
 would be a mixture of attempts that have not exchanged the same records. A slot with other attempts holds what an
 earlier leader has given up, and is not taken. One in which nothing was started is kept for the case that the job has to
-start again.
+start again. When no task is found for a while, or the resource manager gives the job all its slots anew, there is
+nothing to wait for: the whole cluster was restarted, or the job had not come so far.
 
 The machine is owned by the JobMaster, which gives up the slots that are found when the takeover is off.
 """
@@ -28,6 +29,7 @@ from millstream.jobmanager.job_master.execution_graph import ExecutionGraph, Slo
 from millstream.jobmanager.job_master.job_slots import JobSlots
 
 _GOES_ON = frozenset({ExecutionState.RUNNING, ExecutionState.FINISHED})
+_FIRST = 0.3  # of the wait, for the first task
 _MAY_GO_ON = _GOES_ON | {ExecutionState.DEPLOYING, ExecutionState.INITIALIZING}
 
 
@@ -37,8 +39,9 @@ class Takeover:
     Slots with tasks are put into `slots`; `spare` are those without.
     """
 
-    def __init__(self, graph: ExecutionGraph, slots: JobSlots, deadline_ms: int) -> None:
-        self.deadline_ms = deadline_ms
+    def __init__(self, graph: ExecutionGraph, slots: JobSlots, now_ms: int, wait: float) -> None:
+        self.deadlines_ms = now_ms + round(_FIRST * wait * 1000), now_ms + round(wait * 1000)
+        """For the first task, and for all of them."""
         self.off = ""
         self.is_prepared = False
         """Whether the job's restore point is known, and fits what was found."""
@@ -65,6 +68,13 @@ class Takeover:
         return len(self._tasks) == len(self._graph.executions) and all(
             task.state in _GOES_ON for task in self._tasks.values()
         )
+
+    def look(self, now_ms: int) -> None:
+        """Whether there is anything to wait for."""
+        first, last = self.deadlines_ms
+        nothing = not self._tasks and (now_ms >= first or len(self._spare) == self._slots.required)
+        if not self.asked and (nothing or now_ms >= last):
+            self.off = self.off or self.missing()
 
     def missing(self) -> str:
         """What was not found, for people."""
@@ -142,6 +152,8 @@ class Takeover:
                 task = replace(task, inputs_ended=True)
             case ReaderEvent(kind=Custom()):
                 task = replace(task, reader=replace(task.reader or FoundReader(), has_events=True))
+                if self.asked:
+                    self.off = f"{self._name(task)} sent an event to an enumerator that is not there yet"
             case ReaderEvent():
                 return  # requests are made again
         self._tasks[task.attempt_id] = task

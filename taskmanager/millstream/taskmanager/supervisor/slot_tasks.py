@@ -16,7 +16,6 @@ from millstream.core.jobs.details import Accumulator, TaskMetrics
 from millstream.core.jobs.ids import AttemptId, VertexId
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.messages.checkpoints import (
-    CheckpointAck,
     CheckpointNotice,
     CheckpointOptions,
     InputsEnded,
@@ -111,7 +110,8 @@ class _Task(Struct):
         )
 
     def asked_for(self, options: CheckpointOptions) -> None:
-        self.under_way.add(options.checkpoint_id)
+        if not options.savepoint or options.stop is not StopMode.NONE:  # of others nobody is told what came of them
+            self.under_way.add(options.checkpoint_id)
         if options.stop is StopMode.DRAIN:
             self.drained_by = options.checkpoint_id
         if self.reader is not None:
@@ -200,10 +200,6 @@ class SlotTasks:
                     task.accumulators, task.metrics = message.accumulators, message.metrics
             case ReaderEvent():
                 self._from_reader(message)
-            case CheckpointAck(attempt_id=attempt_id, checkpoint_id=number):
-                for task in self._of((attempt_id,)):
-                    if number > task.completed:
-                        task.under_way.add(number)
             case InputsEnded(attempt_id=attempt_id):
                 for task in self._of((attempt_id,)):
                     task.inputs_ended = True
