@@ -164,6 +164,19 @@ _ROWS = [
         False,
         "Allows listening on addresses other than loopback without TLS. Anyone who reaches such a port can run code.",
     ),
+    Option(
+        "security.cluster.secret-file",
+        _T.STRING,
+        "",
+        "File with the secret that all services, workers and clients of a cluster share, readable by its user only; "
+        "empty: none. `millstream cluster start` makes one in the cluster's folder, and commands find it there.",
+    ),
+    Option(
+        "security.cluster.secret",
+        _T.STRING,
+        "",
+        "The secret itself, in place of a file. `python job.py` makes one for its own services.",
+    ),
     Option("security.ssl.internal.enabled", _T.BOOL, False, "Mutual TLS for all gRPC traffic."),
     Option("security.ssl.internal.cert", _T.STRING, "", "PEM file with this service's certificate."),
     Option("security.ssl.internal.key", _T.STRING, "", "PEM file with this service's private key."),
