@@ -68,7 +68,7 @@ def test_no_proof_answer_or_token_shows_the_secret() -> None:
     value = "a secret of a cluster"
     secret = ClusterSecret(value)
     proof = secret.prove("m", NOW)
-    seen = f"{proof!r} {secret!r} {secret.check(proof.header, 'm', NOW)} {secret.token('rest')} {OURS!r}"
+    seen = f"{proof!r} {secret!r} {secret.check(proof.header, 'm', NOW)} {secret.rest_token('read')} {OURS!r}"
     assert value not in seen
     assert "secret of our own" not in seen
 

@@ -87,9 +87,9 @@ class ClusterSecret:
         expected = self._seal("server", what, proof.number)
         return answer is not None and hmac.compare_digest(answer.encode(), expected.encode())
 
-    def token(self, purpose: str) -> str:
-        """A text that only those who have the secret can make, for one purpose: another is needed for another one."""
-        return self._seal("token", purpose)
+    def rest_token(self, role: str) -> str:
+        """A bearer token for REST that only those who have the secret can make, for one role."""
+        return self._seal("rest", role)
 
     def _seal(self, *parts: str) -> str:
         return hmac.digest(self._key, "\0".join(parts).encode(), "sha256").hex()
@@ -104,6 +104,11 @@ def cluster_secret(configuration: Configuration) -> ClusterSecret | None:
     if not path:
         return None
     return ClusterSecret(_usable(read_private(Path(path), SECRET_FILE).strip(), f"option '{SECRET_FILE}': {path}"))
+
+
+def user_of(header: str) -> str:
+    """The name in a proof that was checked."""
+    return unquote(header.split(" ")[3])
 
 
 def new_secret() -> str:
