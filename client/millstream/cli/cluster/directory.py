@@ -150,8 +150,9 @@ def cluster_serving(configuration: Configuration, default: Path) -> ClusterDirec
     wanted = _rest_of(configuration)
     for root in dict.fromkeys([default, *sorted(map(Path, values_of(MARK)))]):
         cluster = ClusterDirectory(root)
-        if cluster.has_configuration() and _rest_of(cluster.configuration()) == wanted:
-            return cluster
+        with contextlib.suppress(MillstreamError):  # one of another version may have options that there are not here
+            if cluster.has_configuration() and _rest_of(cluster.configuration()) == wanted:
+                return cluster
     return None
 
 
