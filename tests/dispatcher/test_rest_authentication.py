@@ -11,7 +11,7 @@ from typing import Any
 
 import certificates
 import pytest
-from dispatcher_fixtures import Http, configuration, dispatching, graph, running, wheel
+from dispatcher_fixtures import Http, configuration, dispatching, eventually, graph, running, wheel
 from waiting import DEADLINE
 
 from millstream.cli.rest import RestClient, RestError
@@ -246,6 +246,26 @@ async def test_without_a_folder_it_is_in_the_log(tmp_path: Path, caplog: pytest.
             await dispatcher.submit(graph())
     (event,) = (json.loads(record.message) for record in caplog.records if record.name == "millstream.audit")
     assert (event["action"], event["known by"]) == ("submit", "none")
+
+
+async def test_a_dispatcher_that_stands_by_asks_who_is_there_and_the_leader_asks_again(tmp_path: Path) -> None:
+    stored = {"high-availability.type": "file", "high-availability.storageDir": str(tmp_path / "ha")}
+    secret = {"security.cluster.secret": SECRET}
+    options = configuration(tmp_path, **stored, **secret)
+    async with running(options) as leader, running(options) as standby:
+        address = standby.rest_address
+
+        async def is_led() -> bool:
+            return (await Http(address)("GET", "/jobs", headers=bearer(token))).status == 200
+
+        token = ClusterSecret(SECRET).rest_token("read")
+        await eventually(is_led)
+        assert leader.rest_address != address
+        assert await asyncio.to_thread(client(address, **secret).get, "/jobs") == {"jobs": []}
+        await Http(address)("GET", "/jobs", status=401)
+        await Http(address)("PATCH", f"/jobs/{JOB}", headers=bearer(token), status=403)
+        with pytest.raises(RestError, match="could not be found"):
+            await asyncio.to_thread(client(address, **secret).patch, f"/jobs/{JOB}?mode=cancel")
 
 
 @pytest.mark.process
