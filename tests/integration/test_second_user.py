@@ -16,7 +16,7 @@ from pathlib import Path
 
 import other_user
 import pytest
-from processes import fresh_environment
+from processes import fresh_environment, processes_with
 from system import Cluster, running_cluster, write_job
 from waiting import DEADLINE
 
@@ -72,3 +72,4 @@ def test_another_user_is_kept_out_and_the_owner_is_asked_for_nothing(
     assert done == [(job_id, "cluster secret")]
     logs = [path.read_text(errors="replace") for path in (cluster.directory / "log").iterdir()]
     assert not any(secret.read_text().strip() in text for text in logs)
+    assert processes_with(secret.read_text().strip()) == []  # neither on command lines nor in environments
