@@ -122,6 +122,8 @@ class DispatcherService:
             await asyncio.sleep(min(pause, self._retention / 4))  # in time for others that share the folder
             pause = self._retention
             await self.clean_artifacts()
+            if self._rest is not None:
+                await self._rest.clean()
 
     async def clean_artifacts(self) -> None:
         """Deletes the artifacts that no job has needed for long; called now and then."""

@@ -70,19 +70,19 @@ class UploadedWheels:
         if len(name) > _LONGEST_NAME:
             raise InvalidProgramError(f"the file name has {len(name)} characters, more than {_LONGEST_NAME}")
         info = await asyncio.to_thread(validate_wheel, partial, self.max_size, name, self._limits)
-        await asyncio.to_thread(self._make_room, partial, name)
-        path = await asyncio.to_thread(partial.rename, self._folder / f"{uuid.uuid4()}_{name}")
-        self._infos[path.name] = info
-        return self._describe(path, info)
-
-    def _make_room(self, new: Path, name: str) -> None:
-        """Deletes what was not used for long, and then the longest unused until the new wheel fits as well."""
-        size = new.stat().st_size
+        size = (await asyncio.to_thread(os.stat, partial)).st_size
         if size > self._max_total_size:
             raise WheelTooLargeError(
                 f"{name} has {size} bytes, and all uploaded wheels together may have {self._max_total_size} "
                 "(web.upload.max-total-size)"
             )
+        await asyncio.to_thread(self.make_room, size)
+        path = await asyncio.to_thread(partial.rename, self._folder / f"{uuid.uuid4()}_{name}")
+        self._infos[path.name] = info
+        return self._describe(path, info)
+
+    def make_room(self, size: int = 0) -> None:
+        """Deletes what was not used for long, and then the longest unused until a wheel of this size fits as well."""
         found = []
         for path in self._folder.iterdir():
             if _ID.match(path.name):

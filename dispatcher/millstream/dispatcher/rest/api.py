@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from starlette.requests import Request
@@ -64,7 +65,8 @@ class RestApi:
         self._operations = RestOperations(configuration, clock)
         environments = EnvironmentCache.of(configuration)
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
-        wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
+        self._uploads = UploadedWheels(configuration)
+        wheels = WheelEndpoints(self._uploads, runner, lifecycle, artifacts, lambda: self._server.url)
         self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
         self.routes = [
             *self._health.routes(),
@@ -92,6 +94,10 @@ class RestApi:
     async def lacks(self) -> str:
         """What jobs could not run without; empty when all is there."""
         return await self._health.lacks()
+
+    async def clean(self) -> None:
+        """Deletes uploaded wheels that nobody has used for long; called now and then."""
+        await asyncio.to_thread(self._uploads.make_room)
 
     async def failure(self) -> MillstreamError:
         """Returns when the server ended by itself."""
