@@ -33,6 +33,7 @@ RATE = 15_000
 PARALLELISM = 4
 DEADLINE = 300.0
 NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+CREDENTIALS: dict[str, str] = {}  # of the cluster, once it is there
 PLURALS = {"berries": "berry", "cities": "city", "boxes": "box", "wolves": "wolf"}
 
 
@@ -114,6 +115,8 @@ def cluster(directory: Path) -> Iterator[str]:
         if address is None:
             raise DemoFailedError(f"cluster start does not say where the cluster is: {output.strip()}")
         say(f"  five processes, REST API at http://{address.group(1)}")
+        token = command([*MILLSTREAM, "cluster", "token", "--dir", str(directory)]).strip()
+        CREDENTIALS["Authorization"] = f"Bearer {token}"
         yield f"http://{address.group(1)}"
     finally:
         interrupts.ignore()
@@ -123,7 +126,8 @@ def cluster(directory: Path) -> Iterator[str]:
 
 def request(method: str, url: str, body: bytes | None = None, content_type: str = "application/json") -> Any:
     """What the REST API answers."""
-    call = urllib.request.Request(url, body, {"Content-Type": content_type}, method=method)
+    headers = {"Content-Type": content_type, **CREDENTIALS}
+    call = urllib.request.Request(url, body, headers, method=method)
     try:
         with NO_PROXY.open(call, timeout=DEADLINE) as response:
             return json.load(response)
@@ -143,13 +147,13 @@ def build_wheel(directory: Path) -> Path:
 
 def submit(rest: str, wheel: Path, output: Path, lines: int) -> str:
     """Uploads the wheel and runs it; answers the job's id."""
-    say(f"$ curl -F jarfile=@{wheel.name} {rest}/jars/upload")
+    say(f"$ curl -K cluster/conf/curl -F jarfile=@{wheel.name} {rest}/jars/upload")
     boundary = uuid.uuid4().hex
     head = f'--{boundary}\r\nContent-Disposition: form-data; name="jarfile"; filename="{wheel.name}"\r\n\r\n'
     form = head.encode() + wheel.read_bytes() + f"\r\n--{boundary}--\r\n".encode()
     uploaded = request("POST", f"{rest}/jars/upload", form, f"multipart/form-data; boundary={boundary}")
     wheel_id = Path(uploaded["filename"]).name
-    say(f"$ curl -X POST {rest}/jars/{wheel_id}/run   (installs the job's dependencies first)")
+    say(f"$ curl -K cluster/conf/curl -X POST {rest}/jars/{wheel_id}/run   (installs the job's dependencies first)")
     arguments = ["--output", str(output), "--lines", str(lines), "--rate", str(RATE)]
     run = {"programArgsList": arguments, "parallelism": PARALLELISM}
     answer = request("POST", f"{rest}/jars/{wheel_id}/run", json.dumps(run).encode())
@@ -158,7 +162,7 @@ def submit(rest: str, wheel: Path, output: Path, lines: int) -> str:
 
 def watch(rest: str, job_id: str, output: Path) -> None:
     """Shows the job every second until it has finished. Raises when it ends in any other way."""
-    say(f"$ curl {rest}/jobs/{job_id}   (every second)")
+    say(f"$ curl -K cluster/conf/curl {rest}/jobs/{job_id}   (every second)")
     started = time.monotonic()
     while time.monotonic() - started < DEADLINE:
         job = request("GET", f"{rest}/jobs/{job_id}")

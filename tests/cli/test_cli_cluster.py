@@ -60,7 +60,17 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     assert all(service["up"] and service["address"].startswith("127.0.0.1:") for service in status["services"])
     assert (status["overview"]["taskmanagers"], status["overview"]["slots-total"]) == (2, 4)
 
+    secret = directory.secret.read_text()
+    for file in (directory.secret, directory.conf / "curl", directory.conf / "config.yaml"):
+        assert file.stat().st_mode & 0o777 == 0o600
+    token = cli("cluster", "token", "--dir", str(directory.root)).stdout.strip()
+    assert f"Bearer {token}" in (directory.conf / "curl").read_text()
+    assert token not in (secret, cli("cluster", "token", "--dir", str(directory.root), "--role", "read").stdout)
+    listed = cli("list", "-m", f"localhost:{options.integer('rest.port')}")  # which is in no default directory
+    assert listed.returncode == 0, listed.stderr
+
     single_services(cli, directory)
+    assert directory.secret.read_text() == secret
     again = start(cli, directory)
     assert again.returncode == 1
     assert len(again.stderr.splitlines()) == 1

@@ -159,3 +159,11 @@ def test_uploads_and_local_state_are_checked_too(tmp_path: Path) -> None:
         state.folder(AllocationId("a"))
     state.remove_dead()
     assert (shared / "victim").exists()
+
+
+def test_a_folder_of_ours_that_others_could_look_into_is_closed_to_them(tmp_path: Path) -> None:
+    inner = tmp_path / "named" / "inner"
+    inner.mkdir(parents=True)
+    inner.chmod(0o755)
+    assert private_folder(tmp_path / "named", "inner", option=_OPTION) == inner
+    assert mode(inner) == 0o700

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -326,6 +327,13 @@ def test_unused_environments_go_when_all_are_too_large(tmp_path: Path, store: St
     unused_since(running, 1)
     assert remove_unused(tmp_path, 3100) == [folder(running).name]
     assert not lock_of(folder(running)).exists()
+    left = sorted(folder(e).name for e in (older, old, new))
+    unused_since(older, round(time.time()) - 7300)
+    assert remove_unused(tmp_path, 1 << 30, unused_for=7400) == []
+    assert remove_unused(tmp_path, 1 << 30, unused_for=7200) == [folder(older).name]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name in left) == sorted(
+        folder(e).name for e in (old, new)
+    )
 
 
 async def test_whoever_waits_takes_over_when_the_first_is_cancelled(tmp_path: Path, store: Store) -> None:

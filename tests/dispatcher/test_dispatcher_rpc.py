@@ -308,8 +308,24 @@ async def test_the_graph_is_kept_only_until_a_job_manager_has_it(dispatcher: Run
         assert kept(started) == 0
 
 
+async def test_artifacts_have_a_limit_together(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, 1000, 1500)
+
+    async def upload(content: bytes) -> None:
+        async def chunks() -> AsyncIterator[bytes]:
+            yield content
+
+        await store.store(Artifact(hashlib.sha256(content).hexdigest(), "file", ArtifactKind.ARCHIVE), chunks())
+
+    await upload(b"a" * 900)
+    with pytest.raises(ArtifactError, match=r"dispatcher\.artifacts\.max-total-size"):
+        await upload(b"b" * 900)
+    await upload(b"c" * 600)
+    assert len(os.listdir(tmp_path)) == 2
+
+
 def test_artifacts_that_no_job_needs_are_deleted(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path, 1000)
+    store = ArtifactStore(tmp_path, 1000, 1 << 20)
 
     def stored(content: bytes) -> str:
         (tmp_path / "file").write_bytes(content)

@@ -353,7 +353,7 @@ async def test_https(tmp_path: Path) -> None:
         assert await asyncio.to_thread(request, service.rest_address) == 200
         for options, advice in (
             ({}, r"It speaks HTTPS: set 'security\.ssl\.rest\.enabled'"),
-            ({"security.ssl.rest.enabled": "true"}, r"Name a file with its certificate in 'security\.ssl\.rest\.c"),
+            ({"security.ssl.rest.enabled": "true"}, r"Name a file with its authority in 'security\.ssl\.rest\.c"),
         ):
             with pytest.raises(MillstreamError, match=advice):
                 await asyncio.to_thread(rest_client(service, options).get, "/overview")

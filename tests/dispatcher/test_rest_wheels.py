@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -386,11 +388,26 @@ async def test_the_uploaded_wheels_have_a_limit_together(tmp_path: Path) -> None
     limit = str(len(content) * 5 // 2)
     async with rest(tmp_path, **{"web.upload.max-total-size": limit}) as http:
         jars = [await uploaded(http, content) for _ in range(2)]
-        refused = await http.upload(NAME, content)
+        await http("GET", f"/jars/{jars[0]}/plan?parallelism=none", status=400)  # it is used, whatever comes of it
+        third = await uploaded(http, content)
+        assert {f["id"] for f in (await http("GET", "/jars")).json["files"]} == {jars[0], third}
+        larger = wheel({"tinyjob.py": PROGRAM, "more.py": os.urandom(4 * len(content)).hex()})
+        refused = await http.upload(NAME, larger)
         assert refused.status == 413
         assert "web.upload.max-total-size" in refused.json["errors"][0]
-        await http("DELETE", f"/jars/{jars[0]}")
-        await uploaded(http, content)
+        assert {f["id"] for f in (await http("GET", "/jars")).json["files"]} == {jars[0], third}
+
+
+async def test_an_uploaded_wheel_that_nobody_used_for_long_goes(tmp_path: Path) -> None:
+    folder = tmp_path / "wheels"
+    options = {"web.upload.retention": "1 h", "web.upload.dir": str(folder)}
+    async with rest(tmp_path, **options) as http:
+        jars = [await uploaded(http, wheel({"tinyjob.py": PROGRAM})) for _ in range(3)]
+        for jar, ago in zip(jars, (3700, 3700, 3500), strict=True):
+            os.utime(folder / jar, (time.time() - ago,) * 2)
+        await http("GET", f"/jars/{jars[1]}/plan?parallelism=none", status=400)
+        new = await uploaded(http, wheel({"tinyjob.py": PROGRAM}))
+        assert {f["id"] for f in (await http("GET", "/jars")).json["files"]} == {jars[1], jars[2], new}
 
 
 async def test_uploads_outlive_the_dispatcher_and_partial_ones_do_not(tmp_path: Path) -> None:

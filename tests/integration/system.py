@@ -21,6 +21,9 @@ from ports import free_ports
 from processes import command_of, is_alive, processes_with
 from waiting import DEADLINE, wait_until
 
+from millstream.core.services.cluster_secret import cluster_secret
+from millstream.core.settings.configuration import Configuration
+
 ENDED = ("FINISHED", "FAILED", "CANCELED")
 
 
@@ -114,12 +117,24 @@ class Cluster:
         self.cli("cancel", "-m", self.rest, job_id)
         self.wait_for(job_id, "CANCELED")
 
+    @property
+    def security(self) -> Configuration:
+        """The options by which clients of this test are let in."""
+        return Configuration({"security.cluster.secret-file": self.directory / "conf" / "cluster.secret"})
+
+    def _authorized(self) -> dict[str, str]:
+        secret = cluster_secret(self.security)
+        assert secret is not None
+        return {"Authorization": f"Bearer {secret.rest_token('submit')}"}
+
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(f"http://{self.rest}{path}", timeout=DEADLINE) as answer:
+        request = urllib.request.Request(f"http://{self.rest}{path}", headers=self._authorized())
+        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             return json.load(answer)
 
     def request(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> tuple[int, Any]:
-        request = urllib.request.Request(f"http://{self.rest}{path}", body, {"Content-Type": kind}, method=method)
+        headers = {"Content-Type": kind, **self._authorized()}
+        request = urllib.request.Request(f"http://{self.rest}{path}", body, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
                 return answer.status, json.load(answer)

@@ -22,7 +22,6 @@ from millstream.core.jobs.ids import JobId
 from millstream.core.messages.dispatcher import JobRequest
 from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest
 from millstream.core.services.rpc import Stub, open_channel
-from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contracts import DISPATCHER
 
 pytestmark = pytest.mark.process
@@ -113,7 +112,7 @@ def call(cluster: Cluster, method: str, request: Any) -> Any:
     address = f"127.0.0.1:{cluster.ports['dispatcher.rpc.port']}"
 
     async def ask() -> Any:
-        async with open_channel(address, Configuration()) as channel:
+        async with open_channel(address, cluster.security) as channel:
             stub = Stub(channel, DISPATCHER)
             return await getattr(stub, method)(request, timeout=DEADLINE)
 

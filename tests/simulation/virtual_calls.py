@@ -236,6 +236,12 @@ class ServerEnd:
     def peer(self) -> str:
         return f"virtual:{self._call.client.process.name}"
 
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {}
+
     async def send_initial_metadata(self, _metadata: Any) -> None:
         self._call.to_client.send(None)
 

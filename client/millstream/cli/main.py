@@ -16,6 +16,7 @@ from millstream.cli.logs import logs
 from millstream.cli.programs.programs import info, run
 from millstream.cli.programs.standalone_job import standalone_job
 from millstream.cli.rescale import rescale
+from millstream.cli.security.commands import security
 from millstream.cli.snapshots import checkpoint, savepoint, stop
 from millstream.cli.state.commands import state
 
@@ -36,7 +37,7 @@ def millstream() -> None:
 
 _COMMANDS = (
     run, info, list_jobs, exceptions, explain_idle, logs, cancel, stop, savepoint, checkpoint, rescale, state, cluster,
-    standalone_job, *DAEMONS,
+    security, standalone_job, *DAEMONS,
 )  # fmt: skip
 for _command in _COMMANDS:
     millstream.add_command(_command)

@@ -58,13 +58,16 @@ def client_configuration(config_dir: str | None, overrides: tuple[str, ...], add
     """A client's options, with `rest.address` and `rest.port` as they are to be used.
 
     Without `-m`, a configured address or a configuration directory, the cluster that `millstream cluster start` runs
-    in the default directory is taken, with its configuration. With high availability, its leader is looked for.
+    in the default directory is taken, with its configuration. With them, that of a cluster of this user's at the same
+    address says how it is secured. With high availability, its leader is looked for.
     """
     configuration = Configuration.load(config_dir, overrides)
     if address is not None:  # what is configured may be about another cluster
-        return configuration.merged({**_rest_address(address), _HA_TYPE: "none"})
+        return _with_security(configuration.merged({**_rest_address(address), _HA_TYPE: "none"}))
     named = any(configuration.is_set(key) for key in ("rest.address", "rest.port", _HA_TYPE))
-    if not config_dir and not named and "MILLSTREAM_CONF_DIR" not in os.environ:
+    if config_dir or named or "MILLSTREAM_CONF_DIR" in os.environ:
+        configuration = _with_security(configuration)
+    else:
         local = _running_cluster()
         configuration = Configuration.load(local, overrides) if local is not None else configuration
     kind = configuration.string(_HA_TYPE)
@@ -73,6 +76,22 @@ def client_configuration(config_dir: str | None, overrides: tuple[str, ...], add
 
         return configuration.merged(leading_rest(configuration))
     return configuration
+
+
+def _with_security(configuration: Configuration) -> Configuration:
+    """With the secret and the certificates of the cluster there, when `millstream cluster start` of this user made it.
+
+    Nobody has to name files that are in the cluster's folder. What the options say themselves is left as it is.
+    """
+    if any(key.startswith("security.") for key in configuration.to_dict()):
+        return configuration
+    from millstream.cli.cluster.directory import cluster_serving
+
+    cluster = cluster_serving(configuration, cluster_directory(None))
+    if cluster is None:
+        return configuration
+    options = cluster.configuration().to_dict()
+    return configuration.merged({key: value for key, value in options.items() if key.startswith("security.")})
 
 
 def absolute_location(location: str) -> str:
@@ -92,7 +111,8 @@ def checked_job_id(value: str) -> str:
 
 
 def _rest_address(address: str) -> dict[str, str]:
-    host, separator, port = address.removeprefix("http://").removeprefix("https://").rstrip("/").rpartition(":")
+    plain = address.removeprefix("http://").removeprefix("https://")
+    host, separator, port = plain.rstrip("/").rpartition(":")
     if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ConfigurationError(f"-m {address}: write it as -m host:port")
     return {"rest.address": host, "rest.port": port}

@@ -7,14 +7,19 @@ import json
 import re
 import socket
 import ssl
+from pathlib import Path
 from typing import Any
 
 from millstream.cli.options import cluster_directory
 from millstream.core.errors import NO_CLUSTER, MillstreamError, UnreachableError
+from millstream.core.services.cluster_secret import SECRET_FILE, Proof, cluster_secret, read_private
 from millstream.core.settings.configuration import Configuration
 
 _HTTPS = "security.ssl.rest.enabled"
 _CERTIFICATE = "security.ssl.rest.cert"
+_AUTHORITY = "security.ssl.rest.ca"
+_TOKEN_FILE = "security.rest.auth.token-file"
+_PROOF, _ANSWER = "Millstream-Proof", "Millstream-Answer"
 _NO_TLS_ANSWER = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_MESSAGE"})
 
 
@@ -37,6 +42,9 @@ class RestClient:
         self._timeout = timeout
         self._advises = advises  # false for those who start or watch the cluster, and need no telling
         self._tls = _tls(configuration)
+        token = configuration.string(_TOKEN_FILE)
+        self._token = read_private(Path(token), _TOKEN_FILE).strip() if token else ""
+        self._secret = None if token else cluster_secret(configuration)
 
     def get(self, path: str) -> Any:
         """The JSON that the path answers."""
@@ -77,6 +85,10 @@ class RestClient:
         connection = self._connection()
         if content is not None:
             headers["Content-Type"] = "application/json"
+        request = f"{method} {path}"
+        proof = self._secret.prove(request) if self._secret is not None else None
+        if proof is not None or self._token:
+            headers["Authorization"] = f"{_PROOF} {proof.header}" if proof is not None else f"Bearer {self._token}"
         try:
             connection.request(method, path, content, headers)
             response = connection.getresponse()
@@ -90,9 +102,20 @@ class RestClient:
             raise UnreachableError(text) from error
         finally:
             connection.close()
+        if response.status == 401 and "Authorization" not in headers:
+            asked = f"set '{SECRET_FILE}' as the cluster has it, or '{_TOKEN_FILE}'"
+            raise RestError(f"the cluster at {self.address} serves only those whom it knows: {asked}", 401)
         if response.status >= 400:
             raise RestError(self._reason(response.status, response.reason, body), response.status)
+        if proof is not None and not self._confirms(response.headers.get(_ANSWER), request, proof):
+            raise MillstreamError(
+                f"whoever answers at {self.address} does not know the cluster's secret: it is another program, or a "
+                f"cluster whose '{SECRET_FILE}' is another one, or that has none"
+            )
         return body, response.headers
+
+    def _confirms(self, answer: str | None, request: str, proof: Proof) -> bool:
+        return self._secret is not None and self._secret.confirms(answer, request, proof)
 
     def _advice(self) -> str:
         """What to do when nobody listens: of this user's own cluster there, the dispatcher alone may be missing."""
@@ -108,12 +131,12 @@ class RestClient:
     def _advice_on_tls(self, error: Exception) -> str:
         """What to do when only one of both sides speaks HTTPS, or this one does not trust the other; else nothing."""
         if isinstance(error, ssl.SSLCertVerificationError):
-            return f"Name a file with its certificate in '{_CERTIFICATE}' (-D {_CERTIFICATE}=...)"
+            return f"Name a file with its authority in '{_AUTHORITY}' (-D {_AUTHORITY}=...)"
         if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS_ANSWER:
             return f"It does not speak HTTPS, but '{_HTTPS}' is true here: set it to false (-D {_HTTPS}=false)"
         closed = isinstance(error, (http.client.RemoteDisconnected, http.client.BadStatusLine, ConnectionResetError))
         if self._tls is None and closed and self._speaks_tls():
-            return f"It speaks HTTPS: set '{_HTTPS}' (-D {_HTTPS}=true) and '{_CERTIFICATE}' as the cluster has them"
+            return f"It speaks HTTPS: set '{_HTTPS}' (-D {_HTTPS}=true) and '{_AUTHORITY}' as the cluster has them"
         return ""
 
     def _speaks_tls(self) -> bool:
@@ -138,12 +161,21 @@ class RestClient:
 def _tls(configuration: Configuration) -> ssl.SSLContext | None:
     if not configuration.boolean(_HTTPS):
         return None
-    context = ssl.create_default_context()
-    certificate = configuration.string(_CERTIFICATE)
-    if certificate:
-        try:
+    authority, certificate = configuration.string(_AUTHORITY), configuration.string(_CERTIFICATE)
+    option, trusted = (_AUTHORITY, authority) if authority else (_CERTIFICATE, certificate)
+    try:
+        context = ssl.create_default_context(cafile=authority or None)  # with one of our own, only that is trusted
+        if certificate and not authority:
             context.load_verify_locations(certificate)
-        except OSError as error:
-            reason = error.strerror or error
-            raise MillstreamError(f"option '{_CERTIFICATE}': cannot read {certificate}: {reason}") from error
+    except OSError as error:
+        raise MillstreamError(f"option '{option}': cannot read {trusted}: {error.strerror or error}") from error
+    if configuration.boolean("security.ssl.rest.authentication-enabled"):
+        key = configuration.string("security.ssl.rest.key")
+        try:
+            context.load_cert_chain(certificate, key, password="")
+        except (OSError, ValueError) as error:
+            raise MillstreamError(
+                f"'{_CERTIFICATE}' ({certificate}) and 'security.ssl.rest.key' ({key}) have to be a PEM certificate "
+                f"and its unencrypted private key: {getattr(error, 'reason', None) or error}"
+            ) from error
     return context

@@ -7,6 +7,7 @@ with `execution.local.in-process`.
 from __future__ import annotations
 
 from millstream.client.control_plane import ControlPlane
+from millstream.core.services.cluster_secret import SECRET, cluster_secret, new_secret
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
 from millstream.taskmanager.supervisor.service import TaskManagerService
@@ -24,7 +25,11 @@ class EmbeddedCluster:
         own["env.log.dir"] = ""  # all of it is the program's output
         if not configuration.is_set("taskmanager.prints.name-task"):
             own["taskmanager.prints.name-task"] = False
-        self._services = ControlPlane(configuration.merged({**loopback, **own}), with_rest=False)
+        if cluster_secret(configuration) is None:
+            own[SECRET] = new_secret()  # other users of this host reach its ports as well
+        self.configuration = configuration.merged({**loopback, **own})
+        """With which its services are reached."""
+        self._services = ControlPlane(self.configuration, with_rest=False)
         self._task_manager: TaskManagerService | None = None
 
     async def start(self) -> str:

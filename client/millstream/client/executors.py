@@ -117,7 +117,7 @@ class LocalExecutor:
             local = replace(graph, python_path=here, artifacts=installed)
             story = JobStory(everything=False)
             alone = {"high-availability.type": "none", **address_options(Role.DISPATCHER, address)}
-            found = self._configuration.merged(alone)
+            found = cluster.configuration.merged(alone)
             return _submit(loop, local, artifact_paths or {}, found, release, story)
         except BaseException:
             release()

@@ -24,9 +24,10 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 class ArtifactStore:
     """Keeps artifacts below `root`. A file there is whole and has the content that its name promises."""
 
-    def __init__(self, root: Path, max_size: int) -> None:
+    def __init__(self, root: Path, max_size: int, max_total_size: int) -> None:
         self._root = root
         self._max_size = max_size
+        self._max_total_size = max_total_size
 
     def path(self, sha256: str) -> Path:
         """Where the artifact is. Raises ArtifactError when it is not there."""
@@ -56,6 +57,13 @@ class ArtifactStore:
                     deleted.append(path.name)
         return deleted
 
+    def _total_size(self) -> int:
+        total = 0
+        for path in self._root.iterdir():
+            with contextlib.suppress(OSError):  # it was deleted meanwhile
+                total += path.stat().st_size
+        return total
+
     def _path(self, sha256: str) -> Path:
         if not _SHA256.match(sha256):
             raise ArtifactError(f"'{sha256[:80]}' is not a sha256 in hexadecimal")
@@ -63,8 +71,15 @@ class ArtifactStore:
 
     async def store(self, artifact: Artifact, chunks: AsyncIterator[bytes]) -> None:
         """Writes what comes and keeps it when it is what the artifact says. Raises ArtifactError."""
+        taken = await asyncio.to_thread(self._total_size)
         with WholeFile(self._path(artifact.sha256), artifact.sha256) as file:
             async for data in chunks:
+                if taken + file.size + len(data) > self._max_total_size:
+                    raise ArtifactError(
+                        f"with {artifact.name}, the artifacts of jobs would take more than "
+                        f"dispatcher.artifacts.max-total-size allows ({self._max_total_size} bytes); those that no job "
+                        "needs go after dispatcher.artifacts.retention"
+                    )
                 if file.size + len(data) > self._max_size:
                     raise ArtifactError(f"{artifact.name} is larger than web.upload.max-size ({self._max_size} bytes)")
                 await asyncio.to_thread(file.write, data)

@@ -37,7 +37,14 @@ from millstream.dispatcher.uploads import UploadedWheel
 
 log = logging.getLogger(__name__)
 _OUTPUT_LIMIT = 64 * 1024
-_INHERITED = ("parallelism.", "pipeline.", "execution.", "security.ssl.internal.", "security.allow-insecure")
+_INHERITED = (
+    "parallelism.",
+    "pipeline.",
+    "execution.",
+    "security.ssl.internal.",
+    "security.cluster.",
+    "security.allow-insecure",
+)
 
 
 class ProgramFailedError(MillstreamError):

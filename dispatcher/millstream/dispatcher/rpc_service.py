@@ -21,6 +21,8 @@ from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contracts import JOB_GRAPH, JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher.admission import check_graph
 from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.audit import Audit
+from millstream.dispatcher.callers import rpc_caller
 from millstream.dispatcher.claims import check_start
 from millstream.dispatcher.lifecycle import (
     JobEndedError,
@@ -38,8 +40,11 @@ _ENVELOPE = 64 * 1024  # what services add to a job when they hand it on
 class DispatcherRpc:
     """One method for each of the contract."""
 
-    def __init__(self, configuration: Configuration, lifecycle: JobLifecycle, artifacts: ArtifactStore) -> None:
+    def __init__(
+        self, configuration: Configuration, lifecycle: JobLifecycle, artifacts: ArtifactStore, audit: Audit
+    ) -> None:
         self._configuration = configuration
+        self._audit = audit
         self._lifecycle = lifecycle
         self._artifacts = artifacts
 
@@ -54,7 +59,9 @@ class DispatcherRpc:
             check_start(graph.configuration, self._lifecycle.all())
             await self._lifecycle.submit(graph)
         except (MillstreamError, ValueError) as error:
+            self._audit.record("submit", rpc_caller(context), graph.job_id, str(error))
             await _abort(context, error)
+        self._audit.record("submit", rpc_caller(context), graph.job_id)
         return msg.SubmitJobResponse(graph.job_id)
 
     async def cancel_job(self, request: msg.JobRequest, context: Context) -> Empty:
@@ -62,7 +69,9 @@ class DispatcherRpc:
         try:
             await self._lifecycle.cancel(request.job_id)
         except MillstreamError as error:
+            self._audit.record("cancel", rpc_caller(context), request.job_id, str(error))
             await _abort(context, error)
+        self._audit.record("cancel", rpc_caller(context), request.job_id)
         return Empty()
 
     async def get_job(self, request: msg.JobRequest, context: Context) -> JobDetails:
@@ -102,9 +111,12 @@ class DispatcherRpc:
     async def trigger_snapshot(self, request: SnapshotRequest, context: Context) -> SnapshotResult:
         """A savepoint, a checkpoint, or a stop with a savepoint; what went wrong with it is in the result."""
         try:
-            return await self._lifecycle.trigger_snapshot(request)
+            result = await self._lifecycle.trigger_snapshot(request)
         except MillstreamError as error:
+            self._audit.record(request.kind.name.lower(), rpc_caller(context), request.job_id, str(error))
             await _abort(context, error)
+        self._audit.record(request.kind.name.lower(), rpc_caller(context), request.job_id, result.error)
+        return result
 
     async def has_artifact(self, request: msg.ArtifactRequest, context: Context) -> msg.ArtifactStatus:
         """Whether an upload can be saved."""

@@ -25,6 +25,7 @@ from millstream.core.store.store import Contest, Leadership, StoreError
 from millstream.core.store.terms import StepDown, hold_office
 from millstream.core.wire.contracts import DISPATCHER
 from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.durable_jobs import DurableJobs
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rpc_service import DispatcherRpc
@@ -63,6 +64,7 @@ class DispatcherService:
         self._lifecycle = JobLifecycle(configuration, self._clock, self._background)
         self._retention = configuration.seconds("dispatcher.artifacts.retention")
         self._artifacts: ArtifactStore | None = None
+        self._audit: Audit | None = None
         self._rest: RestApi | None = None
         self._server: grpc.aio.Server | None = None
         self._stopped = False
@@ -72,9 +74,11 @@ class DispatcherService:
         configuration = self._configuration
         self._ha = ha = self._ha or open_high_availability(configuration)
         folder = ha.artifacts or work_directory(configuration, "artifacts")
-        self._artifacts = artifacts = ArtifactStore(folder, configuration.integer("web.upload.max-size"))
+        sizes = [configuration.integer(key) for key in ("web.upload.max-size", "dispatcher.artifacts.max-total-size")]
+        self._artifacts = artifacts = ArtifactStore(folder, *sizes)
         self._background.spawn(self._clean_repeatedly())
-        handler = service_handler(DISPATCHER, DispatcherRpc(configuration, self._lifecycle, artifacts))
+        self._audit = audit = Audit(configuration)
+        handler = service_handler(DISPATCHER, DispatcherRpc(configuration, self._lifecycle, artifacts, audit))
         host, port = configured_endpoint(configuration, Role.DISPATCHER)
         self._server, bound = await self._network.serve(host, port, [handler], configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"
@@ -82,7 +86,14 @@ class DispatcherService:
             from millstream.dispatcher.rest.api import RestApi
 
             self._rest = RestApi(
-                configuration, self._clock, self._lifecycle, artifacts, self.address, ha.leaders, self._takes_programs
+                configuration,
+                self._clock,
+                self._lifecycle,
+                artifacts,
+                self.address,
+                ha.leaders,
+                audit,
+                self._takes_programs,
             )
             await self._rest.start()
             self.rest_address = self._rest.address
@@ -111,6 +122,8 @@ class DispatcherService:
             await asyncio.sleep(min(pause, self._retention / 4))  # in time for others that share the folder
             pause = self._retention
             await self.clean_artifacts()
+            if self._rest is not None:
+                await self._rest.clean()
 
     async def clean_artifacts(self) -> None:
         """Deletes the artifacts that no job has needed for long; called now and then."""
@@ -135,6 +148,8 @@ class DispatcherService:
             await self._ha.store.close()
         if self._server is not None:
             await self._server.stop(_GRACE)
+        if self._audit is not None:
+            self._audit.close()
 
     @property
     def leads(self) -> bool:

@@ -1,9 +1,16 @@
-"""Wheels that were uploaded over REST: files named `<uuid>_<file name>` in `web.upload.dir`, as Flink keeps jars."""
+"""Wheels that were uploaded over REST: files named `<uuid>_<file name>` in `web.upload.dir`, as Flink keeps jars.
+
+Unlike there, they have bounds: those that were not used for long go, and the longest unused when there are too many.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import os
 import re
+import time
 import uuid
 from pathlib import Path
 
@@ -15,6 +22,7 @@ from millstream.core.errors import ConfigurationError, InvalidProgramError, Mill
 from millstream.core.files.directories import private_folder, work_directory
 from millstream.core.settings.configuration import Configuration
 
+log = logging.getLogger(__name__)
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_([^/\\]+\.whl)\Z")
 _LONGEST_NAME = 200
 
@@ -40,6 +48,7 @@ class UploadedWheels:
         chosen = configuration.string("web.upload.dir")
         self.max_size = configuration.integer("web.upload.max-size")
         self._max_total_size = configuration.integer("web.upload.max-total-size")
+        self._retention = configuration.seconds("web.upload.retention")
         self._limits = UnpackLimits.of(configuration)
         if chosen:
             self._folder = private_folder(Path(chosen), option="web.upload.dir")
@@ -61,15 +70,38 @@ class UploadedWheels:
         if len(name) > _LONGEST_NAME:
             raise InvalidProgramError(f"the file name has {len(name)} characters, more than {_LONGEST_NAME}")
         info = await asyncio.to_thread(validate_wheel, partial, self.max_size, name, self._limits)
-        total = sum(path.stat().st_size for path in self._folder.iterdir() if path == partial or _ID.match(path.name))
-        if total > self._max_total_size:
+        size = (await asyncio.to_thread(os.stat, partial)).st_size
+        if size > self._max_total_size:
             raise WheelTooLargeError(
-                f"with {name}, the uploaded wheels would take {total} bytes, more than web.upload.max-total-size allows"
-                f" ({self._max_total_size}); delete some of them"
+                f"{name} has {size} bytes, and all uploaded wheels together may have {self._max_total_size} "
+                "(web.upload.max-total-size)"
             )
+        await asyncio.to_thread(self.make_room, size)
         path = await asyncio.to_thread(partial.rename, self._folder / f"{uuid.uuid4()}_{name}")
         self._infos[path.name] = info
         return self._describe(path, info)
+
+    def make_room(self, size: int = 0) -> None:
+        """Deletes what was not used for long, and then the longest unused until a wheel of this size fits as well."""
+        found = []
+        for path in self._folder.iterdir():
+            if _ID.match(path.name):
+                with contextlib.suppress(OSError):  # it was deleted meanwhile
+                    status = path.stat()
+                    found.append((max(status.st_atime, status.st_mtime), status.st_size, path))
+        total, oldest = size + sum(taken for _, taken, _ in found), time.time() - self._retention
+        for used, taken, path in sorted(found):
+            if used >= oldest and total <= self._max_total_size:
+                break
+            log.info("deleted the uploaded wheel %s, which was unused for longest", path.name)
+            path.unlink(missing_ok=True)
+            self._infos.pop(path.name, None)
+            total -= taken
+
+    def used(self, wheel: UploadedWheel) -> None:
+        """The wheel is about to be run or planned."""
+        with contextlib.suppress(OSError):  # its time of use is the one that a file has for being read
+            os.utime(wheel.path, ns=(time.time_ns(), wheel.path.stat().st_mtime_ns))
 
     def get(self, wheel_id: str) -> UploadedWheel:
         """One wheel. Raises UnknownWheelError."""

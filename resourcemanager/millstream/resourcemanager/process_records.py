@@ -89,6 +89,20 @@ def processes_with(variable: str, value: str) -> list[ProcessRecord]:
     return [record for record in found if record.is_running()]
 
 
+def values_of(variable: str) -> set[str]:
+    """What processes of this user have in this environment variable."""
+    start = f"{variable}=".encode()
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if entry.stat().st_uid == os.geteuid():
+                environment = (entry / "environ").read_bytes().split(b"\0")
+                found |= {os.fsdecode(item[len(start) :]) for item in environment if item.startswith(start)}
+        except OSError:
+            continue  # gone, or not to be looked into
+    return found
+
+
 def start_time(pid: int) -> int | None:
     """When the process started, in ticks since the machine did; None when there is no such process."""
     stat = _stat(pid)

@@ -466,3 +466,25 @@ def test_other_addresses_than_loopback_need_security() -> None:
     with pytest.raises(ConfigurationError, match=r"taskmanager\.host"):
         plane.start()
     plane.stop()
+
+
+def test_workers_of_one_secret_exchange_records_and_strangers_are_refused(
+    ends: Callable[..., End], stranger_at: Callable[[str], Stranger]
+) -> None:
+    secret = {"security.cluster.secret": "the secret of this cluster"}
+    left, right = ends(**secret), ends(**secret)
+    check_exchange(left, right)
+    stranger = stranger_at(left.address)
+    stranger.say(hello())
+    assert "does not prove" in stranger.refusal(grpc.StatusCode.UNAUTHENTICATED)
+    assert left.nothing_posted()
+    check_exchange(left, right)
+
+
+def test_a_worker_of_another_secret_is_lost_with_the_reason(ends: Callable[..., End]) -> None:
+    one = ends(**{"security.cluster.secret": "the secret of one cluster"})
+    other = ends(**{"security.cluster.secret": "the secret of another one"})
+    first, last = sorted((one, other), key=lambda end: end.address)
+    first.plane.connect(last.address)  # the one that sorts first dials
+    assert "another secret" in first.lost(last.address)
+    assert last.nothing_posted()

@@ -12,6 +12,7 @@ from millstream.cli.options import cluster_directory, configuration_options, dir
 from millstream.cli.progress import progress_on_terminal
 from millstream.cli.tables import print_table
 from millstream.core.errors import MillstreamError
+from millstream.core.services.cluster_secret import SECRET_FILE, cluster_secret, make_secret_file
 from millstream.core.settings.configuration import Configuration
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def start(
             "env.log.dir": str(files.log),
             "high-availability.type": "file",
             "high-availability.storageDir": str(files.root / "ha"),
+            SECRET_FILE: str(files.secret),
         }
     )
     configuration = configuration.merged(Configuration.load(config_dir, overrides))
@@ -70,6 +72,8 @@ def start(
     on_demand = configuration.string("resourcemanager.provider") == "process"
     number = taskmanagers if taskmanagers is not None else 0 if on_demand else 1
     files.create()
+    if configuration.string(SECRET_FILE) == str(files.secret):
+        make_secret_file(files.secret)
     with files.locked(), progress_on_terminal(verbose) as progress:
         configuration = start_cluster(files, configuration, number, timeout, progress)
     total = number * configuration.integer("taskmanager.numberOfTaskSlots")
@@ -164,6 +168,33 @@ def restart(directory: str | None, verbose: bool, timeout: float, services: tupl
             stop_cluster(files, _STOP_TIMEOUT)
             start_again(files, names, timeout, progress)
     click.echo(f"Restarted {', '.join(names)}.")
+    return 0
+
+
+@cluster.command(cls=Command)
+@dir_option
+@verbose_option
+@click.option(
+    "--role",
+    type=click.Choice(["read", "operate", "submit"]),
+    default="submit",
+    show_default=True,
+    help="What may be done with it; each may do what those before it may.",
+)
+def token(directory: str | None, verbose: bool, role: str) -> int:
+    """Print a token for the REST API of a cluster, for tools other than this one.
+
+    It comes from the cluster's secret, and counts as long as that does. For curl there is one in the cluster's folder:
+    curl -K ~/.millstream/cluster/conf/curl URL.
+    """
+    from millstream.cli.cluster.directory import ClusterDirectory
+
+    files = ClusterDirectory(cluster_directory(directory))
+    _check_there_is_one(files)
+    secret = cluster_secret(files.configuration())
+    if secret is None:
+        raise MillstreamError(f"the cluster in {files.root} has no secret: its REST API takes no tokens of it")
+    click.echo(secret.rest_token(role))
     return 0
 
 

@@ -1,6 +1,8 @@
 """The directory of a local cluster: its configuration, its logs, and which processes it consists of.
 
     conf/config.yaml    the configuration of all its services
+    conf/cluster.secret    the secret that they and this user's commands share, unless the options name another
+    conf/curl    what `curl -K` needs to be let in
     conf/<service>-<n>/config.yaml    that of one that was started with options of its own
     run/<service>-<n>.json    a record of each process (millstream.resourcemanager.process_records)
     log/<service>-<n>.log, .out    what it wrote to stderr and stdout; with .1, .2 and so on behind, older parts
@@ -22,9 +24,11 @@ from pathlib import Path
 from millstream.core.errors import MillstreamError
 from millstream.core.files.directories import for_user_only, make_private, private_folder
 from millstream.core.logs.log_files import rotated
+from millstream.core.services.cluster_secret import cluster_secret
 from millstream.core.services.leader_lookup import Role, configured_address
+from millstream.core.services.security import is_loopback
 from millstream.core.settings.configuration import Configuration
-from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
+from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records, values_of
 
 MARK = "MILLSTREAM_CLUSTER_MEMBER"  # not the variable that users set to choose a directory: their shell has that one
 
@@ -37,6 +41,7 @@ class ClusterDirectory:
         self.conf = root / "conf"
         self.run = root / "run"
         self.log = root / "log"
+        self.secret = self.conf / "cluster.secret"
 
     def create(self) -> None:
         """Makes the folders, private to this user. Raises ConfigurationError when someone else may write to them."""
@@ -66,6 +71,15 @@ class ClusterDirectory:
             own.unlink()
         with open(self.conf / "config.yaml", "w", opener=for_user_only) as file:
             file.write("# Written by `millstream cluster start`.\n" + yaml.safe_dump(configuration.to_dict()))
+
+    def write_curl_options(self, configuration: Configuration) -> None:
+        """Keeps a token and the authority for curl, which would show them on its command line to others."""
+        secret = cluster_secret(configuration)
+        options = [] if secret is None else [f'header = "Authorization: Bearer {secret.rest_token("submit")}"']
+        authority = configuration.string("security.ssl.rest.ca")
+        options += [f'cacert = "{authority}"'] if authority else []
+        with open(self.conf / "curl", "w", opener=for_user_only) as file:
+            file.write("\n".join(["# For `curl -K`. Written by `millstream cluster start`.", *options, ""]))
 
     def has_configuration(self) -> bool:
         """Whether a cluster was ever started here."""
@@ -129,3 +143,20 @@ class ClusterDirectory:
         owner = configured_address(options, Role.RESOURCE_MANAGER)
         records = read_records(Path(temporary) / "run") if temporary else {}
         return {path: record for path, record in records.items() if record.details.get("owner") == owner}
+
+
+def cluster_serving(configuration: Configuration, default: Path) -> ClusterDirectory | None:
+    """The local cluster of this user whose REST API is at the configured address. The default one comes first."""
+    wanted = _rest_of(configuration)
+    for root in dict.fromkeys([default, *sorted(map(Path, values_of(MARK)))]):
+        cluster = ClusterDirectory(root)
+        with contextlib.suppress(MillstreamError):  # one of another version may have options that there are not here
+            if cluster.has_configuration() and _rest_of(cluster.configuration()) == wanted:
+                return cluster
+    return None
+
+
+def _rest_of(configuration: Configuration) -> tuple[str, int]:
+    """Host and port; all names of loopback are one."""
+    host = configuration.string("rest.address")
+    return "loopback" if is_loopback(host) else host, configuration.integer("rest.port")

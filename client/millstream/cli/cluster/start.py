@@ -31,6 +31,7 @@ def start_cluster(
     names = [*(f"{kind}-1" for kind in ONLY_ONE), *(f"{TASK_MANAGER}-{i + 1}" for i in range(task_managers))]
     with held_ports(configuration) as configuration:
         cluster.write_configuration(configuration)
+        cluster.write_curl_options(configuration)
         start_again(cluster, names, timeout, progress)
     return configuration
 

@@ -1,4 +1,4 @@
-"""Which job environments are in use, and which of the others go when all together have become too large.
+"""Which job environments are in use, and which of the others go: when all together are too large, and with age.
 
 A process that runs in an environment inherits a shared lock on the environment's lock file: the kernel holds it as long
 as the process and those that it forked live, however they end. The lock file goes with its environment: whoever has
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import math
 import os
 import shutil
 import time
@@ -134,8 +135,11 @@ def asked_for(folder: Path) -> bool:
     return True
 
 
-def remove_unused(root: Path, max_size: int) -> list[str]:
-    """Removes environments that nobody uses, the longest unused first, until the rest is no larger than that."""
+def remove_unused(root: Path, max_size: int, unused_for: float = math.inf) -> list[str]:
+    """Removes environments that nobody uses, the longest unused first, until the rest is no larger than that.
+
+    Those that nobody asked for in so many seconds go in any case.
+    """
     found = []
     for folder in root.iterdir():
         with contextlib.suppress(OSError, ValueError):  # not made yet, or being removed by another process
@@ -143,8 +147,9 @@ def remove_unused(root: Path, max_size: int) -> list[str]:
             found.append(((folder / READY).stat().st_mtime, size, folder))
     total = sum(size for _, size, _ in found)
     removed = []
-    for _, size, folder in sorted(found):
-        if total <= max_size:
+    oldest = time.time() - unused_for
+    for asked, size, folder in sorted(found):
+        if total <= max_size and asked >= oldest:
             break
         if _remove(folder):
             total -= size

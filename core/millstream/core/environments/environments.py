@@ -3,7 +3,7 @@
 A folder below the cache's root holds one environment, named after a hash of the artifacts and of the runtime that it
 is made from. It is built in place under a file lock, so that several processes on a host make it once; a marker that
 is written last, when everything else is on the disk, says that it is whole, and a folder without it is made again.
-Unused ones go when all are too large.
+Unused ones go when all are too large, and with age.
 
 The environment is a virtual environment without pip. The runtime's own site folders follow its own on the import
 path: Millstream and its dependencies are visible, and whatever the job installs comes first. What Millstream itself
@@ -25,6 +25,7 @@ import contextlib
 import fcntl
 import json
 import lzma
+import math
 import os
 import re
 import shutil
@@ -119,11 +120,13 @@ class EnvironmentCache:
         python: str | None = None,
         limits: UnpackLimits | None = None,
         max_size: int | None = None,
+        unused_for: float = math.inf,
     ) -> None:
         self._root = root
         self._python = python or sys.executable
         self._limits = limits or UnpackLimits()
         self._max_size = max_size
+        self._unused_for = unused_for
         self._runtime: _Runtime | None = None
 
     @staticmethod
@@ -132,7 +135,8 @@ class EnvironmentCache:
         python = configuration.string("python.executable") or None
         max_size = configuration.integer("python.environments.max-size")
         root = work_directory(configuration, "environments")
-        return EnvironmentCache(root, python, UnpackLimits.of(configuration), max_size)
+        unused_for = configuration.seconds("python.environments.retention")
+        return EnvironmentCache(root, python, UnpackLimits.of(configuration), max_size, unused_for)
 
     async def prepare(self, artifacts: Sequence[Artifact], fetch: Fetch, progress: Progress) -> Environment:
         """The environment of these artifacts, made now when it does not exist yet.
@@ -159,7 +163,7 @@ class EnvironmentCache:
                     await _in_thread(self._remove_partial, folder)
                     await self._make(folder, artifacts, runtime, fetch, progress)
             if self._max_size is not None:
-                await asyncio.to_thread(remove_unused, self._root, self._max_size)
+                await asyncio.to_thread(remove_unused, self._root, self._max_size, self._unused_for)
         return _describe(folder, artifacts, self._python, installs)
 
     async def _make(

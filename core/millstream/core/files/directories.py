@@ -2,8 +2,9 @@
 
 Code is run from these folders (environments, wheels) and state is read back from them, so whoever can write to one can
 run code as its user. A folder is made for its user only, and used only when it belongs to this user and no one else may
-change what is in it. By default they are in the system's temporary folder, where anyone may have made one of the same
-name before: there a symbolic link is refused as well.
+change what is in it; what is below a folder that the user named is closed to others when it was open to look into. By
+default they are in the system's temporary folder, where anyone may have made one of the same name before: there a
+symbolic link is refused as well.
 
 No mode depends on the umask: `make_private` makes folders, `for_user_only` opens files, and `keep_private` takes from
 group and others what programs such as pip have written.
@@ -63,7 +64,10 @@ def private_folder(root: Path, *parts: str, option: str, is_shared: bool = False
                 if inner is None:
                     raise _refusal(path, "it is a symbolic link or no folder", option)
                 descriptor = inner
-                _check(os.fstat(descriptor), path, option)
+                found = os.fstat(descriptor)
+                _check(found, path, option)
+                if found.st_mode & _OTHERS:  # a folder of ours that others could look into, and nobody could change
+                    os.fchmod(descriptor, 0o700)
     except OSError as error:
         raise ConfigurationError(f"option '{option}': cannot use {path}: {error.strerror}") from error
     return path

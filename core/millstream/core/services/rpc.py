@@ -1,6 +1,7 @@
 """gRPC plumbing: services and stubs bound from the contracts in `millstream.proto`, servers and channels.
 
-Servers and channels honour the security settings. Everything here runs on an asyncio loop.
+Servers and channels honour the security settings: TLS, and the cluster's secret. Everything here runs on an asyncio
+loop.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from google.protobuf.descriptor import MethodDescriptor
 from millstream.core.errors import MillstreamError
 from millstream.core.logs.printable import printable
 from millstream.core.processes.forking import keep_port_from_children
+from millstream.core.services.cluster_secret import cluster_secret
+from millstream.core.services.proven_calls import ProvingChannel, guarded
 from millstream.core.services.security import channel_credentials, check_listen, server_credentials
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import ServiceContract, SessionContract
@@ -147,7 +150,8 @@ async def serve(
     """Starts a server and answers it with its port. `key` names the option to blame when it cannot listen."""
     check_listen(host, configuration, "security.ssl.internal.enabled", key)
     server = grpc.aio.server(options=_options(configuration))
-    server.add_generic_rpc_handlers(tuple(handlers))
+    secret = cluster_secret(configuration)
+    server.add_generic_rpc_handlers(tuple(guarded(handler, secret) for handler in handlers))
     credentials = server_credentials(configuration)
     try:
         if credentials is None:
@@ -165,11 +169,19 @@ async def serve(
 
 def open_channel(address: str, configuration: Configuration) -> grpc.aio.Channel:
     """A channel to a peer; nothing is sent until it is used."""
+    return dialled(address, configuration, _options(configuration))
+
+
+def dialled(address: str, configuration: Configuration, options: list[tuple[str, int]]) -> grpc.aio.Channel:
+    """A channel with options of its own, secured as the configuration says."""
     keep_port_from_children(address)
-    credentials = channel_credentials(configuration)
-    if credentials is None:
-        return grpc.aio.insecure_channel(address, options=_options(configuration))
-    return grpc.aio.secure_channel(address, credentials, options=_options(configuration))
+    credentials, secret = channel_credentials(configuration), cluster_secret(configuration)
+    channel = (
+        grpc.aio.insecure_channel(address, options=options)
+        if credentials is None
+        else grpc.aio.secure_channel(address, credentials, options=options)
+    )
+    return channel if secret is None else ProvingChannel(channel, secret)
 
 
 def explain(error: grpc.RpcError) -> str:

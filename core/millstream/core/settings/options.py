@@ -120,6 +120,13 @@ _ROWS = [
         "rest.address and rest.bind-address always are.",
     ),
     Option(
+        "rest.rate-limit",
+        _T.INT,
+        500,
+        "How many requests of one client the REST API answers in a second, and twice as many at once; the others get "
+        "status 429. A client is who a token or secret says it is, or an address. 0: any number.",
+    ),
+    Option(
         "rest.async.store-duration",
         _T.DURATION,
         300.0,
@@ -165,13 +172,54 @@ _ROWS = [
         False,
         "Allows listening on addresses other than loopback without TLS. Anyone who reaches such a port can run code.",
     ),
+    Option(
+        "security.cluster.secret-file",
+        _T.STRING,
+        "",
+        "File with the secret that all services, workers and clients of a cluster share, readable by its user only; "
+        "empty: none. `millstream cluster start` makes one in the cluster's folder, and commands find it there.",
+    ),
+    Option(
+        "security.cluster.secret",
+        _T.STRING,
+        "",
+        "The secret itself, in place of a file. `python job.py` makes one for its own services.",
+    ),
     Option("security.ssl.internal.enabled", _T.BOOL, False, "Mutual TLS for all gRPC traffic."),
     Option("security.ssl.internal.cert", _T.STRING, "", "PEM file with this service's certificate."),
     Option("security.ssl.internal.key", _T.STRING, "", "PEM file with this service's private key."),
     Option(
         "security.ssl.internal.ca", _T.STRING, "", "PEM file with the authority that signs all services' certificates."
     ),
+    Option(
+        "security.rest.auth.tokens-file",
+        _T.STRING,
+        "",
+        "File with the tokens that the REST API takes, each with its role, readable by its user only; `millstream "
+        "security token` adds one. It is read again when it changes.",
+    ),
+    Option(
+        "security.rest.auth.token-file",
+        _T.STRING,
+        "",
+        "File with the token that commands send to the REST API, readable by its user only; empty: they show that they "
+        "have the cluster's secret.",
+    ),
     Option("security.ssl.rest.enabled", _T.BOOL, False, "HTTPS for the REST API."),
+    Option(
+        "security.ssl.rest.authentication-enabled",
+        _T.BOOL,
+        False,
+        "Whether the REST API asks its clients for a certificate of the authority in security.ssl.rest.ca, besides "
+        "HTTPS. Commands show the one in security.ssl.rest.cert.",
+    ),
+    Option(
+        "security.ssl.rest.ca",
+        _T.STRING,
+        "",
+        "PEM file with the authority of the REST API's certificate, and of its clients'. Empty: commands trust the "
+        "system's authorities, and what is in security.ssl.rest.cert.",
+    ),
     Option("security.ssl.rest.cert", _T.STRING, "", "PEM file with the REST API's certificate."),
     Option("security.ssl.rest.key", _T.STRING, "", "PEM file with the REST API's private key."),
     Option(
@@ -248,12 +296,29 @@ _ROWS = [
         " out. A file over a fifth of it is not sent. 0 sends nothing.",
     ),
     Option("web.upload.max-size", _T.MEMORY, 512 * 1024 * 1024, "The largest wheel that is accepted."),
-    Option("web.upload.max-total-size", _T.MEMORY, 10 * 1024**3, "The size of all uploaded wheels together."),
+    Option(
+        "web.upload.max-total-size",
+        _T.MEMORY,
+        10 * 1024**3,
+        "The size of all uploaded wheels together; beyond it, those go that were unused for longest.",
+    ),
+    Option(
+        "web.upload.retention",
+        _T.DURATION,
+        30 * 86400.0,
+        "After how long an uploaded wheel goes that was neither run nor planned.",
+    ),
     Option(
         "dispatcher.artifacts.retention",
         _T.DURATION,
         3600.0,
         "After how long the dispatcher deletes artifacts that no job needs.",
+    ),
+    Option(
+        "dispatcher.artifacts.max-total-size",
+        _T.MEMORY,
+        20 * 1024**3,
+        "The size of all artifacts together; beyond it, none is taken until others have gone.",
     ),
     Option(
         "web.submit.timeout",
@@ -298,6 +363,12 @@ _ROWS = [
         _T.MEMORY,
         20 * 1024**3,
         "The size of a host's job environments together; beyond it, those go that were unused for longest.",
+    ),
+    Option(
+        "python.environments.retention",
+        _T.DURATION,
+        30 * 86400.0,
+        "After how long a job environment goes that nobody asked for; looked at when another is made.",
     ),
     Option(
         "python.unpack.max-size",
@@ -874,6 +945,7 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "python.unpack.max-ratio": (1, None),
     "health.port": (0, 65535),
     "rest.port": (0, 65535),
+    "rest.rate-limit": (0, None),
     "web.exception-history-size": (1, None),
 }
 

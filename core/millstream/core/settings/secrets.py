@@ -16,6 +16,8 @@ _SENSITIVE = (
     "access_key", "accesskey", "account.key", "account-key", "account_key", "accountkey", "service-key", "auth-params",
     "basic-auth", "jaas.config", "http-headers", "signature",
 )  # fmt: skip
+_PATHS = frozenset({"security.cluster.secret-file", "security.rest.auth.tokens-file", "security.rest.auth.token-file"})
+"""Options that say where a credential lies, and hold none."""
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^\s'\"<>`]+)")
 _PARAMETER = re.compile(r"([?&;])([^=&;?#\s]+)=([^&;#\s]*)")
 
@@ -23,6 +25,8 @@ _PARAMETER = re.compile(r"([?&;])([^=&;?#\s]+)=([^&;#\s]*)")
 def is_secret(key: str) -> bool:
     """Whether an option or parameter of this name holds a credential."""
     lowered = key.lower()
+    if lowered in _PATHS:
+        return False
     return any(part in lowered for part in _SENSITIVE) or lowered == "sig"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from starlette.requests import Request
@@ -12,10 +13,12 @@ from millstream.core.errors import MillstreamError
 from millstream.core.services.leader_lookup import LeaderLookup
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramRunner
 from millstream.dispatcher.rest.access import AccessPolicy, GuardedApp
+from millstream.dispatcher.rest.authentication import AuthenticatedApp, Authentication
 from millstream.dispatcher.rest.document import openapi
 from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
@@ -47,6 +50,7 @@ class RestApi:
         artifacts: ArtifactStore,
         dispatcher_address: str,
         leaders: LeaderLookup,
+        audit: Audit,
         takes_programs: bool = True,
     ) -> None:
         self.address = ""
@@ -54,10 +58,15 @@ class RestApi:
         self._cluster = ClusterView(configuration, leaders)
         self._server = RestServer(configuration)
         self._access = AccessPolicy.of(configuration)
+        self._audit = audit
+        self._configuration = configuration
+        self._clock = clock
+        self._is_open = Authentication(configuration).is_open
         self._operations = RestOperations(configuration, clock)
         environments = EnvironmentCache.of(configuration)
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
-        wheels = WheelEndpoints(UploadedWheels(configuration), runner, lifecycle, artifacts, lambda: self._server.url)
+        self._uploads = UploadedWheels(configuration)
+        wheels = WheelEndpoints(self._uploads, runner, lifecycle, artifacts, lambda: self._server.url)
         self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
         self.routes = [
             *self._health.routes(),
@@ -74,16 +83,21 @@ class RestApi:
         self.routes.append(RestRoute("GET", "/openapi.json", self._document, "The API's own description.", ANYTHING))
 
     async def _document(self, request: Request) -> Json:
-        return openapi(self.routes, millstream_version())
+        return openapi(self.routes, millstream_version(), self._is_open)
 
     async def start(self) -> None:
         """Listens. Raises MillstreamError when it cannot."""
-        await self._server.start(GuardedApp(self._forwarding(make_app(self.routes)), self._access))
+        app = self._forwarding(make_app(self.routes, self._audit))
+        await self._server.start(GuardedApp(AuthenticatedApp(app, self._configuration, self._clock), self._access))
         self.address = self._server.address
 
     async def lacks(self) -> str:
         """What jobs could not run without; empty when all is there."""
         return await self._health.lacks()
+
+    async def clean(self) -> None:
+        """Deletes uploaded wheels that nobody has used for long; called now and then."""
+        await asyncio.to_thread(self._uploads.make_room)
 
     async def failure(self) -> MillstreamError:
         """Returns when the server ended by itself."""

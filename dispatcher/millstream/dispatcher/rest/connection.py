@@ -16,6 +16,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+CERTIFICATE = "certificate"
+"""Under which a request's state has the name in the client's certificate."""
 _PERIOD = 30.0  # seconds, after which a connection is looked at again
 _LEAST = 30 * 1024  # bytes in a period: a kilobyte a second
 _MOST_CONNECTIONS = 1000
@@ -56,6 +58,9 @@ class BoundedConnection(H11Protocol):
             self._refuse(503, "the REST API has too many connections; try again later")
         else:
             self._look = self.loop.call_later(_PERIOD, self.look_again)
+        shown = transport.get_extra_info("peercert")
+        if shown:  # TLS has checked it
+            self.app_state = {**self.app_state, CERTIFICATE: _common_name(shown)}
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Is called once, after everything else."""
@@ -101,6 +106,11 @@ class BoundedConnection(H11Protocol):
             ):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
+
+
+def _common_name(certificate: dict[str, Any]) -> str:
+    fields = [field for names in certificate.get("subject", ()) for field in names]
+    return next((str(value) for name, value in fields if name == "commonName"), "a client with a certificate")
 
 
 def most_connections() -> int:

@@ -9,33 +9,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from millstream.dispatcher.callers import Role
 from millstream.dispatcher.rest.schemas import ERRORS, PATH_PARAMETERS, STRING
 from millstream.dispatcher.rest.table import RestRoute
 
 _WORDS = {
     400: "a wrong request",
-    403: "addressed to a host, or sent by a web page, that is not allowed",
+    401: "no credentials, or wrong ones",
+    403: "not with this role; or addressed to a host, or sent by a web page, that is not allowed",
     404: "no such job, wheel, checkpoint, or whatever else the path names",
     408: "the request arrived too slowly",
     409: "the job has ended already, or its id is taken",
     413: "the request is too large",
+    429: "too many requests of this client",
     500: "an error of the cluster; the dispatcher's log has the details",
     503: "who could answer cannot be reached now",
 }
-_ALWAYS = (403, 408, 500, 503)
+_BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A token with a role: read, operate or submit, each of which may do what those before it may. "
+    "Needed when the cluster has a secret or tokens.",
+}
+_ALWAYS = (401, 403, 408, 429, 500, 503)
 
 
-def openapi(routes: Sequence[RestRoute], version: str) -> dict[str, Any]:
-    """The OpenAPI document of the table."""
+def openapi(routes: Sequence[RestRoute], version: str, is_open: bool) -> dict[str, Any]:
+    """The OpenAPI document of the table. `is_open`: everybody may do everything."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        operation = paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        role = route.role.name.lower()
+        operation["x-millstream-role"] = role
+        operation["security"] = [] if is_open or route.role is Role.ANYONE else [{"bearer": [role]}]
     return {
         "openapi": "3.1.0",
         "info": {"title": "Millstream REST API", "version": version},
         "servers": [{"url": "/v1"}, {"url": "/"}],
         "paths": paths,
-        "components": {"schemas": {"Errors": ERRORS}},
+        "components": {"schemas": {"Errors": ERRORS}, "securitySchemes": {"bearer": _BEARER}},
     }
 
 

@@ -136,4 +136,8 @@ def _trusting_the_cluster(configuration: Configuration) -> ssl.SSLContext | None
     """All dispatchers of a cluster show certificates of one authority, or the same one."""
     if not configuration.boolean("security.ssl.rest.enabled"):
         return None
-    return ssl.create_default_context(cafile=configuration.string("security.ssl.rest.cert"))
+    certificate, authority = (configuration.string(f"security.ssl.rest.{name}") for name in ("cert", "ca"))
+    context = ssl.create_default_context(cafile=authority or certificate)
+    if configuration.boolean("security.ssl.rest.authentication-enabled"):
+        context.load_cert_chain(certificate, configuration.string("security.ssl.rest.key"))
+    return context

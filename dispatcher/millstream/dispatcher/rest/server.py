@@ -19,6 +19,8 @@ from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.rest.connection import BoundedConnection
 
 _GRACE = 2
+_ASKS = "security.ssl.rest.authentication-enabled"
+_AUTHORITY = "security.ssl.rest.ca"
 
 
 class _Server(uvicorn.Server):
@@ -54,7 +56,7 @@ class RestServer:
         """Listens and serves. Raises MillstreamError when the address cannot be had."""
         host = self._configuration.string("rest.bind-address")
         check_listen(host, self._configuration, "security.ssl.rest.enabled", "rest.bind-address")
-        certificate = self._certificate()
+        certificate, authority = self._certificate(), self._authority_of_clients()
         listener = self._listen(host, self._configuration.integer("rest.port"))
         self.address = f"{self._reached_at(host)}:{listener.getsockname()[1]}"
         config = uvicorn.Config(
@@ -69,6 +71,8 @@ class RestServer:
             timeout_graceful_shutdown=_GRACE,
             ssl_certfile=certificate[0],
             ssl_keyfile=certificate[1],
+            ssl_ca_certs=authority,
+            ssl_cert_reqs=ssl.CERT_NONE if authority is None else ssl.CERT_REQUIRED,
         )
         logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the dispatcher itself says where it listens
         self._server = _Server(config)
@@ -83,7 +87,9 @@ class RestServer:
         try:
             await server.serve(sockets=[listener])
         except (ssl.SSLError, OSError) as error:
-            raise ConfigurationError(f"options 'security.ssl.rest.cert' and '.key' do not work: {error}") from error
+            raise ConfigurationError(
+                f"options 'security.ssl.rest.cert', '.key' and '.ca' do not work: {error}"
+            ) from error
         finally:
             listener.close()
 
@@ -110,6 +116,17 @@ class RestServer:
                 raise ConfigurationError(f"option '{key}': no file at '{path}'; it is needed for HTTPS")
             paths.append(path)
         return paths[0], paths[1]
+
+    def _authority_of_clients(self) -> str | None:
+        """The file with the authority of clients' certificates; None: they are not asked for one."""
+        if not self._configuration.boolean(_ASKS):
+            return None
+        path = self._configuration.string(_AUTHORITY)
+        if not self._configuration.boolean("security.ssl.rest.enabled"):
+            raise ConfigurationError(f"option '{_ASKS}' needs HTTPS: set 'security.ssl.rest.enabled' as well")
+        if not path or not Path(path).is_file():
+            raise ConfigurationError(f"option '{_AUTHORITY}': no file at '{path}'; it is needed for '{_ASKS}'")
+        return path
 
     async def failure(self) -> MillstreamError:
         """Returns when the server ended by itself."""

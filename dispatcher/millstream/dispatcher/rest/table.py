@@ -2,11 +2,12 @@
 
 A handler answers a JSON value or a Response, or raises: `RestError` with its status, an unknown job is 404, any other
 error meant for the user 400, and everything else 500 without details, which go to the log. No answer has a credential
-in it.
+in it. Before that, each row says what role its caller needs, and what it does is in the audit log.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -20,7 +21,10 @@ from starlette.routing import Route
 
 from millstream.core.errors import MillstreamError
 from millstream.core.settings.secrets import json_without_secrets, without_secrets
+from millstream.dispatcher.audit import Audit
+from millstream.dispatcher.callers import Caller, Role
 from millstream.dispatcher.lifecycle import JobEndedError, StandbyError, UnknownJobError
+from millstream.dispatcher.rest.authentication import unauthorized
 from millstream.dispatcher.rest.schemas import Schema
 
 log = logging.getLogger(__name__)
@@ -62,9 +66,18 @@ class RestRoute(Struct, frozen=True):
     body_type: str = "application/json"
     errors: tuple[int, ...] = ()
     outcome: str = ""
+    needs: Role | None = None
+    """The role of its callers; None: to read for GET, else the highest."""
+    action: str = ""
+    """What the audit log calls it; empty: its method and path. What only reads is not in there."""
+
+    @property
+    def role(self) -> Role:
+        """What its callers need to be allowed."""
+        return self.needs if self.needs is not None else Role.READ if self.method == "GET" else Role.SUBMIT
 
 
-def make_app(routes: Sequence[RestRoute]) -> Starlette:
+def make_app(routes: Sequence[RestRoute], audit: Audit) -> Starlette:
     """The application: each path with and without `/v1`, and errors as JSON.
 
     All methods of a path are one route of the router: it answers with the methods of a single one of its routes when
@@ -72,7 +85,7 @@ def make_app(routes: Sequence[RestRoute]) -> Starlette:
     """
     paths: dict[str, dict[str, Endpoint]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method] = _endpoint(route)
+        paths.setdefault(route.path, {})[route.method] = _endpoint(route, audit)
     return Starlette(
         routes=[
             Route(prefix + path, _by_method(endpoints), methods=list(endpoints), name=path)
@@ -90,7 +103,43 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     return endpoint
 
 
-def _endpoint(route: RestRoute) -> Endpoint:
+def _endpoint(route: RestRoute, audit: Audit) -> Endpoint:
+    respond = _responding(route)
+
+    async def endpoint(request: Request) -> Response:
+        return await _if_allowed(route, request, respond)
+
+    async def audited(request: Request) -> Response:
+        response = await _if_allowed(route, request, respond)
+        content = bytes(response.body) if isinstance(response, JSONResponse) else b"{}"
+        said = json.loads(content)
+        job = request.path_params.get("jobid", "") or said.get("jobid", "")
+        failure = next(iter(said.get("errors", ())), "") if response.status_code >= 400 else ""
+        name = route.action or f"{route.method} {route.path}"
+        audit.record(name, request.state.caller, job, failure, f"{request.method} {request.url.path}")
+        return response
+
+    return audited if route.role > Role.READ else endpoint
+
+
+async def _if_allowed(route: RestRoute, request: Request, respond: Endpoint) -> Response:
+    caller: Caller = request.state.caller
+    if caller.role >= route.role:
+        return await respond(request)
+    needed = route.role.name.lower()
+    if caller.role is Role.ANYONE:
+        return unauthorized(
+            f"this needs the role '{needed}', and the request does not say who sends it: send 'Authorization: Bearer "
+            "TOKEN'; `millstream cluster token` prints a token for the cluster of its user"
+        )
+    return _errors(
+        403,
+        f"this needs the role '{needed}', and the token of {caller.name or 'the request'} is for "
+        f"'{caller.role.name.lower()}' only",
+    )
+
+
+def _responding(route: RestRoute) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
             answer = await route.handler(request)

@@ -7,6 +7,7 @@ import asyncio
 from starlette.requests import Request
 
 from millstream.core.snapshot import SnapshotError, SnapshotKind, SnapshotMetadata, storage_at
+from millstream.dispatcher.callers import Role
 from millstream.dispatcher.claims import claimant
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.operations import OperationKey, OperationKind, Outcome
@@ -30,6 +31,7 @@ class DisposalEndpoints:
             RestRoute(
                 "POST", "/savepoint-disposal", self.dispose, "Deletes a savepoint.", schemas.TRIGGERED, status=202,
                 body=schemas.DISPOSAL_REQUEST, outcome="/savepoint-disposal/{triggerid}",
+                needs=Role.OPERATE, action="delete savepoint",
             ),
             RestRoute(
                 "GET", "/savepoint-disposal/{triggerid}", self.status, "What became of a deletion.",

@@ -8,7 +8,9 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from millstream.core.errors import UnreachableError
-from millstream.core.services.leader_lookup import LeaderLookup, Role
+from millstream.core.services.leader_lookup import LeaderLookup
+from millstream.core.services.leader_lookup import Role as ServiceRole
+from millstream.dispatcher.callers import Role
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import schemas
@@ -27,9 +29,15 @@ class HealthEndpoints:
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints."""
         return [
-            RestRoute("GET", "/healthz", self.healthy, "Whether the dispatcher works at all.", schemas.PROBED),
-            RestRoute("GET", "/readyz", self.ready, "Whether jobs can be run: 503 while not.", schemas.PROBED),
-        ]
+            RestRoute(
+                "GET", "/healthz", self.healthy, "Whether the dispatcher works at all.", schemas.PROBED,
+                needs=Role.ANYONE,
+            ),
+            RestRoute(
+                "GET", "/readyz", self.ready, "Whether jobs can be run: 503 while not.", schemas.PROBED,
+                needs=Role.ANYONE,
+            ),
+        ]  # fmt: skip
 
     async def healthy(self, request: Request) -> Json:
         """`GET /healthz`."""
@@ -46,7 +54,7 @@ class HealthEndpoints:
         """What jobs could not run without; empty when all is there."""
         if not self._lifecycle.leads:
             try:
-                await self._leaders.leader_of(Role.REST)
+                await self._leaders.leader_of(ServiceRole.REST)
             except UnreachableError as error:
                 return str(error)
             return ""

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from millstream.core.clock import Clock
 from millstream.core.jobs.details import JobDetails, VertexStatus
 from millstream.core.jobs.plan_json import plan_for_rest
+from millstream.dispatcher.callers import Role
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import job_json as shapes
 from millstream.dispatcher.rest import schemas
@@ -36,7 +37,7 @@ class JobEndpoints:
             RestRoute("GET", job, self.job, "A job in detail.", schemas.JOB),
             RestRoute(
                 "PATCH", job, self.cancel, "Cancels a job.", schemas.EMPTY, status=202, parameters=(mode,),
-                errors=(409,),
+                errors=(409,), needs=Role.OPERATE, action="cancel",
             ),
             RestRoute("GET", f"{job}/plan", self.plan, "The dataflow of a job.", schemas.JOB_PLAN),
             RestRoute("GET", f"{job}/config", self.config, "The options of a job.", schemas.JOB_CONFIG),

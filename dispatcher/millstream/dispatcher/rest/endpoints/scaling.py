@@ -9,6 +9,7 @@ from starlette.requests import Request
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import VertexId, new_id, stable_id
 from millstream.core.messages.rescaling import RescaleRequest, VertexBounds
+from millstream.dispatcher.callers import Role
 from millstream.dispatcher.lifecycle import JobEndedError, JobLifecycle
 from millstream.dispatcher.operations import OperationKey, OperationKind, Outcome
 from millstream.dispatcher.rest import scaling_schemas as schemas
@@ -41,11 +42,11 @@ class ScalingEndpoints:
             ),
             RestRoute(
                 "PUT", requirements, self.require, "Changes these bounds, and with them the parallelism of the job.",
-                {"type": "object"}, body=schemas.REQUIREMENTS_REQUEST,
+                {"type": "object"}, body=schemas.REQUIREMENTS_REQUEST, needs=Role.OPERATE, action="rescale",
             ),
             RestRoute(
                 "PATCH", rescaling, self.rescale, "Runs a job at another parallelism.", schemas.TRIGGERED, status=202,
-                parameters=(parallelism,),
+                parameters=(parallelism,), needs=Role.OPERATE, action="rescale",
             ),
             RestRoute(
                 "GET", f"{rescaling}/{{triggerid}}", self.rescaling, "What became of a rescale.",

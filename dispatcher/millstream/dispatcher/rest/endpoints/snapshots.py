@@ -10,6 +10,7 @@ from starlette.requests import Request
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.ids import JobId, stable_id
 from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest
+from millstream.dispatcher.callers import Role
 from millstream.dispatcher.lifecycle import JobEndedError, JobLifecycle
 from millstream.dispatcher.operations import OperationKey, OperationKind, Outcome
 from millstream.dispatcher.rest import snapshot_schemas as schemas
@@ -33,7 +34,7 @@ class SnapshotEndpoints:
             RestRoute(
                 "POST", f"{job}/savepoints", self.savepoint, "Takes a savepoint, and cancels the job if asked to.",
                 schemas.TRIGGERED, status=202, body=schemas.SAVEPOINT_REQUEST, errors=(409,),
-                outcome=f"{job}/savepoints/{{triggerid}}",
+                outcome=f"{job}/savepoints/{{triggerid}}", needs=Role.OPERATE, action="savepoint",
             ),
             RestRoute(
                 "GET", f"{job}/savepoints/{{triggerid}}", self.savepoint_status,
@@ -42,10 +43,12 @@ class SnapshotEndpoints:
             RestRoute(
                 "POST", f"{job}/stop", self.stop, "Stops a job with a savepoint.", schemas.TRIGGERED, status=202,
                 body=schemas.STOP_REQUEST, errors=(409,), outcome=f"{job}/savepoints/{{triggerid}}",
+                needs=Role.OPERATE, action="stop",
             ),
             RestRoute(
                 "POST", f"{job}/checkpoints", self.checkpoint, "Takes a checkpoint.", schemas.TRIGGERED, status=202,
                 body=schemas.CHECKPOINT_REQUEST, errors=(409,), outcome=f"{job}/checkpoints/{{triggerid}}",
+                needs=Role.OPERATE, action="checkpoint",
             ),
             RestRoute(
                 "GET", f"{job}/checkpoints/{{triggerid}}", self.checkpoint_status, "What became of a checkpoint.",

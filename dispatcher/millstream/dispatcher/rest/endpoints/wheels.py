@@ -14,6 +14,7 @@ from millstream.core.jobs.plan_json import plan_for_rest, plan_nodes
 from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
 from millstream.dispatcher.admission import check_graph, is_id
 from millstream.dispatcher.artifact_store import ArtifactStore
+from millstream.dispatcher.callers import Role
 from millstream.dispatcher.claims import check_start
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.programs import ProgramCall, ProgramFailedError, ProgramRunner
@@ -67,20 +68,22 @@ class WheelEndpoints:
             RestRoute("GET", root, self.all, "All uploaded wheels.", schemas.WHEELS),
             RestRoute(
                 "POST", f"{root}/upload", self.upload, "Uploads a wheel in the form field 'jarfile'.", schemas.UPLOADED,
-                body=form, body_type="multipart/form-data",
+                body=form, body_type="multipart/form-data", needs=Role.SUBMIT, action="upload",
             ),
-            RestRoute("DELETE", one, self.delete, "Deletes a wheel.", schemas.EMPTY),
+            RestRoute(
+                "DELETE", one, self.delete, "Deletes a wheel.", schemas.EMPTY, needs=Role.SUBMIT, action="delete wheel"
+            ),
             RestRoute(
                 "POST", f"{one}/run", self.run, "Runs a wheel's entry point and submits its job.", schemas.RUN,
-                parameters=_PARAMETERS, body=schemas.RUN_REQUEST, errors=(409,),
+                parameters=_PARAMETERS, body=schemas.RUN_REQUEST, errors=(409,), needs=Role.SUBMIT, action="run",
             ),
-            RestRoute(
+            RestRoute(  # which runs the wheel's code
                 "GET", f"{one}/plan", self.plan, "The dataflow of a wheel's job.", schemas.JOB_PLAN,
-                parameters=_PARAMETERS,
+                parameters=_PARAMETERS, needs=Role.SUBMIT, action="plan",
             ),
             RestRoute(
                 "POST", f"{one}/plan", self.plan, "The dataflow of a wheel's job.", schemas.JOB_PLAN,
-                parameters=_PARAMETERS, body=schemas.RUN_REQUEST,
+                parameters=_PARAMETERS, body=schemas.RUN_REQUEST, needs=Role.SUBMIT, action="plan",
             ),
         ]  # fmt: skip
 
@@ -142,6 +145,7 @@ class WheelEndpoints:
 
     async def _call(self, request: Request) -> tuple[ProgramCall, JobId | None]:
         wheel = self._wheel(request)
+        self._uploads.used(wheel)
         query = request.query_params
         body = await json_object(request, schemas.RUN_REQUEST)
         options = {**_options(body), **_state_recovery(query, body)}

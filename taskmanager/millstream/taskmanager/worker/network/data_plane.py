@@ -27,9 +27,11 @@ from millstream.core.jobs.ids import JobId
 from millstream.core.messages.session import Heartbeat
 from millstream.core.processes.forking import keep_port_from_children
 from millstream.core.processes.loops import end_tasks, new_loop
+from millstream.core.services.cluster_secret import cluster_secret
 from millstream.core.services.liveness import Liveness
-from millstream.core.services.rpc import explain
-from millstream.core.services.security import channel_credentials, check_listen, server_credentials
+from millstream.core.services.proven_calls import guarded
+from millstream.core.services.rpc import dialled, explain
+from millstream.core.services.security import check_listen, server_credentials
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.wire import UnknownKindError, WireError
 from millstream.taskmanager.worker.network.frames import (
@@ -154,7 +156,8 @@ class DataPlane:
     async def _listen(self) -> None:
         handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._accept)
         self._server = grpc.aio.server(options=self._options)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Exchange": handler}),))
+        service = grpc.method_handlers_generic_handler(SERVICE, {"Exchange": handler})
+        self._server.add_generic_rpc_handlers((guarded(service, cluster_secret(self._configuration)),))
         credentials = server_credentials(self._configuration)
         where = f"{self._host}:0"
         add = self._server
@@ -216,11 +219,7 @@ class DataPlane:
             log.warning("%s has not connected for %g s, but its process answers: waiting for it", peer.address, timeout)
 
     def _channel(self, address: str) -> grpc.aio.Channel:
-        keep_port_from_children(address)
-        credentials = channel_credentials(self._configuration)
-        if credentials is None:
-            return grpc.aio.insecure_channel(address, options=self._options)
-        return grpc.aio.secure_channel(address, credentials, options=self._options)
+        return dialled(address, self._configuration, self._options)
 
     async def _answers(self, address: str, timeout: float) -> bool:
         """Whether the process there takes a connection: its own threads do, also while its interpreter is busy."""

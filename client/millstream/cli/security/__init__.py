@@ -1,0 +1,1 @@
+"""`millstream security`: certificates and tokens."""

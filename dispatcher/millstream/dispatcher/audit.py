@@ -1,0 +1,71 @@
+"""The audit log: who had something done, what, from where, and whether it was.
+
+Events go to the logger `millstream.audit`. Where services have a folder for logs, a dispatcher keeps them in a file of
+its own there, as lines of JSON, and within the bounds that logs have; REST does not serve that file. Elsewhere they are
+lines of the dispatcher's own log. Bodies and parameters of requests are never in it, as they may hold credentials.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import IO, Any
+
+from millstream.core.files.directories import for_user_only
+from millstream.core.logs.log_files import LogBounds, log_folder, output_files
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.secrets import json_without_secrets
+from millstream.dispatcher.callers import Caller
+
+log = logging.getLogger("millstream.audit")
+_LONGEST = 500
+_STDERR = 2
+
+
+class Audit:
+    """Of one dispatcher. Owned by its loop; closed once."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._handler: logging.Handler | None = None
+        folder = log_folder(configuration)
+        if folder is not None:
+            own = output_files(folder).get(_STDERR)
+            self._handler = _PrivateFile(folder / f"audit-{own.stem if own else 'dispatcher'}.log", configuration)
+
+    def record(self, action: str, caller: Caller, job: str = "", failure: str = "", request: str = "") -> None:
+        """Something was asked for. `failure` is why it was not done."""
+        event = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "action": action,
+            "who": caller.name,
+            "known by": caller.credential.value,
+            "role": caller.role.name.lower(),
+            "from": caller.origin,
+            "job": job,
+            "request": request,
+            "outcome": f"refused: {failure}"[:_LONGEST] if failure else "done",
+        }
+        line = json.dumps(json_without_secrets({key: value for key, value in event.items() if value}))
+        if self._handler is None:
+            log.info("%s", line)
+        else:
+            self._handler.handle(log.makeRecord(log.name, logging.INFO, "", 0, line, (), None))
+
+    def close(self) -> None:
+        """Ends the file."""
+        if self._handler is not None:
+            self._handler.close()
+
+
+class _PrivateFile(RotatingFileHandler):
+    """Of the owner alone, also after it was moved aside."""
+
+    def __init__(self, path: Path, configuration: Configuration) -> None:
+        bounds = LogBounds.of(configuration)
+        super().__init__(path, maxBytes=bounds.size, backupCount=max(bounds.kept, 1), delay=True, encoding="utf-8")
+
+    def _open(self) -> IO[Any]:  # type: ignore[override]  # a text file, as there
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=for_user_only)

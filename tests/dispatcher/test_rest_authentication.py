@@ -1,0 +1,329 @@
+"""Who may do what over REST: the cluster's secret, tokens with roles, client certificates, rates, and the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import certificates
+import pytest
+from dispatcher_fixtures import Http, configuration, dispatching, eventually, graph, running, wheel
+from waiting import DEADLINE
+
+from millstream.cli.rest import RestClient, RestError
+from millstream.core.errors import ConfigurationError, MillstreamError
+from millstream.core.services.cluster_secret import ClusterSecret, make_secret_file
+from millstream.core.settings.configuration import Configuration
+from millstream.dispatcher.callers import Role
+from millstream.dispatcher.rest.authentication import Authentication, RefusedCredentials
+from millstream.dispatcher.rest.rates import RateLimit
+from millstream.dispatcher.rest.tokens import TokensFile, token_line
+
+SECRET = "the secret of this very cluster"
+TOKENS = {"looker": Role.READ, "operator": Role.OPERATE, "author": Role.SUBMIT}
+JOB = "0" * 32
+ROUTES = [
+    ("GET", "/overview", Role.READ), ("GET", "/jobs", Role.READ), ("GET", "/jobmanager/logs", Role.READ),
+    ("GET", "/openapi.json", Role.READ), ("GET", "/jars", Role.READ), ("GET", f"/v1/jobs/{JOB}", Role.READ),
+    ("PATCH", f"/jobs/{JOB}", Role.OPERATE), ("POST", f"/jobs/{JOB}/savepoints", Role.OPERATE),
+    ("POST", f"/jobs/{JOB}/stop", Role.OPERATE), ("POST", f"/jobs/{JOB}/checkpoints", Role.OPERATE),
+    ("POST", "/savepoint-disposal", Role.OPERATE), ("POST", "/jars/upload", Role.SUBMIT),
+    ("POST", "/jars/x.whl/run", Role.SUBMIT), ("GET", "/jars/x.whl/plan", Role.SUBMIT),
+    ("POST", "/wheels/x.whl/plan", Role.SUBMIT), ("DELETE", "/v1/wheels/x.whl", Role.SUBMIT),
+]  # fmt: skip
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def tokens_file(tmp_path: Path) -> Path:
+    """In which each token is its name twice."""
+    file = tmp_path / "tokens"
+    file.touch(0o600)
+    file.write_text("# who may do what\n\n" + "".join(token_line(n, r, n * 2) for n, r in TOKENS.items()))
+    return file
+
+
+def client(address: str, **options: str) -> RestClient:
+    host, _, port = address.rpartition(":")
+    values = {key.replace("__", "."): value for key, value in options.items()}
+    return RestClient(Configuration({"rest.address": host, "rest.port": port, **values}), timeout=DEADLINE)
+
+
+async def test_every_route_demands_its_role(tmp_path: Path) -> None:
+    options = configuration(tmp_path, **{"security.rest.auth.tokens-file": str(tokens_file(tmp_path))})
+    async with running(options) as service:
+        http = Http(service.rest_address)
+        for method, path, needed in ROUTES:
+            answer = await http(method, path, status=401)
+            assert f"needs the role '{needed.name.lower()}'" in answer.json["errors"][0]
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+            for name, role in TOKENS.items():
+                status = (await http(method, path, headers=bearer(name * 2))).status
+                if role < needed:
+                    assert status == 403, (method, path, name)
+                else:
+                    assert status not in (401, 403), (method, path, name)
+
+
+async def test_wrong_credentials_are_refused_even_where_none_are_needed(tmp_path: Path) -> None:
+    options = configuration(tmp_path, **{"security.rest.auth.tokens-file": str(tokens_file(tmp_path))})
+    async with running(options) as service:
+        http = Http(service.rest_address)
+        for given in ("Bearer", "Bearer looker", "Bearer lookerlooke", "Basic bG9va2VyOmxvb2tlcg==", "Bearer \xff",
+                      "Millstream-Proof 1 2 3 4 5", "bearer  operator"):  # fmt: skip
+            assert "errors" in (await http("GET", "/jobs", headers={"Authorization": given}, status=401)).json
+        await http("GET", "/jobs", headers={"authorization": "bearer  lookerlooker"}, status=200)
+        await http("GET", "/nowhere", status=404)
+
+
+def test_the_document_says_what_each_operation_needs(tmp_path: Path) -> None:
+    async def documents() -> list[dict[str, Any]]:
+        found = []
+        for secured in (False, True):
+            options = configuration(tmp_path, **({"security.cluster.secret": SECRET} if secured else {}))
+            async with running(options) as service:
+                headers = bearer(ClusterSecret(SECRET).rest_token("read")) if secured else {}
+                found.append((await Http(service.rest_address)("GET", "/openapi.json", headers=headers)).json)
+        return found
+
+    plain, secured = asyncio.run(documents())
+    assert secured["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+    for document, demanded in ((plain, []), (secured, [{"bearer": ["operate"]}])):
+        cancel = document["paths"]["/jobs/{jobid}"]["patch"]
+        assert (cancel["x-millstream-role"], cancel["security"]) == ("operate", demanded)
+        assert document["paths"]["/jars/{jarid}/plan"]["get"]["x-millstream-role"] == "submit"
+
+
+async def test_the_command_line_is_let_in_by_the_secret_and_believes_only_who_has_it(tmp_path: Path) -> None:
+    make_secret_file(tmp_path / "secret")
+    make_secret_file(tmp_path / "other")
+    named = {"security.cluster.secret-file": str(tmp_path / "secret")}
+    other = {"security.cluster.secret-file": str(tmp_path / "other")}
+    async with running(configuration(tmp_path, **named)) as service:
+        address = service.rest_address
+        assert await asyncio.to_thread(client(address, **named).get, "/jobs") == {"jobs": []}
+        with pytest.raises(RestError, match="could not be found"):
+            await asyncio.to_thread(client(address, **named).patch, f"/jobs/{JOB}?mode=cancel")
+        with pytest.raises(MillstreamError, match="another secret"):
+            await asyncio.to_thread(client(address, **other).get, "/jobs")
+        with pytest.raises(MillstreamError, match=r"set 'security\.cluster\.secret-file' as the cluster has it"):
+            await asyncio.to_thread(client(address).get, "/jobs")
+    async with running(configuration(tmp_path)) as service:  # it serves everyone, but has no secret to show
+        with pytest.raises(MillstreamError, match="does not know the cluster's secret"):
+            await asyncio.to_thread(client(service.rest_address, **named).get, "/jobs")
+
+
+async def test_a_proof_is_for_one_request(tmp_path: Path) -> None:
+    proof = ClusterSecret(SECRET).prove("GET /jobs")
+    headers = {"Authorization": f"Millstream-Proof {proof.header}"}
+    async with running(configuration(tmp_path, **{"security.cluster.secret": SECRET})) as service:
+        http = Http(service.rest_address)
+        answer = await http("GET", "/jobs", headers=headers, status=200)
+        assert ClusterSecret(SECRET).confirms(answer.headers["millstream-answer"], "GET /jobs", proof)
+        for method, path in (("GET", "/jobs?x=1"), ("GET", "/overview"), ("PATCH", f"/jobs/{JOB}"), ("HEAD", "/jobs")):
+            await http(method, path, headers=headers, status=401)
+
+
+async def test_tokens_of_the_secret_have_roles_and_the_secret_is_none(tmp_path: Path) -> None:
+    async with running(configuration(tmp_path, **{"security.cluster.secret": SECRET})) as service:
+        http, secret = Http(service.rest_address), ClusterSecret(SECRET)
+        await http("GET", "/jobs", headers=bearer(SECRET), status=401)
+        await http("PATCH", f"/jobs/{JOB}", headers=bearer(secret.rest_token("read")), status=403)
+        await http("PATCH", f"/jobs/{JOB}", headers=bearer(secret.rest_token("operate")), status=404)
+        await http("POST", "/jars/upload", headers=bearer(secret.rest_token("operate")), status=403)
+        await http("POST", "/jars/upload", headers=bearer(secret.rest_token("submit")), status=400)
+
+
+async def test_a_client_sends_the_token_in_its_file(tmp_path: Path) -> None:
+    options = configuration(tmp_path, **{"security.rest.auth.tokens-file": str(tokens_file(tmp_path))})
+    own = tmp_path / "token"
+    own.touch(0o600)
+    own.write_text("lookerlooker\n")
+    async with running(options) as service:
+        reader = client(service.rest_address, **{"security.rest.auth.token-file": str(own)})
+        assert await asyncio.to_thread(reader.get, "/jobs") == {"jobs": []}
+        with pytest.raises(RestError, match=r"needs the role 'operate', and the token of looker is for 'read' only"):
+            await asyncio.to_thread(reader.patch, f"/jobs/{JOB}")
+
+
+def test_tokens_are_read_again_when_the_file_changes_and_never_when_others_may(tmp_path: Path) -> None:
+    file = tokens_file(tmp_path)
+    known = Authentication(Configuration({"security.rest.auth.tokens-file": str(file)}))
+    assert known.caller("GET /", "Bearer authorauthor", "", "x")[0].role is Role.SUBMIT
+    file.write_text(token_line("looker", Role.READ, "a new one"))
+    assert known.caller("GET /", "Bearer a new one", "", "x")[0].name == "looker"
+    with pytest.raises(RefusedCredentials):
+        known.caller("GET /", "Bearer authorauthor", "", "x")
+    file.chmod(0o644)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        known.caller("GET /", "Bearer a new one", "", "x")
+
+
+@pytest.mark.parametrize(
+    "line", ["looker", "looker read", "looker admin " + "0" * 64, "looker read 123", "looker anyone " + "0" * 64]
+)
+def test_a_line_that_is_no_token_is_named(tmp_path: Path, line: str) -> None:
+    file = tokens_file(tmp_path)
+    file.write_text(f"# first\n{line}\n")
+    with pytest.raises(ConfigurationError, match=r"tokens-file'.*line 2 .*read, operate, submit"):
+        TokensFile(str(file)).all()
+
+
+def test_the_file_holds_no_token(tmp_path: Path) -> None:
+    text = tokens_file(tmp_path).read_text()
+    assert "lookerlooker" not in text
+    assert hashlib.sha256(b"lookerlooker").hexdigest() in text
+
+
+def test_a_client_has_its_rate_and_twice_as_much_at_once() -> None:
+    limit = RateLimit(8, 2)
+    assert sum(limit.wait("a", 0.0) == 0 for _ in range(50)) == 16
+    assert 0 < limit.wait("a", 0.0) <= 0.125
+    assert limit.wait("b", 0.0) == 0
+    assert sum(limit.wait("a", 1.0) == 0 for _ in range(50)) == 8
+    assert sum(limit.wait("a", 100.0) == 0 for _ in range(50)) == 16
+    limit.wait("b", 100.0)
+    limit.wait("c", 100.0)  # the one that was not heard of for longest is forgotten
+    assert limit.wait("a", 100.0) == 0
+    assert all(RateLimit(0, 2).wait("a", 0.0) == 0 for _ in range(100))
+
+
+async def test_too_many_requests_are_told_so_and_other_clients_are_served(tmp_path: Path) -> None:
+    options = {"rest.rate-limit": "1", "security.cluster.secret": SECRET}
+    async with running(configuration(tmp_path, **options)) as service:
+        http = Http(service.rest_address)
+        statuses = [(await http("GET", "/jobs")).status for _ in range(2)]
+        assert statuses == [401, 401]
+        answers = [await http("GET", "/jobs") for _ in range(20)]
+        refused = next(answer for answer in answers if answer.status == 429)
+        assert "rest.rate-limit" in refused.json["errors"][0]
+        assert int(refused.headers["retry-after"]) >= 1
+        await http("GET", "/jobs", headers=bearer(ClusterSecret(SECRET).rest_token("read")), status=200)
+
+
+async def test_what_was_done_is_in_a_file_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    options = configuration(tmp_path, **{
+        "security.cluster.secret": SECRET, "env.log.dir": str(folder),
+        "security.rest.auth.tokens-file": str(tokens_file(tmp_path)),
+    })  # fmt: skip
+    async with dispatching(options) as dispatcher:
+        job = graph()
+        await dispatcher.submit(job)
+        http = dispatcher.http
+        await http("PATCH", f"/jobs/{job.job_id}?mode=cancel", headers=bearer("lookerlooker"), status=403)
+        await http("PATCH", f"/jobs/{job.job_id}?mode=cancel", headers=bearer("operatoroperator"), status=202)
+        await http("GET", "/jobs", headers=bearer("lookerlooker"), status=200)
+        await http("POST", "/jars/upload?programArg=password", status=401)
+        await http("GET", "/jobmanager/logs/audit-dispatcher.log", headers=bearer("authorauthor"), status=404)
+    file = folder / "audit-dispatcher.log"
+    assert file.stat().st_mode & 0o777 == 0o600
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    seen = [(e["action"], e.get("who", ""), e["role"], e["outcome"].partition(":")[0]) for e in events]
+    user = seen[0][1]
+    assert user
+    assert seen == [
+        ("submit", user, "submit", "done"), ("cancel", "looker", "read", "refused"),
+        ("cancel", "operator", "operate", "done"), ("upload", "", "anyone", "refused"),
+    ]  # fmt: skip
+    assert {e.get("job") for e in events} == {job.job_id, None}
+    assert all(e["from"].startswith("127.0.0.1:") and e["time"] for e in events)
+    assert events[2]["request"] == f"PATCH /jobs/{job.job_id}"
+    text = file.read_text()
+    assert not any(secret in text for secret in (SECRET, "operatoroperator", "password"))
+
+
+async def test_without_a_folder_it_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "millstream.audit"):
+        async with dispatching(configuration(tmp_path)) as dispatcher:
+            await dispatcher.submit(graph())
+    (event,) = (json.loads(record.message) for record in caplog.records if record.name == "millstream.audit")
+    assert (event["action"], event["known by"]) == ("submit", "none")
+
+
+async def test_a_dispatcher_that_stands_by_asks_who_is_there_and_the_leader_asks_again(tmp_path: Path) -> None:
+    stored = {"high-availability.type": "file", "high-availability.storageDir": str(tmp_path / "ha")}
+    secret = {"security.cluster.secret": SECRET}
+    options = configuration(tmp_path, **stored, **secret)
+    async with running(options) as leader, running(options) as standby:
+        address = standby.rest_address
+
+        async def is_led() -> bool:
+            return (await Http(address)("GET", "/jobs", headers=bearer(token))).status == 200
+
+        token = ClusterSecret(SECRET).rest_token("read")
+        await eventually(is_led)
+        assert leader.rest_address != address
+        assert await asyncio.to_thread(client(address, **secret).get, "/jobs") == {"jobs": []}
+        await Http(address)("GET", "/jobs", status=401)
+        await Http(address)("PATCH", f"/jobs/{JOB}", headers=bearer(token), status=403)
+        with pytest.raises(RestError, match="could not be found"):
+            await asyncio.to_thread(client(address, **secret).patch, f"/jobs/{JOB}?mode=cancel")
+
+
+@pytest.mark.process
+async def test_a_wheel_that_is_run_over_rest_submits_with_the_secret(tmp_path: Path) -> None:
+    make_secret_file(tmp_path / "secret")
+    program = (
+        "from millstream.datastream import StreamExecutionEnvironment\n"
+        "def main():\n"
+        "    env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "    env.from_collection([1]).print()\n"
+        "    env.execute('a job')\n"
+    )
+    options = configuration(tmp_path, **{"security.cluster.secret-file": str(tmp_path / "secret")})
+    secret = ClusterSecret((tmp_path / "secret").read_text().strip())
+    async with running(options) as service:
+        http = Http(service.rest_address)
+        authorized = bearer(secret.rest_token("submit"))
+        boundary = "b"
+        file = 'name="jarfile"; filename="tinyjob-1.0-py3-none-any.whl"'
+        head = f"--{boundary}\r\nContent-Disposition: form-data; {file}"
+        form = f"{head}\r\n\r\n".encode() + wheel({"tinyjob.py": program}) + f"\r\n--{boundary}--\r\n".encode()
+        kind = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+        uploaded = await http("POST", "/jars/upload", form, {**authorized, **kind}, status=200)
+        name = uploaded.json["filename"].rpartition("/")[2]
+        ran = await http("POST", f"/jars/{name}/run", {}, authorized, status=200)
+        assert len(ran.json["jobid"]) == 32
+
+
+@pytest.mark.process
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make certificates")
+async def test_a_client_certificate_opens_the_api(tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        certificates.make_authority(tmp_path, name)
+    certificates.make_certificate(tmp_path, "service", "ours")
+    certificates.make_certificate(tmp_path, "stranger", "theirs")
+    tls = {
+        "security.ssl.rest.enabled": "true", "security.ssl.rest.cert": str(tmp_path / "service.pem"),
+        "security.ssl.rest.key": str(tmp_path / "service.key"), "security.ssl.rest.ca": str(tmp_path / "ours.pem"),
+        "security.ssl.rest.authentication-enabled": "true",
+    }  # fmt: skip
+    stranger = {
+        **tls, "security.ssl.rest.cert": str(tmp_path / "stranger.pem"),
+        "security.ssl.rest.key": str(tmp_path / "stranger.key"),
+    }  # fmt: skip
+    folder = tmp_path / "log"
+    folder.mkdir()
+    async with running(configuration(tmp_path, **tls, **{"env.log.dir": str(folder)})) as service:
+        address = service.rest_address
+        assert await asyncio.to_thread(client(address, **tls).get, "/jobs") == {"jobs": []}
+        with pytest.raises(RestError, match="could not be found"):
+            await asyncio.to_thread(client(address, **tls).patch, f"/jobs/{JOB}")
+        with pytest.raises(MillstreamError, match="cannot reach the cluster"):
+            await asyncio.to_thread(client(address, **stranger).get, "/jobs")
+        without = {**tls, "security.ssl.rest.authentication-enabled": "false"}
+        with pytest.raises(MillstreamError, match="cannot reach the cluster"):
+            await asyncio.to_thread(client(address, **without).get, "/jobs")
+    event = json.loads((folder / "audit-dispatcher.log").read_text())
+    assert (event["who"], event["known by"]) == ("service", "certificate")
+    with pytest.raises(ConfigurationError, match=r"security\.ssl\.rest\.enabled"):
+        async with running(configuration(tmp_path, **{"security.ssl.rest.authentication-enabled": "true"})):
+            pass
