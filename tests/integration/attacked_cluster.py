@@ -122,7 +122,12 @@ def attacked_cluster(folder: Path, options: Mapping[str, str] | None = None) -> 
         return pair
 
     configuration = Configuration(
-        {"execution.local.in-process": "true", "io.tmp.dirs": str(folder / "work"), **(options or {})}
+        {
+            "execution.local.in-process": "true",
+            "io.tmp.dirs": str(folder / "work"),
+            "security.cluster.secret": "known to whoever attacks",  # others are refused before anything is read
+            **(options or {}),
+        }
     )
     loop = LoopThread("attacked cluster")
     cluster = EmbeddedCluster(configuration, slots=2)

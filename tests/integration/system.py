@@ -120,20 +120,22 @@ class Cluster:
     @property
     def security(self) -> Configuration:
         """The options by which clients of this test are let in."""
-        return Configuration({"security.cluster.secret-file": self.directory / "conf" / "cluster.secret"})
+        file = self.directory / "conf" / "cluster.secret"
+        return Configuration({"security.cluster.secret-file": file} if file.exists() else {})
 
-    def _authorized(self) -> dict[str, str]:
+    @property
+    def authorization(self) -> dict[str, str]:
+        """The header by which requests are let in; none where there is no secret."""
         secret = cluster_secret(self.security)
-        assert secret is not None
-        return {"Authorization": f"Bearer {secret.rest_token('submit')}"}
+        return {} if secret is None else {"Authorization": f"Bearer {secret.rest_token('submit')}"}
 
     def get(self, path: str) -> Any:
-        request = urllib.request.Request(f"http://{self.rest}{path}", headers=self._authorized())
+        request = urllib.request.Request(f"http://{self.rest}{path}", headers=self.authorization)
         with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             return json.load(answer)
 
     def request(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> tuple[int, Any]:
-        headers = {"Content-Type": kind, **self._authorized()}
+        headers = {"Content-Type": kind, **self.authorization}
         request = urllib.request.Request(f"http://{self.rest}{path}", body, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=DEADLINE) as answer:

@@ -94,7 +94,7 @@ def asked(jobs: Jobs, headers: dict[str, str], examples: int, folder: Path) -> A
 def test_answers_are_what_the_document_says(jobs: Jobs, tmp_path: Path) -> None:
     cluster = jobs.cluster
     before = cluster.records(jobs.kept)
-    answers = asked(jobs, {}, 6, tmp_path / "savepoints")
+    answers = asked(jobs, cluster.authorization, 6, tmp_path / "savepoints")
     assert not answers.faults, "\n".join(f"{label}, {check}: {told}" for (label, check), told in answers.faults.items())
 
     served = {operation for operation, statuses in answers.statuses.items() if {200, 202} & set(statuses)}
@@ -114,3 +114,16 @@ def test_answers_are_what_the_document_says(jobs: Jobs, tmp_path: Path) -> None:
     assert cluster.records(jobs.kept) > before
     for log in (cluster.directory / "log").glob("*.log"):
         assert not OUR_TRACEBACK.search(log.read_text()), log
+
+
+def test_without_credentials_nothing_is_allowed_but_probes(jobs: Jobs, tmp_path: Path) -> None:
+    before = {job["id"]: job["status"] for job in jobs.cluster.get("/jobs")["jobs"]}
+    answers = asked(jobs, {}, 2, tmp_path / "savepoints")
+    probes = {"GET /healthz", "GET /readyz"}
+    for operation, statuses in answers.statuses.items():
+        allowed = {status for status in statuses if status < 400 or status >= 500}
+        assert not allowed or operation in probes, (operation, statuses)
+        assert 401 in statuses or operation in probes, (operation, statuses)
+    assert len(answers.statuses) > 20
+    assert {job["id"]: job["status"] for job in jobs.cluster.get("/jobs")["jobs"]} == before
+    assert not (tmp_path / "savepoints").exists()
