@@ -15,6 +15,8 @@ from api_fuzzing import Answers, ask
 from system import Cluster, given, recovering, running_cluster, write_job
 from wheels import write_wheel
 
+from millstream.core.services.cluster_secret import cluster_secret
+
 pytestmark = pytest.mark.process
 
 ENDLESS = """
@@ -100,10 +102,38 @@ def asked(jobs: Jobs, headers: dict[str, str], examples: int, folder: Path) -> A
     return ask(url, document, jobs.existing, spared=[jobs.kept], headers=headers, examples=examples, folder=str(folder))
 
 
+def token(cluster: Cluster, role: str) -> dict[str, str]:
+    """What a request with this role carries."""
+    secret = cluster_secret(cluster.security)
+    assert secret is not None
+    return {"Authorization": f"Bearer {secret.rest_token(role)}"}
+
+
+@pytest.mark.parametrize("shown", ["nothing", "a token to read"])
+def test_nothing_is_allowed_that_should_not_be(jobs: Jobs, tmp_path: Path, shown: str) -> None:
+    cluster = jobs.cluster
+    before = {job["jid"]: job["state"] for job in cluster.get("/jobs/overview")["jobs"]}
+    headers = token(cluster, "read") if shown == "a token to read" else {}
+    answers = asked(jobs, headers, 1, tmp_path / "savepoints")
+    # Who is not let in does not learn which methods there are.
+    faults = {key: told for key, told in answers.faults.items() if key[1] != "unsupported_method"}
+    assert not faults, "\n".join(f"{label}, {check}: {told}" for (label, check), told in faults.items())
+    needed = {
+        f"{method.upper()} {path}": operation["x-millstream-role"]
+        for path, methods in cluster.get("/openapi.json")["paths"].items()
+        for method, operation in methods.items()
+    }
+    may = {"anyone", "read"} if shown == "a token to read" else {"anyone"}
+    done = {operation for operation, statuses in answers.statuses.items() if {200, 202} & set(statuses)}
+    assert {needed[operation] for operation in done} == may
+    assert {job["jid"]: job["state"] for job in cluster.get("/jobs/overview")["jobs"]} == before
+    assert not (tmp_path / "savepoints").exists()
+
+
 def test_answers_are_what_the_document_says(jobs: Jobs, tmp_path: Path) -> None:
     cluster = jobs.cluster
     before = cluster.records(jobs.kept)
-    answers = asked(jobs, {}, 6, tmp_path / "savepoints")
+    answers = asked(jobs, token(cluster, "submit"), 6, tmp_path / "savepoints")
     assert not answers.faults, "\n".join(f"{label}, {check}: {told}" for (label, check), told in answers.faults.items())
 
     served = {operation for operation, statuses in answers.statuses.items() if {200, 202} & set(statuses)}
