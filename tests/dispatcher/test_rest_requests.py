@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dispatcher_fixtures import Http, wheel
+from dispatcher_fixtures import Http, RunningDispatcher, graph, wheel
 
 JOB = "a" * 32
 MANY_DIGITS = "9" * 5000  # more than Python makes a number of
@@ -68,3 +68,12 @@ async def test_a_method_that_a_path_does_not_have_is_answered_with_all_that_it_h
 async def uploaded(http: Http) -> str:
     answer = await http.upload("tinyjob-1.0-py3-none-any.whl", wheel({"tinyjob.py": "def main(): ..."}))
     return str(answer.json["filename"]).rpartition("/")[2]
+
+
+@pytest.mark.parametrize("number", ["", "0", "32769", "0000000019999999", MANY_DIGITS])
+async def test_the_parallelism_of_a_rescale_has_bounds(dispatcher: RunningDispatcher, number: str) -> None:
+    job = graph()
+    async with dispatcher.running_job(job):
+        await refused(
+            dispatcher.http, "PATCH", f"/jobs/{job.job_id}/rescaling?parallelism={number}", None, "parallelism"
+        )

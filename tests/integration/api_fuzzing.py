@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,23 +69,33 @@ def _told(check: Any, interaction: Any) -> str:
 
 
 def ask(
-    url: str, document: dict[str, Any], existing: Existing, *, headers: Mapping[str, str], examples: int, folder: str
+    url: str,
+    document: dict[str, Any],
+    existing: Existing,
+    *,
+    spared: Collection[str],
+    headers: Mapping[str, str],
+    examples: int,
+    folder: str,
 ) -> Answers:
     """Sends as many examples of each operation, after all cases at the edges of the document.
 
-    Directories that requests name are led into the folder.
+    Ids that are spared are named only where they are among those that exist for the operation. Directories that
+    requests name are led into the folder.
     """
     schema = schemathesis.openapi.from_dict(document, config=_configuration(url, headers, examples))
     schema = schema.exclude(path_regex="^/wheels")  # another name for /jars
     answers = Answers()
-    with _leading_to(existing, folder):
+    with _leading_to(existing, spared, folder):
         for event in from_schema(schema).execute():
             answers.take(event)
     return answers
 
 
 def _configuration(url: str, headers: Mapping[str, str], examples: int) -> schemathesis.Config:
-    refused_by_meaning = {"positive_data_acceptance": {"enabled": False}}  # an option or a program that there is not
+    refused_by_meaning = {
+        "positive_data_acceptance": {"enabled": False}
+    }  # options, programs, vertices that there are not
     return schemathesis.Config.from_dict({
         "base-url": url,
         "headers": dict(headers),
@@ -103,13 +113,13 @@ def _configuration(url: str, headers: Mapping[str, str], examples: int) -> schem
                 "generation": {"mode": "negative"},
                 "checks": refused_by_meaning,
             },
-            {"include-path": "/jars/upload", "checks": refused_by_meaning},
+            {"include-path-regex": "^/jars/upload$|/resource-requirements$", "checks": refused_by_meaning},
         ],
     })  # fmt: skip
 
 
 @contextmanager
-def _leading_to(existing: Existing, folder: str) -> Iterator[None]:
+def _leading_to(existing: Existing, spared: Collection[str], folder: str) -> Iterator[None]:
     turns = itertools.count(1)
 
     def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
@@ -117,7 +127,10 @@ def _leading_to(existing: Existing, folder: str) -> Iterator[None]:
         turn = next(turns)
         for name in [] if wrong else list(case.path_parameters or {}):
             known = existing(case.operation.label, name)
-            if known and turn % 4:  # a quarter stays as it was made
+            # A quarter stays as it was made, unless it was made of an answer, and may not be asked for here.
+            if known and (
+                turn % 4 or (case.path_parameters[name] in spared and case.path_parameters[name] not in known)
+            ):
                 case.path_parameters[name] = known[turn // 4 % len(known)]
         if isinstance(case.body, dict):
             for name in ("target-directory", "targetDirectory"):

@@ -49,14 +49,22 @@ class AttackedCluster:
 
     def call(self, port: int, method: MethodDescriptor, messages: list[bytes]) -> tuple[grpc.StatusCode, str]:
         """Sends the messages and half-closes; answers how the call ended."""
-        return self._loop.call(self._call(port, method, messages))
+        return self._loop.call(self._call(port, method, messages, self._configuration))
 
-    async def _call(self, port: int, method: MethodDescriptor, messages: list[bytes]) -> tuple[grpc.StatusCode, str]:
+    def call_as_stranger(
+        self, port: int, method: MethodDescriptor, messages: list[bytes]
+    ) -> tuple[grpc.StatusCode, str]:
+        """The same by someone who does not know the cluster's secret."""
+        return self._loop.call(self._call(port, method, messages, Configuration()))
+
+    async def _call(
+        self, port: int, method: MethodDescriptor, messages: list[bytes], configuration: Configuration
+    ) -> tuple[grpc.StatusCode, str]:
         async def each() -> Any:
             for message in messages:
                 yield message
 
-        async with open_channel(f"127.0.0.1:{port}", self._configuration) as channel:
+        async with open_channel(f"127.0.0.1:{port}", configuration) as channel:
             kind = _KINDS[method.client_streaming, method.server_streaming]
             start = getattr(channel, kind)(f"/{method.containing_service.full_name}/{method.name}")
             call = start(each() if method.client_streaming else messages[0], timeout=30)
@@ -136,14 +144,14 @@ def attacked_cluster(folder: Path, options: Mapping[str, str] | None = None) -> 
         host, _, port = dispatcher.rpartition(":")
         remote = {"execution.target": "remote", "dispatcher.rpc.address": host, "dispatcher.rpc.port": port}
         env = StreamExecutionEnvironment.get_execution_environment(
-            ProgramConfiguration({**configuration.to_dict(), **remote})
+            ProgramConfiguration({**cluster.configuration.to_dict(), **remote})
         )
         env.set_parallelism(2)
         pairs = env.from_sequence(1, RECORDS).map(slowly).map(lambda number: (number % KEYS, number))
         sums = pairs.key_by(lambda pair: pair[0]).reduce(lambda one, other: (one[0], one[1] + other[1]))
         sums.map(kept).filter(lambda _: False).print()
         job = env.execute_async("beside")
-        yield AttackedCluster(loop, configuration, job)
+        yield AttackedCluster(loop, cluster.configuration, job)
         go.touch()
         job.get_job_execution_result().result()
     finally:

@@ -105,6 +105,15 @@ def test_any_messages(attacked: AttackedCluster, method: MethodDescriptor, caplo
     assert "refused" in caplog.text or "session with" in caplog.text
 
 
+def test_who_does_not_know_the_secret_is_not_heard_at_all(attacked: AttackedCluster) -> None:
+    for method in METHODS:
+        in_session = method.client_streaming and method.server_streaming
+        for port in serving(attacked, method):
+            for sent in ([b""], [b"\xff"], [hello(method, attacked.job_id)] if in_session else [b"\x0a"]):
+                code, reason = attacked.call_as_stranger(port, method, sent)
+                assert code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.CANCELLED), (method.full_name, reason)
+
+
 def names_of(method: MethodDescriptor) -> str:
     return f"/{method.containing_service.full_name}/{method.name}"
 

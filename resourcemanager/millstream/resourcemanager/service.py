@@ -378,6 +378,4 @@ def _reports(slots: Iterable[msg.SlotStatus]) -> tuple[SlotReport, ...]:
 
 
 def _requirement(message: msg.Requirement) -> SlotRequirement:
-    return SlotRequirement(
-        message.job_id, message.slots, message.need, message.largest, message.epoch, message.minimum
-    )
+    return SlotRequirement(message.job_id, message.slots, message.need, message.largest, message.epoch, message.minimum)

@@ -57,7 +57,7 @@ def _operation(route: RestRoute) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": PATH_PARAMETERS.get(name, STRING)} for name in names
     ]
     parameters += [
-        {"name": p.name, "in": "query", "required": False, "schema": p.schema, "description": p.description}
+        {"name": p.name, "in": "query", "required": p.required, "schema": p.schema, "description": p.description}
         for p in route.parameters
     ]
     operation: dict[str, Any] = {
@@ -69,7 +69,7 @@ def _operation(route: RestRoute) -> dict[str, Any]:
     if route.response is None:  # of a file, as much as was asked for
         operation["responses"]["206"] = _success(route)
     if route.body is not None:
-        required = bool(route.body.get("required"))
+        required = "required" in route.body or "minProperties" in route.body
         operation["requestBody"] = {"required": required, "content": {route.body_type: {"schema": route.body}}}
     return operation
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from millstream.core.jobs.job_events import JobEventKind
-from millstream.dispatcher.rest.schemas import ID, INTEGER, STRING, Schema, array, mapping, nullable, record
+from millstream.dispatcher.rest.schemas import (
+    ID,
+    INTEGER,
+    PARALLELISM,
+    STRING,
+    Schema,
+    array,
+    mapping,
+    nullable,
+    record,
+)
 
-_BOUND: Schema = {"type": "integer", "minimum": 1}
 REQUIREMENTS = mapping(record({"parallelism": record({"lowerBound": INTEGER, "upperBound": INTEGER})}))
 REQUIREMENTS_REQUEST: Schema = {
-    **mapping(record({"parallelism": record({"lowerBound": _BOUND, "upperBound": _BOUND})})),
+    **mapping(record({"parallelism": record({"lowerBound": PARALLELISM, "upperBound": PARALLELISM})})),
+    "minProperties": 1,
     "description": "The bounds of every vertex of the job, by its id.",
 }
 TRIGGERED = record({"request-id": ID})

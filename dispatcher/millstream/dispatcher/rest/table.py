@@ -46,6 +46,7 @@ class Parameter(Struct, frozen=True):
     name: str
     schema: Schema
     description: str
+    required: bool = False
 
 
 class RestRoute(Struct, frozen=True):

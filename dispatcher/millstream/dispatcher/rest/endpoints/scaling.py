@@ -15,7 +15,8 @@ from millstream.dispatcher.operations import OperationKey, OperationKind, Outcom
 from millstream.dispatcher.rest import scaling_schemas as schemas
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.operations import RestOperations, failure_cause
-from millstream.dispatcher.rest.requests import job_id_of, json_content
+from millstream.dispatcher.rest.requests import job_id_of, json_content, whole_number
+from millstream.dispatcher.rest.schemas import PARALLELISM
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 
 _MOST = 32768  # as many key groups as there can be
@@ -33,7 +34,7 @@ class ScalingEndpoints:
         """The rows of the table for these endpoints."""
         requirements, rescaling = "/jobs/{jobid}/resource-requirements", "/jobs/{jobid}/rescaling"
         parallelism = Parameter(
-            "parallelism", {"type": "integer", "minimum": 1}, "Of all vertices whose parallelism the program left open."
+            "parallelism", PARALLELISM, "Of all vertices whose parallelism the program left open.", required=True
         )
         return [
             RestRoute(
@@ -42,11 +43,13 @@ class ScalingEndpoints:
             ),
             RestRoute(
                 "PUT", requirements, self.require, "Changes these bounds, and with them the parallelism of the job.",
-                {"type": "object"}, body=schemas.REQUIREMENTS_REQUEST, needs=Role.OPERATE, action="rescale",
+                {"type": "object"}, body=schemas.REQUIREMENTS_REQUEST, errors=(409,), needs=Role.OPERATE,
+                action="rescale",
             ),
             RestRoute(
                 "PATCH", rescaling, self.rescale, "Runs a job at another parallelism.", schemas.TRIGGERED, status=202,
-                parameters=(parallelism,), needs=Role.OPERATE, action="rescale",
+                parameters=(parallelism,), errors=(409,), outcome=f"{rescaling}/{{triggerid}}", needs=Role.OPERATE,
+                action="rescale",
             ),
             RestRoute(
                 "GET", f"{rescaling}/{{triggerid}}", self.rescaling, "What became of a rescale.",
@@ -83,12 +86,11 @@ class ScalingEndpoints:
 
     async def rescale(self, request: Request) -> Json:
         """`PATCH /jobs/:jobid/rescaling`."""
-        details, given = self._running(request), request.query_params.get("parallelism", "")
-        if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= _MOST:
-            raise RestError(400, f"parallelism: '{given}' is not a whole number from 1 to {_MOST}")
+        details = self._running(request)
+        parallelism = whole_number("parallelism", request.query_params.get("parallelism", ""), 1, _MOST)
         trigger_id = new_id()
         unique = stable_id(OperationKind.RESCALING.value, details.job_id, trigger_id)
-        wanted = RescaleRequest(details.job_id, unique, int(given), wait=True)
+        wanted = RescaleRequest(details.job_id, unique, parallelism, wait=True)
         self._operations.start(
             OperationKey(OperationKind.RESCALING, details.job_id, trigger_id), lambda: self._rescale(wanted)
         )
