@@ -133,11 +133,7 @@ def test_nothing_is_allowed_that_should_not_be(jobs: Jobs, tmp_path: Path, shown
 def test_answers_are_what_the_document_says(jobs: Jobs, tmp_path: Path) -> None:
     cluster = jobs.cluster
     before = cluster.records(jobs.kept)
-<<<<<<< HEAD
-    answers = asked(jobs, cluster.authorization, 6, tmp_path / "savepoints")
-=======
     answers = asked(jobs, token(cluster, "submit"), 6, tmp_path / "savepoints")
->>>>>>> fuzz
     assert not answers.faults, "\n".join(f"{label}, {check}: {told}" for (label, check), told in answers.faults.items())
 
     served = {operation for operation, statuses in answers.statuses.items() if {200, 202} & set(statuses)}

@@ -238,13 +238,13 @@ class RunningJob:
     async def leave(self) -> None:
         """Another job manager may lead the job: nothing of it goes on here, and what is stored of it stays.
 
-        Its tasks run on for a while, for the next leader to take them over.
+        Its tasks run on for a while, for the next leader to take them over. That may be this job manager again, so all
+        is said at once: what is said after the enumerators have stopped may be taken for the next term's.
         """
-        slots = list(self.master.slots.values())
-        await self.stop()
         self._links.declare(Requirement(self.graph.job_id, 0, epoch=self._led.leadership.epoch))
-        for slot in slots:
+        for slot in list(self.master.slots.values()):
             self.command(slot.task_manager, msg.OfferAnswer(slot.allocation_id, accepted=False, unknown_job=True))
+        await self.stop()
 
     def tell(self, event: ev.Event) -> None:
         """Something happened to the job."""
