@@ -265,6 +265,7 @@ class JobManagerService:
                 | SnapshotRequest(job_id=job_id)
                 | CheckpointQuery(job_id=job_id)
                 | StallQuery(job_id=job_id)
+                | RescaleRequest(job_id=job_id)
             ) if self._leading().stands_for(job_id):
                 self._deferred.setdefault(job_id, []).append(message)
             case dp.CancelJob(job_id):
