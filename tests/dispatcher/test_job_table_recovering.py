@@ -49,6 +49,16 @@ def test_one_that_comes_back_before_keeps_the_job() -> None:
     assert play(machine, ev.NobodyLeads(A)) == []
 
 
+def test_one_that_comes_back_without_the_job_and_then_reports_its_end_is_believed() -> None:
+    """It says nothing of a job that has ended until that is known for good."""
+    machine = table()
+    play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A), ev.JobReported(S1, A, claim(1)))
+    play(machine, ev.ManagerDisconnected(ONE, S1, "cut"), ev.ManagerRegistered(ONE, S2, {}))
+    ended = play(machine, ev.JobReported(S2, A, claim(1, JobStatus.FINISHED)))
+    assert ended == [ev.RecordReport(A), ev.ForgetJob(S2, A)]
+    assert play(machine, ev.NobodyLeads(A)) == []
+
+
 def test_of_two_that_claim_a_job_the_higher_epoch_has_it() -> None:
     machine = table()
     play(machine, ev.Recovered(A), ev.ManagerRegistered(ONE, S1, {A: claim(7)}))

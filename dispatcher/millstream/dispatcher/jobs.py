@@ -373,9 +373,9 @@ class JobTable:
         return [RecordReport(job_id), ForgetJob(session, job_id), *self._record_end(job_id)]
 
     def _reported_by_another(self, session: SessionId, job_id: JobId, job: _Job | None, claim: Claim) -> list[Effect]:
-        """Than the one that has the job: it may have won it meanwhile."""
+        """Than the one that has the job: it may have won it meanwhile, or has it still and did not say so at first."""
         keys = [key for key, manager in self._managers.items() if manager.session == session]
-        if self._recovers and keys and job is not None and job.phase is not Phase.ENDED and claim.epoch > job.epoch:
+        if self._recovers and keys and job is not None and job.phase is not Phase.ENDED and claim.epoch >= job.epoch:
             return self._claimed(keys[0], session, job_id, claim)
         return [ForgetJob(session, job_id)] if claim.status.is_terminal else []
 

@@ -53,9 +53,12 @@ class Candidacies:
         self._leaving: set[asyncio.Task[None]] = set()
 
     def stand(self, graph: JobGraph) -> None:
-        """For the leadership of a job; a second time changes nothing."""
+        """For the leadership of a job that is not run here; a second time changes nothing.
+
+        It may still be led here, by a run that has ended and is being cleaned up: the candidate waits for the end.
+        """
         job_id = graph.job_id
-        if job_id not in self._running and job_id not in self._watching:
+        if job_id not in self._running:
             task = self._running[job_id] = asyncio.ensure_future(self._lead(graph))
             task.add_done_callback(lambda done: self._ended(self._running, job_id, done))
 
@@ -107,6 +110,7 @@ class Candidacies:
             self._spawn(points.resign())
             raise
         self._running.pop(graph.job_id, None)
+        self.left(graph.job_id)  # what is watched is an earlier leadership
         watching = self._watching[graph.job_id] = asyncio.ensure_future(self._watch(graph.job_id, led.leadership))
         watching.add_done_callback(lambda done: self._ended(self._watching, graph.job_id, done))
         self._manager.won(graph, led)

@@ -474,10 +474,14 @@ class JobCheckpoints:
         pointers = [c.pointer for c in self.coordinator.retained if not c.pointer.startswith(MEMORY_SCHEME)]
         return (pointers[-1] if pointers else ""), (self._files.home if self.settings.enabled else "")
 
-    def job_ended(self, status: JobStatus, keeps_all: bool = False) -> None:
-        """Nothing is taken or restored any more; what the job does not keep is deleted."""
+    def interrupt(self) -> None:
+        """What is being restored is not wanted any more."""
         self._restart = -1
         self.sources.interrupt()
+
+    def job_ended(self, status: JobStatus, keeps_all: bool = False) -> None:
+        """Nothing is taken or restored any more; what the job does not keep is deleted."""
+        self.interrupt()
         self._give_up_storing()
         kept = keeps_all and status is JobStatus.FAILED
         self.handle(ev.Stopped(ev.StopOutcome.SUSPENDED if kept else _OUTCOMES[status]))

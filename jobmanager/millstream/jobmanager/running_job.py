@@ -492,6 +492,8 @@ class RunningJob:
             why = f"; {self.master.message}" if self.master.message else ""
             log.warning("%s ended: %s%s: %s%s%s", name, status, again, cause_line(cause), why, told)
         self._stop_enumerators()
+        if self.checkpoints is not None:
+            self.checkpoints.interrupt()
         self._background.spawn(self._record_end())
 
     async def _record_end(self) -> None:

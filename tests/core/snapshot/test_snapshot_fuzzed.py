@@ -5,6 +5,7 @@ The documents are changed behind their checksum, as someone would who wants to b
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -115,11 +116,11 @@ def change(data: st.DataObject, document: Any) -> None:
         case "remove":
             del where[last]
         case "repeat" if isinstance(where, list):
-            where.append(where[last])
+            where.append(copy.deepcopy(where[last]))
         case "rename" if isinstance(where, dict):
             where[data.draw(st.sampled_from(["x", "", "\ud800", "a\nb"]))] = where.pop(last)
         case _:
-            where[last] = data.draw(ODD, label="value")
+            where[last] = copy.deepcopy(data.draw(ODD, label="value"))  # one that is put into itself has no end
 
 
 READERS: dict[str, Callable[[OpenedSnapshot], Any]] = {
