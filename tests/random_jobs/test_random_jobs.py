@@ -93,6 +93,7 @@ class RandomJob:
             **leg.options,
             "execution.target": "remote",
             "dispatcher.rpc.port": str(self._cluster.ports["dispatcher.rpc.port"]),
+            "security.cluster.secret-file": str(self._cluster.directory / "conf" / "cluster.secret"),
             "execution.state-recovery.path": self._snapshot,
         }
         if "execution.checkpointing.storage" not in options:

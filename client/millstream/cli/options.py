@@ -83,15 +83,13 @@ def _with_security(configuration: Configuration) -> Configuration:
 
     Nobody has to name files that are in the cluster's folder. What the options say themselves is left as it is.
     """
-    if any(key.startswith("security.") for key in configuration.to_dict()):
-        return configuration
     from millstream.cli.cluster.directory import cluster_serving
 
     cluster = cluster_serving(configuration, cluster_directory(None))
     if cluster is None:
         return configuration
-    options = cluster.configuration().to_dict()
-    return configuration.merged({key: value for key, value in options.items() if key.startswith("security.")})
+    options = {key: value for key, value in cluster.configuration().to_dict().items() if key.startswith("security.")}
+    return configuration.merged({key: value for key, value in options.items() if not configuration.is_set(key)})
 
 
 def absolute_location(location: str) -> str:
