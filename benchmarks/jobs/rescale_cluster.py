@@ -32,7 +32,7 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._address = ""
+        self._address = self._token = ""
 
     def start(self) -> None:
         options = {**_free_ports(), "execution.checkpointing.interval": "10 s"}
@@ -40,6 +40,7 @@ class Cluster:
         self._address = f"127.0.0.1:{options['rest.port']}"
         flags = [part for key, value in options.items() for part in ("-D", f"{key}={value}")]
         self._cli("cluster", "start", "--dir", str(self._folder / "cluster"), "--slots", "2", *flags)
+        self._token = self._cli("cluster", "token", "--dir", str(self._folder / "cluster")).strip()
 
     def stop(self) -> None:
         self._cli("cluster", "stop", "--dir", str(self._folder / "cluster"))
@@ -49,7 +50,8 @@ class Cluster:
         return told.split("JobID", 1)[1].split()[0]
 
     def get(self, path: str, method: str = "GET") -> Any:
-        request = urllib.request.Request(f"http://{self._address}{path}", method=method)
+        known = {"Authorization": f"Bearer {self._token}"}
+        request = urllib.request.Request(f"http://{self._address}{path}", headers=known, method=method)
         with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             return json.load(answer)
 
