@@ -112,7 +112,8 @@ class JobMasterMachine(RuleBasedStateMachine):
         if succeeds > 1:
             self.driver.restored()
         else:
-            waits = not self.driver.answered and ExecutionState.SCHEDULED in self.driver.states()
+            is_current = self.driver.restores[-1].restart == self.driver.master.restarts  # adaptive jobs ask later
+            waits = is_current and not self.driver.answered and ExecutionState.SCHEDULED in self.driver.states()
             self.driver.restore_failed(final=succeeds == 1)
             if succeeds == 1 and waits:
                 going_back = self.driver.master.events and self.driver.master.status is JobStatus.RESTARTING
