@@ -83,6 +83,8 @@ class TakeoverMachine(RuleBasedStateMachine):
     def something_else_is_found(self, data: st.DataObject, kind: int) -> None:
         key = data.draw(st.sampled_from(self.keys))
         found = found_slot(self.driver, key, behind=1 if kind == 0 else 0)
+        if not found.tasks:  # a rescaled job has no such slot any more
+            return
         taking_over = self.driver.master.is_taking_over
         effects = self.driver.offer(self._new_slot(), "tm2", {1: None, 2: without_last(found)}.get(kind, found))
         if kind == 0 or (kind == 3 and not taking_over):

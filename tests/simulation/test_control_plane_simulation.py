@@ -23,6 +23,11 @@ CHUNKS = 20
 SCHEDULES = 10_000
 
 
+def schedules(full: int) -> int:
+    """All of them, or a few: the daily loop has no minute for them."""
+    return full if cases(full) == full else full // 16
+
+
 def test_without_faults_every_job_finishes_or_lacks_slots(tmp_path: Path) -> None:
     runs = run_all(range(10), str(tmp_path), replace(LONG, steps=30, fault_rate=0.0))
     ends = Counter(end for run in runs for end in run.ends)
@@ -34,7 +39,7 @@ def test_without_faults_every_job_finishes_or_lacks_slots(tmp_path: Path) -> Non
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_ten_thousand_short_schedules(tmp_path: Path, chunk: int, shape: Shape) -> None:
     each = SCHEDULES // CHUNKS // 2
-    runs = run_all(range(chunk * each, chunk * each + cases(each)), str(tmp_path), shape)
+    runs = run_all(range(chunk * each, chunk * each + schedules(each)), str(tmp_path), shape)
     ends = Counter(end for run in runs for end in run.ends)
     if len(runs) == each:  # fewer need not have seen everything
         assert set(ends) == {JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED}
@@ -46,7 +51,7 @@ def test_ten_thousand_short_schedules(tmp_path: Path, chunk: int, shape: Shape) 
 
 @pytest.mark.parametrize("start", [0, 100])  # for two cores
 def test_under_faults_every_job_ends_runs_nowhere_then_and_no_slot_is_lost(tmp_path: Path, start: int) -> None:
-    runs = run_all(range(start, start + cases(60)), str(tmp_path), LONG)
+    runs = run_all(range(start, start + schedules(60)), str(tmp_path), LONG)
     ends = Counter(end for run in runs for end in run.ends)
     after_restarts = sum(run.ends.count(JobStatus.FINISHED) for run in runs if run.restarts)
     if len(runs) == 60:
