@@ -10,12 +10,8 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
-from logging.handlers import RotatingFileHandler
-from pathlib import Path
-from typing import IO, Any
 
-from millstream.core.files.directories import for_user_only
-from millstream.core.logs.log_files import LogBounds, log_folder, output_files
+from millstream.core.logs.log_files import log_folder, output_files
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import json_without_secrets
 from millstream.dispatcher.callers import Caller
@@ -32,8 +28,10 @@ class Audit:
         self._handler: logging.Handler | None = None
         folder = log_folder(configuration)
         if folder is not None:
+            from millstream.dispatcher.audit_file import AuditFile  # loads much, and `python job.py` has no folder
+
             own = output_files(folder).get(_STDERR)
-            self._handler = _PrivateFile(folder / f"audit-{own.stem if own else 'dispatcher'}.log", configuration)
+            self._handler = AuditFile(folder / f"audit-{own.stem if own else 'dispatcher'}.log", configuration)
 
     def record(self, action: str, caller: Caller, job: str = "", failure: str = "", request: str = "") -> None:
         """Something was asked for. `failure` is why it was not done."""
@@ -58,14 +56,3 @@ class Audit:
         """Ends the file."""
         if self._handler is not None:
             self._handler.close()
-
-
-class _PrivateFile(RotatingFileHandler):
-    """Of the owner alone, also after it was moved aside."""
-
-    def __init__(self, path: Path, configuration: Configuration) -> None:
-        bounds = LogBounds.of(configuration)
-        super().__init__(path, maxBytes=bounds.size, backupCount=max(bounds.kept, 1), delay=True, encoding="utf-8")
-
-    def _open(self) -> IO[Any]:  # type: ignore[override]  # a text file, as there
-        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=for_user_only)

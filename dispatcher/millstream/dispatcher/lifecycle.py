@@ -134,14 +134,11 @@ class JobLifecycle:
     def step_down(self) -> None:
         """The term is over: everybody has to look for the next leader."""
         sessions, records = list(self._sessions.values()), list(self._records.values())
-        relayed = (self._collecting, self._snapshots, self._queries, self._stall_queries, self._rescales)
-        ids = list(self._sessions)
+        for session_id in self._sessions:
+            self._answer_nothing_more(session_id, "the dispatcher leads no more")
         self._durable = None
         self._begin(recovers=True)
         self._set_timer()
-        for asked in relayed:
-            for session_id in ids:
-                asked.session_ended(session_id, "the dispatcher leads no more")
         for session in sessions:
             session.close("this dispatcher leads no more")
         for record in records:
@@ -277,16 +274,14 @@ class JobLifecycle:
 
     async def rescale(self, request: RescaleRequest) -> RescaleResult:
         """Runs a job at another parallelism; what keeps that from being done or accepted is in the answer."""
-        record = self._record(request.job_id)
         wanted = replace(request, trigger_id=request.trigger_id or new_id())
-        session_id = self._table.session_of(request.job_id)
-        if session_id is None:
-            why = f"no job manager runs job {request.job_id}, it is {record.details.state}"
-            return RescaleResult(wanted.trigger_id, error=why)
-        send = partial(self._send, session_id, wanted)
         timeout = None if wanted.wait else ANSWER_TIMEOUT
         try:
+            session_id = await self._manager_of(request.job_id)
+            send = partial(self._send, session_id, wanted)
             return await self._rescales.answer(session_id, wanted.trigger_id, send, timeout)
+        except UnreachableError as error:
+            why = str(error)
         except TimeoutError:
             why = f"the job manager did not answer within {ANSWER_TIMEOUT:g} s"
         except SessionEndedError as error:
@@ -385,9 +380,13 @@ class JobLifecycle:
         if connection.manager is None or self._sessions.pop(connection.id, None) is None:
             return
         log.warning("job manager %s is disconnected: %s", connection.manager, reason)
-        for relayed in (self._collecting, self._snapshots, self._queries, self._stall_queries, self._rescales):
-            relayed.session_ended(connection.id, reason)
+        self._answer_nothing_more(connection.id, reason)
         self._handle(jobs.ManagerDisconnected(connection.manager, connection.id, reason))
+
+    def _answer_nothing_more(self, session_id: SessionId, reason: str) -> None:
+        """Whoever waits for an answer over this session is told so."""
+        for relayed in (self._collecting, self._snapshots, self._queries, self._stall_queries, self._rescales):
+            relayed.session_ended(session_id, reason)
 
     def _update(self, job_id: JobId, details: JobDetails) -> None:
         record = self._records[job_id]

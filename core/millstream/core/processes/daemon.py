@@ -16,7 +16,6 @@ from typing import Protocol
 from millstream.core.errors import MillstreamError
 from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
-from millstream.core.processes.health import served_health
 from millstream.core.processes.loops import end_tasks
 from millstream.core.settings.configuration import Configuration
 
@@ -71,6 +70,8 @@ def run_service(
 
 async def _run(name: str, make: Callable[[Configuration], Service], configuration: Configuration) -> int:
     """Until a signal, which it answers."""
+    from millstream.core.processes.health import served_health  # not for the services of `python job.py`
+
     loop = asyncio.get_running_loop()
     stop_requested = asyncio.Event()
     received: list[int] = []

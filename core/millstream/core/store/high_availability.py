@@ -1,7 +1,8 @@
 """What a service needs to be one of several: the store, where leaders are found, and where large content lies.
 
 Which it is says `high-availability.type`. Without high availability there is one of each service, found where the
-configuration says; a store in memory stands in, so that services know no difference but `recovers`.
+configuration says; a store in memory stands in, so that services know no difference but `recovers`. What only the
+others need is loaded with them: `python job.py` starts without it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.contents import Contents, MemoryContents
-from millstream.core.store.folder_contents import FolderContents
 from millstream.core.store.leaders import StoredLeaders
 from millstream.core.store.memory import MemoryStore
 from millstream.core.store.store import Store
@@ -66,6 +66,7 @@ def open_high_availability(configuration: Configuration) -> HighAvailability:
     kind = HaType(configuration.string(f"{_KEY}.type"))
     if kind is HaType.NONE:
         return in_memory(MemoryStore().connect(), ConfiguredLeaders(configuration))
+    from millstream.core.store.folder_contents import FolderContents
     from millstream.core.wire.contracts import JOB_DETAILS, JOB_GRAPH
 
     folder = _storage(configuration)
