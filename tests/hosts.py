@@ -1,8 +1,8 @@
 """Hosts of a network of the tests' own, for what has to be cut off: network namespaces around one that routes.
 
-Each host has one address, which only these hosts reach. What goes from one to another passes the router, and a rule there
-drops it silently, one way or both, as a broken network does: the sender is told nothing. That takes root and iproute2,
-nothing else. What is left of an earlier run that was killed is removed with its processes.
+Each host has one address, which only these hosts reach. What goes from one to another passes the router, and a rule
+there drops it silently, one way or both, as a broken network does: the sender is told nothing. That takes root and
+iproute2, nothing else. What is left of an earlier run that was killed is removed with its processes.
 """
 
 from __future__ import annotations

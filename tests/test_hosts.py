@@ -51,9 +51,8 @@ hosts.make()
 print(hosts.within("lost")[-1], subprocess.Popen([*hosts.within("lost"), "sleep", "1000"]).pid, flush=True)
 time.sleep(1000)
 """
-    killed = subprocess.Popen(
-        [sys.executable, "-c", run], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent, start_new_session=True
-    )
+    here = Path(__file__).parent
+    killed = subprocess.Popen([sys.executable, "-c", run], stdout=subprocess.PIPE, text=True, cwd=here)
     assert killed.stdout is not None
     with killed.stdout:
         space, pid = killed.stdout.readline().split()
