@@ -67,7 +67,10 @@ class HostedCluster(FailoverCluster):
 
     def _options_of(self, name: str) -> dict[str, str]:
         kind, host = name.partition("-")[0], self.hosts.address(name)
-        own = {"taskmanager.host" if kind == "taskmanager" else f"{kind}.rpc.address": host}
+        own = {
+            "taskmanager.host" if kind == "taskmanager" else f"{kind}.rpc.address": host,
+            "io.tmp.dirs": str(self.directory / "tmp" / name),  # a disk of its own
+        }
         return {**own, **super()._options_of(name), **({"rest.bind-address": host} if kind == "dispatcher" else {})}
 
     def leader_now(self, kind: str, job_id: str = NO_JOB) -> str | None:
