@@ -18,7 +18,7 @@ from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import without_secrets
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.metadata.model import is_uri
-from millstream.core.snapshot.storage.uri_files import UriFiles, plain_uri, with_options_of
+from millstream.core.snapshot.storage.uri_files import UriFiles, with_options_of
 from millstream.core.store.file_contents import ContentFiles
 from millstream.core.store.folder_files import FolderFiles
 from millstream.core.store.uri_content_files import UriContentFiles
@@ -89,7 +89,10 @@ def _is_local(told: str) -> bool:
 
 def _folder(configuration: Configuration) -> Path:
     told = configuration.string(_OPTION)
-    path = unquote(urlsplit(plain_uri(told)).path) if told.lower().startswith("file:/") else told
+    try:
+        path = unquote(urlsplit(UriFiles(told).root).path) if told.lower().startswith("file:/") else told
+    except SnapshotError as error:
+        raise ConfigurationError(f"option '{_OPTION}': {error}") from error
     if not path.startswith("/"):
         why = "is not set" if not told else f"is '{told}'"
         raise ConfigurationError(
