@@ -167,6 +167,9 @@ class FailoverCluster(Cluster):
         for pid in self._members():
             os.kill(pid, signal.SIGKILL)
 
+    def logs(self) -> str:
+        return "".join(file.read_text(errors="replace") for file in (self.directory / "log").iterdir())
+
     def said(self) -> str:
         """The ends of all logs, for a test that failed."""
         logs = {name: self._log_of(name).read_text(errors="replace") for name in self._processes}

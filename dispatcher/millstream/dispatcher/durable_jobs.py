@@ -111,5 +111,3 @@ async def _unless_over(work: Coroutine[Any, Any, None]) -> None:
         await work
     except StoreError as error:
         log.warning("left to the dispatcher that leads now: %s", error)
-    except OSError as error:
-        log.error("what a job left cannot be written or deleted: %s", error)

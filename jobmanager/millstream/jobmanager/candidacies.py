@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId
+from millstream.core.store.contents import until_reached
 from millstream.core.store.high_availability import HighAvailability
 from millstream.core.store.job_results import JobResultStore
 from millstream.core.store.leaders import Candidate
@@ -98,7 +99,8 @@ class Candidacies:
         try:
             led = await points.lead()
             results = JobResultStore(self._ha.store, self._ha.results, led.leadership)
-            if self._ha.recovers and (result := await results.get(graph.job_id)) is not None:
+            result = await until_reached(lambda: results.get(graph.job_id)) if self._ha.recovers else None
+            if result is not None:
                 log.info("job %s has ended before, as %s", graph.job_id, result.state)
                 self._manager.found_ended(result)
                 await points.resign()

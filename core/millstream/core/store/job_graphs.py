@@ -1,7 +1,7 @@
 """The graphs of the jobs that the dispatcher has taken: a pointer in the store, the graph among the contents.
 
-Graphs name artifacts by the hash of their content, and those lie in a folder under that name (the dispatcher's
-`ArtifactStore`): whoever has the graph and the folder has the artifacts, and they need no entry of their own.
+Graphs name artifacts by the hash of their content, and those lie in storage under that name (the dispatcher's
+`ArtifactStore`): whoever has the graph and the storage has the artifacts, and they need no entry of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId
 from millstream.core.store.changes import change, names, read
-from millstream.core.store.contents import Contents
+from millstream.core.store.contents import Contents, until_reached
 from millstream.core.store.store import Key, Kind, Leadership, Store
 
 
@@ -39,7 +39,10 @@ class StoredGraph(Struct, frozen=True):
 
 
 class JobGraphStore:
-    """Written under the dispatcher's leadership. All calls wait for a store that does not answer."""
+    """Written under the dispatcher's leadership. All calls wait for a store that does not answer.
+
+    What is to be deleted is tried until it is; what reads or writes a graph raises UnreachableContentError.
+    """
 
     def __init__(self, store: Store, contents: Contents[JobGraph], leadership: Leadership) -> None:
         self._store = store
@@ -59,7 +62,7 @@ class JobGraphStore:
         try:
             await change(self._store, _key(graph.job_id), self._leadership, new)
         except InvalidProgramError:
-            await self._contents.delete(pointer)
+            await until_reached(lambda: self._contents.delete(pointer))
             raise
         return StoredGraph(graph, pointer)
 
@@ -87,7 +90,7 @@ class JobGraphStore:
             return None if entry is None or entry.pointer == stored.pointer else now
 
         await change(self._store, _key(stored.graph.job_id), self._leadership, new)
-        await self._contents.delete(stored.pointer)
+        await until_reached(lambda: self._contents.delete(stored.pointer))
 
     async def job_ids(self) -> list[JobId]:
         """Of all graphs."""
