@@ -108,7 +108,7 @@ class FakeWorker:
 
 
 class Rig:
-    """A task manager with a slot, a resource manager, and two job managers; the first has a worker, and often a task."""
+    """A task manager with one slot, a resource manager and two job managers, the first with a worker, mostly a task."""
 
     def __init__(self, folder: Path, heartbeat_timeout: float, deploys: bool) -> None:
         self.resource_manager = Peer(RESOURCE_MANAGER, TASK_MANAGER_AT_RESOURCE_MANAGER)
