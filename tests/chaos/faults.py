@@ -10,15 +10,17 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from enum import StrEnum
+from typing import assert_never
 
 from failover_system import SESSION_TIMEOUT
 from hosted_cluster import ENSEMBLE, MEMBERS, USERS, HostedCluster
 from msgspec import Struct
 
 HEARTBEAT_TIMEOUT = 10.0
+EVERYONE = (*ENSEMBLE, *MEMBERS, USERS)
 
 
 class Kind(StrEnum):
@@ -112,11 +114,11 @@ class Havoc:
         """Returns when all of it is undone."""
         begun = time.monotonic()
         with ExitStack() as undoing:
-            undoing.callback(self._cluster.hosts.heal)
-            undone = [(fault.seconds, self._begin(fault)) for fault in faults]
-            for _, undo in undone:
-                undoing.callback(undo)
-            for seconds, undo in sorted(undone, key=lambda each: each[0]):
+            under_way = []
+            for fault in sorted(faults, key=lambda fault: fault.seconds):
+                under_way.append((fault.seconds, self._begin(fault)))
+                undoing.callback(under_way[-1][1])
+            for seconds, undo in under_way:
                 time.sleep(max(0.0, begun + seconds - time.monotonic()))  # the fault is that it lasts
                 undo()
         self._tell("all is healed")
@@ -125,26 +127,30 @@ class Havoc:
         """Answers what undoes it; may be called twice."""
         victims = [name for victim in fault.victims for name in self._names(victim)]
         self._tell(f"{fault} ({', '.join(victims)})")
-        everyone = (*ENSEMBLE, *MEMBERS, USERS)
-        hosts = self._cluster.hosts
         match fault.kind:
             case Kind.KILLED:
                 return self._kill(victims)
             case Kind.FROZEN:
                 return self._freeze(victims)
             case Kind.CUT_OFF | Kind.DEAF | Kind.MUTE:
-                if fault.kind is not Kind.DEAF:
-                    hosts.drop(victims, everyone)
-                if fault.kind is not Kind.MUTE:
-                    hosts.drop(everyone, victims)
+                return self._cut(victims, EVERYONE, fault.kind is not Kind.MUTE, fault.kind is not Kind.DEAF)
             case Kind.WITHOUT_STORE:
-                hosts.drop(victims, ENSEMBLE)
-                hosts.drop(ENSEMBLE, victims)
+                return self._cut(victims, ENSEMBLE)
             case Kind.APART | Kind.ONE_WAY:
-                hosts.drop(victims[1:], victims[:1])
-                if fault.kind is Kind.APART:
-                    hosts.drop(victims[:1], victims[1:])
-        return hosts.heal
+                return self._cut(victims[:1], victims[1:], speaks=fault.kind is Kind.APART)
+            case _:
+                assert_never(fault.kind)
+
+    def _cut(
+        self, victims: list[str], others: Sequence[str], hears: bool = True, speaks: bool = True
+    ) -> Callable[[], None]:
+        """The victims hear the others no more, or the others them, or both."""
+        undoing = ExitStack()
+        if hears:
+            undoing.callback(self._cluster.hosts.drop(others, victims))
+        if speaks:
+            undoing.callback(self._cluster.hosts.drop(victims, others))
+        return undoing.close
 
     def _names(self, victim: str) -> list[str]:
         """Who that is now."""
@@ -159,10 +165,13 @@ class Havoc:
         return [name for name in MEMBERS if name.startswith(kind) and (name == leader) == (word == "leading")]
 
     def _pids(self, victims: list[str]) -> list[int]:
+        """Of those that run: another fault may have killed one."""
         ensemble = self._cluster.ensemble
+        members = [name for name in victims if not name.isdigit() and name not in ENSEMBLE]
         return [
-            int(name) if name.isdigit() else ensemble.pid_of(name) if name in ENSEMBLE else self._cluster.pid_of(name)
-            for name in victims
+            *(int(name) for name in victims if name.isdigit()),
+            *(ensemble.pid_of(name) for name in victims if name in ENSEMBLE and ensemble.runs(name)),
+            *(self._cluster.pid_of(name) for name in members if self._cluster.lives(name)),
         ]
 
     def _kill(self, victims: list[str]) -> Callable[[], None]:

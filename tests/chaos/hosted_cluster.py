@@ -120,7 +120,16 @@ class HostedCluster(FailoverCluster):
         return answered
 
     def said(self) -> str:
-        return f"{super().said()}\n{self.ensemble.said()}"
+        return f"{super().said()}\n{self.ensemble.said()}\n{self._jobs()}"
+
+    def _jobs(self) -> str:
+        """How jobs are, and why."""
+        try:
+            _, overview = self.ask("GET", "/jobs/overview")
+            found = [(job, self.ask("GET", f"/jobs/{job['jid']}/exceptions")) for job in overview["jobs"]]
+        except (UnansweredError, KeyError) as error:
+            return f"== jobs: {error!r}"
+        return "\n".join(f"== {job['name']} {job['jid']} {job['state']}\n{str(why)[-1500:]}" for job, why in found)
 
 
 @contextmanager

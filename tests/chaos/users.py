@@ -37,7 +37,8 @@ class Job:
         self.id = ""
         self.end: str | None = None
         """Its state in the end; none while nobody has ended it."""
-        self.savepoint: Path | None = None
+        self.stops: list[Path] = []
+        """Where the savepoints of stops are that were done, or of which nobody knows whether they were."""
 
 
 class Users:
@@ -69,36 +70,38 @@ class Users:
     def cancel(self, job: Job) -> None:
         """Until it is answered."""
 
-        def answered() -> bool:
+        def answered() -> tuple[int, Any] | None:
             try:
-                status, answer = self._cluster.ask("PATCH", f"/jobs/{job.id}?mode=cancel")
+                return self._cluster.ask("PATCH", f"/jobs/{job.id}?mode=cancel")
             except UnansweredError:
-                return False
-            assert status == 202, f"{job.name}: {status} {answer}"
-            return True
+                return None
 
-        wait_until(answered, f"{job.name} to be cancelled", RECOVERY)
-        job.end = "CANCELED"
-        self._tell(f"{job.name} is cancelled")
+        status, answer = wait_until(answered, f"{job.name} to be cancelled", RECOVERY)
+        self._tell(f"cancel of {job.name}: {status} {answer}")
+        if status == 409 and job.stops:
+            job.end = "FINISHED"
+        else:
+            assert status == 202, f"{job.name}: {status} {answer}"
+            job.end = "CANCELED"
 
     def stop(self, job: Job) -> bool:
-        """Whether it was; what the savepoint is, is known then."""
-        done = self._savepoint(job, "stop", "targetDirectory", {"drain": True})
+        """Whether it was told that it was."""
+        trigger = uuid4().hex
+        job.stops.append(job.folder / f"savepoints-{trigger}")
+        done = self._savepoint(job, "stop", trigger, {"targetDirectory": str(job.stops[-1]), "drain": True})
         if done:
             job.end = "FINISHED"
         return done
 
-    def take_savepoint(self, job: Job) -> bool:
-        """Whether there is one."""
-        return self._savepoint(job, "savepoints", "target-directory", {})
-
-    def _savepoint(self, job: Job, how: str, target: str, more: dict[str, Any]) -> bool:
+    def take_savepoint(self, job: Job) -> None:
+        """Whatever becomes of it."""
         trigger = uuid4().hex
-        folder = job.folder / f"savepoints-{trigger}"
+        self._savepoint(job, "savepoints", trigger, {"target-directory": str(job.folder / f"savepoints-{trigger}")})
 
+    def _savepoint(self, job: Job, how: str, trigger: str, wanted: dict[str, Any]) -> bool:
         def outcome() -> str | None:
             try:
-                wanted = {target: str(folder), "triggerId": trigger, **more}
+                wanted["triggerId"] = trigger
                 status, answer = self._cluster.ask("POST", f"/jobs/{job.id}/{how}", wanted)
                 if status != 202:
                     return f"{status} {answer}"
@@ -111,10 +114,7 @@ class Users:
 
         said = str(wait_until(outcome, f"the {how} of {job.name} to be done", 2 * RECOVERY))
         self._tell(f"{how} of {job.name}: {said[-300:]}")
-        if "'location'" not in said:
-            return False
-        job.savepoint = folder
-        return True
+        return "'location'" in said
 
     # What has to be true
 
@@ -141,14 +141,17 @@ class Users:
                 self.cancel(job)
         accepted = [job for job in self.jobs if job.id]
         for job in accepted:
+            if job.end is None and job.stops and self._cluster.state(job.id) == "FINISHED":
+                job.end = "FINISHED"  # of which its user was told that it may be so
             if job.end is None:
                 self._tell(f"{job.name} goes on after {self.goes_on(job):.1f} s")
                 assert self.stop(job), f"{job.name} cannot be stopped, {hint}"
         for job in accepted:
             assert self._cluster.wait_for(job.id, *ENDED, deadline=RECOVERY) == job.end, f"{job.name}, {hint}"
-            if job.savepoint is not None and job.end == "FINISHED":
-                assert completed(job.savepoint), f"{job.name} has no savepoint, {hint}"
-                check(job.folder / "output", counted(job.savepoint), job.lanes, f"{job.name}, {hint}")
+            if job.end == "FINISHED":
+                done = [savepoint for savepoint in job.stops if completed(savepoint)]
+                assert done, f"{job.name} has no savepoint, {hint}"
+                check(job.folder / "output", counted(done[-1]), job.lanes, f"{job.name}, {hint}")
 
     def _jobs_by_name(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
