@@ -81,12 +81,14 @@ PAIRS = (
 def plan(chance: random.Random) -> Iterator[Step]:
     """Without end."""
     while True:
-        faults = tuple(_fault(chance) for _ in range(chance.choice((1, 1, 1, 2))))
+        faults = tuple(_fault(chance) for _ in range(chance.choice((1, 1, 2, 2, 3))))
         yield Step(faults, chance.choice((None, *Action)), chance.random() < 0.5)
 
 
 def _fault(chance: random.Random) -> Fault:
-    seconds = chance.choice((1.0, SESSION_TIMEOUT, 1.3 * HEARTBEAT_TIMEOUT)) * chance.uniform(0.6, 1.4)
+    seconds = chance.choice((1.0, 1.0, SESSION_TIMEOUT, SESSION_TIMEOUT, 1.3 * HEARTBEAT_TIMEOUT)) * chance.uniform(
+        0.6, 1.4
+    )
     if chance.random() < 0.15:
         return Fault(chance.choice((Kind.KILLED, Kind.FROZEN)), ("slot worker",), seconds)
     if chance.random() < 0.2:

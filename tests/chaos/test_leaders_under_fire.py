@@ -34,7 +34,7 @@ class Fire:
         self._chance = random.Random(seed)
         self._begun = time.monotonic()
         self._users = Users(cluster, folder, self._tell)
-        self._main = self._users.submit(lanes=2)
+        self._main = self._users.submit(lanes=3)  # more than the slots of a task manager
         self._users.goes_on(self._main)
         self._havoc = Havoc(cluster, random.Random(seed), self._main.id, self._tell)
 
