@@ -86,9 +86,8 @@ def plan(chance: random.Random) -> Iterator[Step]:
 
 
 def _fault(chance: random.Random) -> Fault:
-    seconds = chance.choice((1.0, 1.0, SESSION_TIMEOUT, SESSION_TIMEOUT, 1.3 * HEARTBEAT_TIMEOUT)) * chance.uniform(
-        0.6, 1.4
-    )
+    seconds = chance.choice((1.0, 1.0, SESSION_TIMEOUT, SESSION_TIMEOUT, 1.3 * HEARTBEAT_TIMEOUT))
+    seconds *= chance.uniform(0.6, 1.4)
     if chance.random() < 0.15:
         return Fault(chance.choice((Kind.KILLED, Kind.FROZEN)), ("slot worker",), seconds)
     if chance.random() < 0.2:
