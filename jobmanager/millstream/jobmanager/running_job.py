@@ -232,6 +232,14 @@ class RunningJob:
         await self.leave()
         for slot in slots:
             self.command(slot.task_manager, msg.FreeSlot(slot.allocation_id, reason))
+        await self._lead_no_more()
+
+    async def hand_over(self) -> None:
+        """Leaves the job to another job manager, with the tasks that run."""
+        await self.leave()
+        await self._lead_no_more()
+
+    async def _lead_no_more(self) -> None:
         with contextlib.suppress(StoreError):  # it is over already
             await self._led.points.resign()
 
@@ -506,6 +514,8 @@ class RunningJob:
         self.is_recorded = True
         if self.checkpoints is not None:
             self.checkpoints.job_ended(self.master.status, self.master.keeps_checkpoints)
+        else:
+            await self._lead_no_more()
         self._links.report_soon(self.graph.job_id)
 
     def _stop_enumerators(self) -> None:
