@@ -86,6 +86,11 @@ class RestorePoints:
         async with self._turn:
             await self._pointers.deploying(attempts)
 
+    async def require(self, bounds: Mapping[str, tuple[int, int]]) -> None:
+        """Returns when whoever leads the job next keeps to these bounds of its parallelism."""
+        async with self._turn:
+            await self._pointers.require(bounds)
+
     async def remove(self, checkpoint_id: CheckpointId) -> None:
         """Returns when nobody restores the job from this checkpoint any more."""
         async with self._turn:

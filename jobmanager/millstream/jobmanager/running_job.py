@@ -49,6 +49,7 @@ from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.store import Leadership, StoreError
+from millstream.jobmanager.adaptive.bounds import Bounds
 from millstream.jobmanager.adaptive.fitting import graph_at
 from millstream.jobmanager.adaptive.settings import adaptive_settings, rescale_settings
 from millstream.jobmanager.autoscaler.autoscaler import Autoscaler
@@ -183,8 +184,20 @@ class RunningJob:
             again = recovery is not None
             autoscaling = autoscaler_settings(configuration)
             self._autoscaler = Autoscaler(autoscaling) if autoscaling is not None else None
+            bounds = {VertexId(vertex): Bounds(*both) for vertex, both in led.stored.bounds.items()}
             self.master = ScalingJobMaster(
-                graph, slot_timeout, now, strategy, history, again, limit, succeeding, rescaling, adaptive, submitted
+                graph,
+                slot_timeout,
+                now,
+                strategy,
+                history,
+                again,
+                limit,
+                succeeding,
+                rescaling,
+                adaptive,
+                submitted,
+                bounds,
             )
             restarts = not isinstance(strategy, NoRestartStrategy)
             self.checkpoints = JobCheckpoints(
@@ -194,6 +207,8 @@ class RunningJob:
         except MillstreamError as error:
             self.master = ScalingJobMaster(graph, slot_timeout, now)
             self._refused = str(error)
+        self._kept_bounds = self.master.requirements
+        self._keeping_bounds = asyncio.Lock()
 
     def start(self) -> None:
         """The first steps; a job whose settings are refused fails with the reason."""
@@ -457,8 +472,10 @@ class RunningJob:
                         self.checkpoints.rescaled(graph)
                 case ev.AnswerRescale(trigger_id, message, error) if trigger_id == _BY_ITSELF:
                     log.info("job %s: the autoscaler is told: %s", job_id, error or message)
-                case ev.AnswerRescale(trigger_id, message, error):
+                case ev.AnswerRescale(trigger_id, message, error) if error:
                     self._links.answer_rescale(RescaleResult(trigger_id, message, error))
+                case ev.AnswerRescale(trigger_id, message):
+                    self._background.spawn(self._accept_rescale(RescaleResult(trigger_id, message)))
                 case ev.WakeUpAt(at_ms):
                     self._wake_up_at(at_ms)
                 case ev.ReportDetails():
@@ -467,6 +484,25 @@ class RunningJob:
                     self._job_ended()
                 case _:
                     assert_never(effect)
+
+        changed = self.master.requirements != self._kept_bounds and not self.master.status.is_terminal
+        if changed and not self._keeping_bounds.locked():
+            self._background.spawn(self._keep_bounds())
+
+    async def _keep_bounds(self) -> str:
+        """Returns when the bounds of the parallelism cannot be lost any more; else why that is not known."""
+        async with self._keeping_bounds:
+            try:
+                while (bounds := self.master.requirements) != self._kept_bounds:
+                    await self._led.points.require({vertex: (b.lower, b.upper) for vertex, b in bounds.items()})
+                    self._kept_bounds = bounds
+            except StoreError as error:
+                return f"the job has another job manager by now, which may rescale it or not: {error}"
+        return ""
+
+    async def _accept_rescale(self, result: RescaleResult) -> None:
+        error = await self._keep_bounds()
+        self._links.answer_rescale(RescaleResult(result.trigger_id, error=error) if error else result)
 
     @property
     def _name(self) -> str:

@@ -6,6 +6,8 @@ of a checkpoint that nobody has heard of since. A new leader goes on behind the 
 
 Attempts are numbered over all leaders, too. Which are the latest is stored before they are deployed, so a new leader
 can tell the tasks that it may go on with from those of attempts that were given up.
+
+Bounds of the parallelism that somebody asked for are stored before that is answered.
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ class JobPointers(Struct, frozen=True):
     """What is stored for a job. `next_id` is the lowest id that nobody has reserved.
 
     `attempts` are the numbers of the latest attempts of each vertex, by subtask; those of other vertices are the first.
+    `bounds` are the least and the most parallelism of each vertex; none: as the job was submitted.
     """
 
     next_id: int = 1
     pointers: tuple[Pointer, ...] = ()
     attempts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def attempt(self, vertex_id: str, subtask: int) -> int:
         """The number of a subtask's latest attempt."""
@@ -49,6 +53,7 @@ class JobPointers(Struct, frozen=True):
             "next_id": self.next_id,
             "pointers": [[p.checkpoint_id, p.location] for p in self.pointers],
             "attempts": self.attempts,
+            "bounds": self.bounds,
         }
         return json.dumps(told, separators=(",", ":")).encode()
 
@@ -59,7 +64,8 @@ class JobPointers(Struct, frozen=True):
             return JobPointers()
         told = json.loads(stored)
         attempts = {vertex: tuple(numbers) for vertex, numbers in told.get("attempts", {}).items()}
-        return JobPointers(told["next_id"], tuple(Pointer(*pointer) for pointer in told["pointers"]), attempts)
+        bounds = {vertex: (lower, upper) for vertex, (lower, upper) in told.get("bounds", {}).items()}
+        return JobPointers(told["next_id"], tuple(Pointer(*pointer) for pointer in told["pointers"]), attempts, bounds)
 
 
 class CheckpointPointers:
@@ -97,13 +103,17 @@ class CheckpointPointers:
         def added(stored: JobPointers) -> JobPointers:
             pointers = sorted({*stored.pointers, pointer}, key=lambda p: p.checkpoint_id)
             next_id = max(stored.next_id, pointer.checkpoint_id + 1)
-            return JobPointers(next_id, tuple(pointers), stored.attempts)
+            return replace(stored, next_id=next_id, pointers=tuple(pointers))
 
         await self._change(added)
 
     async def deploying(self, attempts: Mapping[str, tuple[int, ...]]) -> None:
         """Tasks are about to be deployed: these are the latest attempts of all subtasks then."""
         await self._change(lambda stored: replace(stored, attempts=attempts))
+
+    async def require(self, bounds: Mapping[str, tuple[int, int]]) -> None:
+        """Whoever leads the job next keeps its parallelism within these bounds."""
+        await self._change(lambda stored: replace(stored, bounds=bounds))
 
     async def remove(self, checkpoint_id: int) -> None:
         """The job is not restored from this checkpoint any more; does nothing when it was not there."""
