@@ -14,6 +14,7 @@ from test_service_checkpoints import acknowledge, checkpointed, completion, trig
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, JobId
+from millstream.core.jobs.job_events import JobEventKind
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import checkpoints as cp
 from millstream.core.messages import dispatcher as dp
@@ -149,6 +150,40 @@ async def test_a_job_that_took_no_checkpoint_goes_on_with_its_tasks_and_ends_wit
             await again.update_all(tasks, ExecutionState.FINISHED)
             await second.details_in(JobStatus.FINISHED)
             assert await again.freed() == {"a0", "a1"}
+
+
+async def test_a_job_began_when_its_first_leader_did_and_its_events_count_those_that_followed() -> None:
+    store, graph = MemoryStore(), pipeline(2)
+    session, second_session = store.connect(), store.connect()
+    async with running_cluster(session) as first:
+        _, tasks = await first.running_job(graph)
+        began = (await first.details_in(JobStatus.RUNNING)).start_time
+        await die(first, session)
+        async with running_cluster(second_session) as second:
+            second.dispatcher.send(dp.StartJob(graph))
+            await second.resource_manager.next(rm.Requirement)
+            await die(second, second_session)
+            async with second_leader(store, graph) as third:
+                await offer_all(third, tasks)
+                while not (details := await third.details_in(JobStatus.RUNNING)).events:
+                    pass
+                assert details.start_time == details.state_times[JobStatus.INITIALIZING] == began
+                assert details.state_times[JobStatus.RUNNING] > began
+                (event,) = details.events
+                assert event.kind is JobEventKind.LEADER_CHANGED
+                told = "another job manager leads the job, and is number 3: it goes on with its 2 tasks"
+                assert event.message == told
+
+
+async def test_a_job_that_its_first_leader_never_started_began_with_it_all_the_same() -> None:
+    store, graph = MemoryStore(), pipeline(2)
+    session = store.connect()
+    async with running_cluster(session) as first:
+        first.dispatcher.send(dp.StartJob(graph))
+        began = (await first.details_in(JobStatus.CREATED)).start_time
+        await die(first, session)
+        async with second_leader(store, graph) as second:
+            assert (await second.details_in(JobStatus.CREATED)).start_time == began
 
 
 async def test_bounds_that_were_accepted_outlive_the_job_manager_and_are_carried_out_by_the_next() -> None:

@@ -207,6 +207,8 @@ class RunningJob:
         except MillstreamError as error:
             self.master = ScalingJobMaster(graph, slot_timeout, now)
             self._refused = str(error)
+        if led.failovers:
+            self.master.state_times[JobStatus.INITIALIZING] = led.stored.terms.began_ms
         self._kept_bounds = self.master.requirements
         self._keeping_bounds = asyncio.Lock()
 
@@ -461,6 +463,7 @@ class RunningJob:
                 case ev.TakenOver():
                     self._taken_over(effect)
                 case ev.NotTakenOver(reason):
+                    self._remember_failover(f"it starts again from its last checkpoint: {reason}")
                     log.warning("%s: starts again from its last checkpoint: %s", self._name, reason)
                 case ev.TakeCheckpoint(number):
                     if self.checkpoints is not None:
@@ -510,10 +513,15 @@ class RunningJob:
 
     def _taken_over(self, effect: ev.TakenOver) -> None:
         log.info("%s: goes on with its %d tasks", self._name, len(effect.tasks))
+        self._remember_failover(f"it goes on with its {len(effect.tasks)} tasks")
         if self.checkpoints is not None:
             self.checkpoints.taken_over(effect)
         for allocation_id, task_manager in effect.slots:
             self.command(task_manager, msg.TasksTakenOver(allocation_id))
+
+    def _remember_failover(self, outcome: str) -> None:
+        told = f"another job manager leads the job, and is number {self._led.failovers + 1}: {outcome}"
+        self.master.remember(JobEventKind.LEADER_CHANGED, told, Instant.of(self._clock))
 
     def _log_restart(self, tasks: int, reason: str) -> None:
         """With the traceback when it is a new one; a failure that joins a restart is only named."""
@@ -551,7 +559,8 @@ class RunningJob:
         if self.checkpoints is not None:
             self.checkpoints.job_ended(self.master.status, self.master.keeps_checkpoints)
         else:
-            await self._lead_no_more()
+            with contextlib.suppress(StoreError):
+                await self._led.points.leave(keeps_pointers=False)
         self._links.report_soon(self.graph.job_id)
 
     def _stop_enumerators(self) -> None:

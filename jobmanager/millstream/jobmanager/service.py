@@ -123,7 +123,7 @@ class JobManagerService:
             host, port, [handler], self._configuration, "jobmanager.rpc.port"
         )
         self.address = f"{host}:{bound}"
-        self._candidacies = Candidacies(self._ha, self.address, self)
+        self._candidacies = Candidacies(self._ha, self.address, self, self._clock)
         self._recalls = Recalls(self._ha.store, self._configuration, self._could_be_left, self._hand_over)
         for keeping in (
             self._keep_connected(

@@ -7,7 +7,8 @@ of a checkpoint that nobody has heard of since. A new leader goes on behind the 
 Attempts are numbered over all leaders, too. Which are the latest is stored before they are deployed, so a new leader
 can tell the tasks that it may go on with from those of attempts that were given up.
 
-Bounds of the parallelism that somebody asked for are stored before that is answered.
+Bounds of the parallelism that somebody asked for are stored before that is answered. When the job began, and how many
+leaders it has had, is stored for those who look at it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch
 from millstream.core.store.changes import change, read
 from millstream.core.store.store import Key, Kind, Leadership, Store
 
@@ -28,6 +29,18 @@ class Pointer(Struct, frozen=True):
 
     checkpoint_id: int
     location: str
+
+
+class Terms(Struct, frozen=True):
+    """Since when the job is led, in milliseconds since the Unix epoch; by how many leaders; and who is the last."""
+
+    began_ms: int = 0
+    count: int = 0
+    epoch: LeaderEpoch = ANY_EPOCH
+
+    def begun(self, epoch: LeaderEpoch, now_ms: int) -> Terms:
+        """One more, unless it is the last one already."""
+        return self if self.epoch == epoch else Terms(self.began_ms or now_ms, self.count + 1, epoch)
 
 
 class JobPointers(Struct, frozen=True):
@@ -41,6 +54,7 @@ class JobPointers(Struct, frozen=True):
     pointers: tuple[Pointer, ...] = ()
     attempts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    terms: Terms = Terms()
 
     def attempt(self, vertex_id: str, subtask: int) -> int:
         """The number of a subtask's latest attempt."""
@@ -54,6 +68,7 @@ class JobPointers(Struct, frozen=True):
             "pointers": [[p.checkpoint_id, p.location] for p in self.pointers],
             "attempts": self.attempts,
             "bounds": self.bounds,
+            "terms": [self.terms.began_ms, self.terms.count, self.terms.epoch],
         }
         return json.dumps(told, separators=(",", ":")).encode()
 
@@ -65,7 +80,8 @@ class JobPointers(Struct, frozen=True):
         told = json.loads(stored)
         attempts = {vertex: tuple(numbers) for vertex, numbers in told.get("attempts", {}).items()}
         bounds = {vertex: (lower, upper) for vertex, (lower, upper) in told.get("bounds", {}).items()}
-        return JobPointers(told["next_id"], tuple(Pointer(*pointer) for pointer in told["pointers"]), attempts, bounds)
+        pointers, terms = tuple(Pointer(*pointer) for pointer in told["pointers"]), Terms(*told.get("terms", ()))
+        return JobPointers(told["next_id"], pointers, attempts, bounds, terms)
 
 
 class CheckpointPointers:
@@ -83,6 +99,11 @@ class CheckpointPointers:
     async def read(self) -> JobPointers:
         """What is stored."""
         return JobPointers.from_bytes(await read(self._store, self._key))
+
+    async def begin(self, now_ms: int) -> None:
+        """The term of this leader begins."""
+        epoch = self._leadership.epoch
+        await self._change(lambda stored: replace(stored, terms=stored.terms.begun(epoch, now_ms)))
 
     async def reserve(self, at_least: int, count: int) -> range:
         """As many ids that nobody has had, none of them below `at_least`."""
