@@ -13,6 +13,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from millstream.core.clock import Clock
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId
@@ -45,8 +46,9 @@ class Manager(Protocol):
 class Candidacies:
     """Of one job manager, which is reached at `address`."""
 
-    def __init__(self, ha: HighAvailability, address: str, manager: Manager) -> None:
+    def __init__(self, ha: HighAvailability, address: str, manager: Manager, clock: Clock) -> None:
         self._ha = ha
+        self._clock = clock
         self._candidate = Candidate(ha.store, address)
         self._manager = manager
         self._running: dict[JobId, asyncio.Task[None]] = {}
@@ -105,6 +107,7 @@ class Candidacies:
                 self._manager.found_ended(result)
                 await points.resign()
                 return
+            led = await points.begin(led, self._clock.now_ms())
         except StoreError as error:
             log.warning("job %s is not led: %s", graph.job_id, error)
             return

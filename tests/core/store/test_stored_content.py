@@ -13,7 +13,7 @@ from store_implementations import InterruptedStore, StoreServer, still_waits, un
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import JobId, new_id
+from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch, new_id
 from millstream.core.services.leader_lookup import Role
 from millstream.core.snapshot.storage.uri_files import UriFiles
 from millstream.core.store.checkpoint_pointers import CheckpointPointers, JobPointers, Pointer
@@ -21,7 +21,7 @@ from millstream.core.store.contents import Contents, MemoryContents, NoContentEr
 from millstream.core.store.directory.lock_files import release_lock, take_lock
 from millstream.core.store.file_contents import FileContents
 from millstream.core.store.folder_files import FolderFiles
-from millstream.core.store.job_graphs import JobGraphStore
+from millstream.core.store.job_graphs import JobGraphStore, is_recalled
 from millstream.core.store.store import Contest, FencedError
 from millstream.core.store.uri_content_files import UriContentFiles
 from millstream.core.wire.contracts import JOB_GRAPH
@@ -179,6 +179,31 @@ async def test_a_graph_is_found_by_whoever_leads_next(server: StoreServer, conte
     await graphs.remove(added)
     assert await graphs.get(JOB) is None
     assert await graphs.job_ids() == ["other"]
+
+
+async def test_a_recall_counts_for_one_leader_of_the_job_while_the_dispatcher_leads_that_made_it(
+    server: StoreServer,
+) -> None:
+    first, second, job_manager = server.connect(), server.connect(), server.connect()
+    contents = MemoryContents[JobGraph]()
+    epoch = (await job_manager.campaign(CONTEST, "host:2")).epoch
+    graphs = await graphs_of(first, contents)
+    await graphs.add(graph("a"))
+    assert not await is_recalled(job_manager, JOB, epoch)
+    await graphs.recall(JOB, epoch)
+    assert await is_recalled(job_manager, JOB, epoch)
+    assert not await is_recalled(job_manager, JOB, LeaderEpoch(epoch + 1))
+    await graphs.cancel(JOB)
+    assert await is_recalled(job_manager, JOB, epoch), "each of both wishes is kept"
+    await graphs.recall(JOB, ANY_EPOCH)
+    assert not await is_recalled(job_manager, JOB, epoch)
+    await graphs.recall(JOB, epoch)
+    await first.close()
+    graphs = await graphs_of(second, contents)
+    assert not await is_recalled(job_manager, JOB, epoch), "the one that leads now has not said so"
+    stored = await graphs.get(JOB)
+    assert stored is not None
+    assert stored.cancelled
 
 
 async def test_a_second_job_of_an_id_is_refused_and_leaves_nothing(server: StoreServer) -> None:
