@@ -193,7 +193,12 @@ def test_the_options_are_flinks() -> None:
     enabled = Configuration({"job.autoscaler.enabled": True, "job.autoscaler.vertex.exclude.ids": "a; b"})
     assert autoscaler_settings(enabled) == AutoscalerSettings(excluded=frozenset({VertexId("a"), VertexId("b")}))
     with pytest.raises(ConfigurationError, match=r"0\.95 is not between"):
-        autoscaler_settings(enabled.merged({"job.autoscaler.utilization.target": "0.95"}))
+        autoscaler_settings(
+            enabled.merged({"job.autoscaler.utilization.target": "0.95", "job.autoscaler.utilization.max": "0.9"})
+        )
+    high = autoscaler_settings(enabled.merged({"job.autoscaler.utilization.target": "0.95"}))
+    assert high is not None
+    assert (high.lowest, high.highest) == (0.75, 1.15), "bounds that nobody set move with the target"
     with pytest.raises(ConfigurationError, match=r"did you mean 'job\.autoscaler\.enabled'"):
         Configuration({"job.autoscaler.enable": True})
     assert Configuration({"job.date": "today"}).to_dict() == {"job.date": "today"}, "a key of the user's own"

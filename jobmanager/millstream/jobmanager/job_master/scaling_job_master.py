@@ -148,7 +148,8 @@ class ScalingJobMaster(JobMaster):
         target = graph_at(self.graph, {vertex: bound.upper for vertex, bound in bounds.items()})
         if self._adaptive is None and target != self.graph:
             if self.status is not JobStatus.RUNNING or self._suspended:
-                raise RequirementsError(f"job {self.graph.job_id} is {self.status}: only a running job can be rescaled")
+                is_now = "suspended" if self._suspended else str(self.status)
+                raise RequirementsError(f"job {self.graph.job_id} is {is_now}; try again when it runs")
             accepted = [] if event.waits else [ev.AnswerRescale(event.trigger_id, "accepted")]
             trigger_id = event.trigger_id if event.waits else ""
             return [*accepted, *self._begin_rescale(target, bounds, event.reason, trigger_id, now)]
