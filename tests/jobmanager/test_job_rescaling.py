@@ -219,6 +219,14 @@ def test_what_cannot_be_wanted_is_refused_with_what_would_do() -> None:
     assert "try again" in driver.rescales["t"].error
 
 
+def test_a_job_that_restarts_is_rescaled_when_it_runs() -> None:
+    driver = running(1)
+    driver.lose_task_manager()
+    assert driver.master.status is JobStatus.RESTARTING
+    driver.rescale(2)
+    assert "RESTARTING; try again when it runs" in driver.rescales["t"].error
+
+
 def test_vertices_whose_parallelism_the_program_set_do_not_follow() -> None:
     fixed = replace(vertex("sink", 1), parallelism_fixed=True)
     single = replace(vertex("all", 1), non_parallel=True)
