@@ -220,7 +220,7 @@ def test_what_cannot_be_wanted_is_refused_with_what_would_do() -> None:
 
 
 def test_a_job_that_restarts_is_rescaled_when_it_runs() -> None:
-    driver = running(1)
+    driver = running(1, FixedDelay(attempts=1, delay_ms=0))
     driver.lose_task_manager()
     assert driver.master.status is JobStatus.RESTARTING
     driver.rescale(2)
