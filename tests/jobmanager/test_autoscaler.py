@@ -179,6 +179,16 @@ def test_decisions_stay_within_their_limits_and_go_the_right_way(data: st.DataOb
             assert wanted >= v.parallelism * (1 - settings.scale_down_factor)
 
 
+def test_a_busy_vertex_that_cannot_be_scaled_is_told_of_in_the_same_words_each_time() -> None:
+    fixed = replace(vertex("work", 1), parallelism_fixed=True)
+    measured = Measured(job([vertex("v0", 1), fixed], [edge("v0", "work", "REBALANCE")]))
+    told = measured.window({"v0": (0.6, 0.0), "work": (1.0, 0.0)})
+    assert told is not None
+    assert (told.parallelism, "'work': busier than it should be" in told.reason) == ({}, True)
+    assert measured.work(10_000, {"v0": (0.6, 0.0), "work": (0.95, 0.0)}) == told
+    assert measured.work(10_000, {"v0": (0.6, 0.0), "work": (0.8, 0.0)}) is None
+
+
 @given(times=st.lists(st.integers(1, 8_000), max_size=60), busy=st.floats(0, 1))
 def test_there_is_never_more_than_one_decision_in_a_window(times: list[int], busy: float) -> None:
     measured, decided = Measured(pipeline(4)), list[int]()
