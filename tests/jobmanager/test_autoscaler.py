@@ -138,7 +138,10 @@ def test_what_the_program_or_the_user_fixed_stays() -> None:
     a, b, c, d = pipeline(1, 1, 1, 1).vertices
     fixed = (replace(a, parallelism_fixed=True), replace(b, non_parallel=True), c, replace(d, max_parallelism=1))
     graph = job(fixed, [edge(f"v{i}", f"v{i + 1}", "HASH") for i in range(3)])
-    assert Measured(graph, replace(SETTINGS, excluded=frozenset({"v2"}))).window(busy) is None
+    decision = Measured(graph, replace(SETTINGS, excluded=frozenset({"v2"}))).window(busy)
+    assert decision is not None
+    assert decision.parallelism == {}
+    assert "'v0', 'v1', 'v2': busier than it should be" in decision.reason
 
 
 def test_vertices_with_a_forward_edge_between_them_get_the_same() -> None:
