@@ -10,7 +10,7 @@ import grpc
 from millstream.core.services.leader_lookup import Role
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.settings.configuration import Configuration
-from millstream.core.store.high_availability import FoundLeaders, is_highly_available
+from millstream.core.store.high_availability import FoundLeaders, leader_patience
 from millstream.core.wire.contracts import DISPATCHER
 
 
@@ -23,10 +23,8 @@ class DispatcherLink:
         self._configuration = configuration
         self._channel: grpc.aio.Channel | None = None
         self._stub: Stub | None = None
-        self.patience = configuration.seconds("heartbeat.timeout")
+        self.patience = leader_patience(configuration)
         """How long a dispatcher is waited for that does not answer."""
-        if is_highly_available(configuration):
-            self.patience += configuration.seconds("high-availability.zookeeper.client.session-timeout")
 
     @property
     def follows(self) -> bool:

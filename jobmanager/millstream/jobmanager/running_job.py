@@ -146,6 +146,8 @@ class RunningJob:
         self._led = led
         self.is_recorded = False
         """Whether the job has ended, and that is known for good."""
+        self.report_not_before = 0.0
+        """On the loop's clock: what a report costs grows with the job, so those of a large one keep a distance."""
         self._configuration = cluster
         self._links = links
         self._background = background
@@ -359,7 +361,7 @@ class RunningJob:
 
     def holds(self, allocation_id: AllocationId) -> bool:
         """Whether a slot is this job's."""
-        return any(slot.allocation_id == allocation_id for slot in self.master.slots.values())
+        return self.master.holds(allocation_id)
 
     def task_manager_message(self, message: ForTheJob) -> None:
         """What is for the checkpoints or the sources of this job."""

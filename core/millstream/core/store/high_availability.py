@@ -84,6 +84,14 @@ def open_high_availability(configuration: Configuration) -> HighAvailability:
     )
 
 
+def leader_patience(configuration: Configuration) -> float:
+    """How many seconds clients wait for a dispatcher that does not answer, or for the next one."""
+    patience = configuration.seconds("heartbeat.timeout")
+    if is_highly_available(configuration):
+        patience += configuration.seconds(f"{_KEY}.zookeeper.client.session-timeout")
+    return patience
+
+
 class FoundLeaders(Struct, frozen=True):
     """The look-up of whoever leads nothing itself, and the session that it takes."""
 

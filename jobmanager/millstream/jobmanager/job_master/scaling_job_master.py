@@ -201,7 +201,13 @@ class ScalingJobMaster(JobMaster):
             why = "the job was suspended" if self._suspended else f"the job is {self.status}"
             return self._conclude(why, now) if self._rescale is not None else []
         effects = self._advance(self._rescale, now) if self._rescale is not None else []
-        return [*effects, *(self._adapt(self._adaptive, now) if self._adaptive is not None else [])]
+        if self._adaptive is None:
+            return effects
+        rescaling = self._rescale
+        effects += self._adapt(self._adaptive, now)
+        if self._rescale is not None and self._rescale is not rescaling:  # it need not wait for the next event
+            effects += self._advance(self._rescale, now)
+        return effects
 
     def _advance(self, rescale: Rescale, now: Instant) -> list[ev.Effect]:
         waited = now.steady_ms - rescale.since_ms
