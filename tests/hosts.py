@@ -1,8 +1,8 @@
 """Hosts of a network of the tests' own, for what has to be cut off: network namespaces around one that routes.
 
-Each host has one address, which only these hosts reach. What goes from one to another passes the router, and a rule there
-drops it silently, one way or both, as a broken network does: the sender is told nothing. That takes root and iproute2,
-nothing else. What is left of an earlier run that was killed is removed with its processes.
+Each host has one address, which only these hosts reach. What goes from one to another passes the router, and a rule
+there drops it silently, one way or both, as a broken network does: the sender is told nothing. That takes root and
+iproute2, nothing else. What is left of an earlier run that was killed is removed with its processes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -61,16 +61,21 @@ class Hosts:
             finally:
                 _enter(here.fileno())
 
-    def drop(self, sources: Iterable[str], destinations: Iterable[str]) -> None:
-        """From now on, nothing that the first ones send reaches the others."""
-        pairs = {pair for pair in itertools.product(sources, destinations) if pair[0] != pair[1]}
-        self._rules("add", pairs - self._dropped)
+    def drop(self, sources: Iterable[str], destinations: Iterable[str]) -> Callable[[], None]:
+        """From now on, nothing that the first ones send reaches the others. Answers what undoes just that."""
+        pairs = {pair for pair in itertools.product(sources, destinations) if pair[0] != pair[1]} - self._dropped
+        self._rules("add", pairs)
         self._dropped |= pairs
+        return lambda: self._heal(pairs)
 
     def heal(self) -> None:
         """Everything passes again."""
-        self._rules("del", self._dropped)
-        self._dropped.clear()
+        self._heal(self._dropped)
+
+    def _heal(self, pairs: set[tuple[str, str]]) -> None:
+        healed = pairs & self._dropped
+        self._rules("del", healed)
+        self._dropped -= healed
 
     def make(self) -> None:
         """Called once."""
