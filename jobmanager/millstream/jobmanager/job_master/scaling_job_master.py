@@ -5,8 +5,8 @@ will need is there: slots, workers in them, and a checkpoint of its own (after t
 completed does). Then its tasks are cancelled, the execution graph is made anew, and all tasks are restored from the
 checkpoint, as those of a job that starts from a snapshot at another parallelism. Slots that are not needed any more go
 back when all tasks run. Whatever fails before that, the job goes on at the parallelism that it had: without a restart
-while its tasks still ran, else once more from the checkpoint. No restart strategy is asked about that. Who asks for
-another parallelism while its tasks still run, and so for slots that may never come, gets it instead.
+while its tasks still ran, else once more from the checkpoint. No restart strategy is asked about that. As long as its
+tasks still run, a rescale gives way to the next one: it may be waiting for slots that never come.
 
 With the adaptive scheduler the job declares all slots that it can use and is given what there is. Before its tasks are
 deployed, `AdaptiveScheduler` decides when it has waited long enough, and its parallelism is what fits into the slots
@@ -149,14 +149,13 @@ class ScalingJobMaster(JobMaster):
             else at_parallelism(self.graph, before.bounds_before if before else self._bounds, event.parallelism)
         )
         target = graph_at(self.graph, {vertex: bound.upper for vertex, bound in bounds.items()})
-        if (
-            self._adaptive is None
-            and target != self.graph
-            and (self.status is not JobStatus.RUNNING or self._suspended)
-        ):
+        runs = self.status is JobStatus.RUNNING and not self._suspended
+        if self._adaptive is None and target != self.graph and not runs:
             is_now = "suspended" if self._suspended else str(self.status)
             raise RequirementsError(f"job {self.graph.job_id} is {is_now}; try again when it runs")
-        replaced = self._give_up("another parallelism was asked for since", now) if before is not None else []
+        replaced: list[ev.Effect] = []
+        if before is not None and (self._adaptive is None or bounds != self._bounds):
+            replaced = self._give_up("another parallelism was asked for since", now)
         return [*replaced, *self._accept(event, bounds, target, now)]
 
     def _accept(
