@@ -273,20 +273,21 @@ class JobLifecycle:
                 pass
 
     async def rescale(self, request: RescaleRequest) -> RescaleResult:
-        """Runs a job at another parallelism; what keeps that from being done or accepted is in the answer."""
+        """Runs a job at another parallelism; what keeps that from being done or accepted is in the answer.
+
+        Raises UnreachableError when no job manager answers.
+        """
         wanted = replace(request, trigger_id=request.trigger_id or new_id())
         timeout = None if wanted.wait else ANSWER_TIMEOUT
+        session_id = await self._manager_of(request.job_id)
+        send = partial(self._send, session_id, wanted)
         try:
-            session_id = await self._manager_of(request.job_id)
-            send = partial(self._send, session_id, wanted)
             return await self._rescales.answer(session_id, wanted.trigger_id, send, timeout)
-        except UnreachableError as error:
-            why = str(error)
         except TimeoutError:
-            why = f"the job manager did not answer within {ANSWER_TIMEOUT:g} s"
+            raise UnreachableError(f"the job manager did not answer within {ANSWER_TIMEOUT:g} s") from None
         except SessionEndedError as error:
             why = f"the job manager is disconnected, and may rescale the job or not: {error}"
-        return RescaleResult(wanted.trigger_id, error=why)
+            raise UnreachableError(why) from error
 
     async def query_checkpoints(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What the job manager knows of a job's checkpoints. Raises UnreachableError when none answers."""
