@@ -1,4 +1,4 @@
-"""What a large job costs its job manager: its start, and checkpoints every 10 s; 10 to 1,000 task managers, 10 tasks each.
+"""What a large job costs its job manager: its start, and checkpoints every 10 s, of ten tasks on each task manager.
 
 The job manager is the real one, on the simulator's clock and network, with messages as bytes and metadata in files;
 task managers only speak. Counted is the processor's time in which the job manager itself runs: its sessions and their

@@ -1,10 +1,10 @@
-"""Leaders are killed in turn under a running job: a job manager, a resource manager, a dispatcher, two of each there are.
+"""Leaders are killed in turn under a running job: a job manager, a resource manager, a dispatcher, of two of each.
 
-The job counts 2,000 records/s by key with a checkpoint every 200 ms, in two slots on two task managers. The time is from
-SIGKILL until another one acts: a job manager has taken the tasks over and completed a checkpoint that began after the
-kill, a resource manager has all task managers, a dispatcher shows the job with its tasks running. The gap is the longest
-time between two results, from the kill until a second after that. With ZooKeeper, the session's timeout is part of the
-time; in a directory there is none, since the kernel says who is dead.
+The job counts 2,000 records/s by key with a checkpoint every 200 ms, in two slots on two task managers. The time is
+from SIGKILL until another one acts: a job manager has taken the tasks over and completed a checkpoint that began after
+the kill, a resource manager has all task managers, a dispatcher shows the job with its tasks running. The gap is the
+longest time between two results, from the kill until a second after that. With ZooKeeper, the session's timeout is part
+of the time; in a directory there is none, since the kernel says who is dead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `rescale_job.py` wrote down: when each count came out, the longest time without one, and whether any is missing."""
+"""What `rescale_job.py` wrote down: when counts came out, the longest time without one, whether any is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts two of each service on one store, kills their leaders in turn under a running job, and reports what came of it.
+"""Starts two of each service on one store, kills their leaders in turn under a running job, and reports what came.
 
     failover_cluster.py STORE SESSION_TIMEOUT ROUNDS RATE
 
@@ -19,9 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-TESTS = HERE.parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "integration"), str(TESTS / "core" / "store")]
+sys.path.extend(str(Path(__file__).parents[2] / "tests" / folder) for folder in (".", "integration", "core/store"))
 
 import marks  # beside this file
 from counted_output import longest_gap, lost_keys, results
@@ -30,6 +28,7 @@ from system import given, recovering
 from waiting import wait_until
 from zookeeper_process import running_zookeeper
 
+JOB = Path(__file__).parent / "rescale_job.py"
 SETTLING = 2.0  # seconds before each kill, and after another one acts
 TASK_MANAGERS, SLOTS = 2, 4
 CHECKPOINTS = "200ms"
@@ -89,8 +88,7 @@ def _run(cluster: FailoverCluster, folder: Path, rounds: int, rate: str) -> None
     out.mkdir()
     cluster.start_all(task_managers=TASK_MANAGERS)
     options = given(*recovering(folder / "checkpoints", CHECKPOINTS))
-    job = HERE / "rescale_job.py"
-    job_id = cluster.submit_running(job, *options, parallelism=2, arguments=(str(out), rate))
+    job_id = cluster.submit_running(JOB, *options, parallelism=2, arguments=(str(out), rate))
     failovers = Failovers(cluster, job_id)
     cluster.wait_for_checkpoint(job_id)
     time.sleep(SETTLING)
