@@ -204,11 +204,7 @@ class _Converters:
         get = attrgetter(field.name)
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             _check(typing.get_origin(hint) is Mapping or typing.get_origin(hint) is dict, hint, field)
-            into, out_of = _scalar(typing.get_args(hint)[1])
-            return (
-                _same if into is _same else lambda value: {key: into(item) for key, item in value.items()},
-                lambda message: {key: out_of(item) for key, item in get(message).items()},
-            )
+            return _map(get, *_scalar(typing.get_args(hint)[1]))
         if field.is_repeated:
             collection = typing.get_origin(hint)
             _check(collection in (tuple, frozenset), hint, field)
@@ -245,6 +241,21 @@ def _scalar(hint: Any) -> tuple[Convert, Convert]:
     if hint not in _PLAIN:
         raise ContractError(f"{hint} has no form on the wire")
     return _same, _same
+
+
+def _map(get: Convert, into: Convert, out_of: Convert) -> tuple[Convert, Convert]:
+    """Most maps are empty, and protobuf's are slow to fill and to go through: a third of a large job's details."""
+
+    def encode(value: Mapping[Any, Any]) -> Any:
+        if not value:
+            return None
+        return value if into is _same else {key: into(item) for key, item in value.items()}
+
+    def decode(message: Any) -> dict[Any, Any]:
+        entries = get(message)
+        return {key: out_of(entries[key]) for key in entries} if entries else {}
+
+    return encode, decode
 
 
 def _same(value: Any) -> Any:
