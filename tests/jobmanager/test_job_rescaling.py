@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from millstream.core.jobs.job_events import JobEventKind
 from millstream.core.jobs.states import ExecutionState, JobStatus
-from millstream.jobmanager.adaptive.settings import RescaleSettings
+from millstream.jobmanager.adaptive.bounds import Bounds, Requirements
+from millstream.jobmanager.adaptive.settings import AdaptiveSettings, RescaleSettings
 from millstream.jobmanager.failover.settings import FixedDelay
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.details import job_details
@@ -257,3 +258,50 @@ def test_the_same_parallelism_is_answered_at_once() -> None:
     assert driver.rescales["t"].message
     assert driver.master.status is JobStatus.RUNNING
     assert kinds(driver) == []
+
+
+def accepted_before(parallelism: int) -> Requirements:
+    """What an earlier leader of a job of two vertices was asked for."""
+    return dict.fromkeys((v.id for v in pipeline(1, 1).vertices), Bounds(1, parallelism))
+
+
+def test_a_rescale_that_an_earlier_leader_accepted_begins_when_all_tasks_run() -> None:
+    driver = JobDriver(pipeline(1, 1, source=True), bounds=accepted_before(2))
+    assert driver.master.requirements == accepted_before(2)
+    driver.run()
+    assert kinds(driver) == [JobEventKind.RESCALE_STARTED]
+    assert driver.declared == 2
+    driver.offer_missing()
+    driver.ready_all()
+    driver.tick()
+    driver.checkpointed()
+    restarted(driver)
+    assert parallelisms(driver) == [2, 2]
+    assert driver.master.requirements == accepted_before(2)
+
+
+def test_one_that_fails_after_all_is_not_tried_by_every_leader_again() -> None:
+    driver = JobDriver(
+        pipeline(1, 1, source=True), rescaling=RescaleSettings(slot_timeout_ms=0), bounds=accepted_before(2)
+    )
+    driver.run()
+    driver.tick(1_000)
+    assert kinds(driver) == [JobEventKind.RESCALE_STARTED, JobEventKind.RESCALE_FAILED]
+    assert driver.master.requirements == accepted_before(1)
+
+
+def test_a_later_request_counts_in_place_of_one_that_was_left_over() -> None:
+    driver = JobDriver(pipeline(1, 1, source=True), bounds=accepted_before(2))
+    driver.deploy()
+    driver.rescale(1)
+    for execution in driver.executions:
+        driver.update(execution, ExecutionState.INITIALIZING)
+        driver.update(execution, ExecutionState.RUNNING)
+    assert kinds(driver) == [JobEventKind.REQUIREMENTS_CHANGED]
+    assert parallelisms(driver) == [1, 1]
+
+
+def test_bounds_of_an_adaptive_job_are_those_that_were_accepted() -> None:
+    driver = JobDriver(pipeline(1, 1, source=True), adaptive=AdaptiveSettings(), bounds=accepted_before(3))
+    assert driver.master.requirements == accepted_before(3)
+    assert driver.master.slots_wanted == 3

@@ -6,6 +6,7 @@ term lasts, and the next one goes on with it: the result of a job that has ended
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Coroutine
 from typing import Any
@@ -15,9 +16,10 @@ from msgspec import Struct
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.ids import ANY_EPOCH, JobId
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.leader_lookup import Role
+from millstream.core.store.changes import leader_of
 from millstream.core.store.contents import NoContentError
 from millstream.core.store.high_availability import HighAvailability
 from millstream.core.store.job_graphs import JobGraphStore, StoredGraph
@@ -42,6 +44,7 @@ class DurableJobs:
         self.recovers = ha.recovers
         self._store = ha.store
         self._background = background
+        self._recalling = asyncio.Lock()  # a recall and its withdrawal take effect in their order
         self._graphs = JobGraphStore(ha.store, ha.graphs, leadership)
         self._results = JobResultStore(ha.store, ha.results, leadership)
 
@@ -89,17 +92,20 @@ class DurableJobs:
         if self.recovers:
             self._spawn(self._results.remove(job_id))
 
+    def recall(self, job_id: JobId, withdrawn: bool) -> None:
+        """Whoever leads the job now is to leave it to another job manager; or is not, after all."""
+        self._spawn(self._recall(job_id, withdrawn))
+
+    async def _recall(self, job_id: JobId, withdrawn: bool) -> None:
+        async with self._recalling:
+            leader = None if withdrawn else await leader_of(self._store, Contest(Role.JOB_MANAGER, job_id))
+            if withdrawn or leader is not None:
+                await self._graphs.recall(job_id, leader.epoch if leader is not None else ANY_EPOCH)
+
     async def nobody_leads(self, job_id: JobId) -> None:
         """Returns when no job manager leads the job."""
         contest = Contest(Role.JOB_MANAGER, job_id)
-        while True:
-            try:
-                leader = await self._store.leader(contest)
-            except StoreError:
-                await self._store.connected()
-                continue
-            if leader is None:
-                return
+        while (leader := await leader_of(self._store, contest)) is not None:
             await self._store.changed(contest, leader.epoch)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -111,5 +117,3 @@ async def _unless_over(work: Coroutine[Any, Any, None]) -> None:
         await work
     except StoreError as error:
         log.warning("left to the dispatcher that leads now: %s", error)
-    except OSError as error:
-        log.error("what a job left cannot be written or deleted: %s", error)

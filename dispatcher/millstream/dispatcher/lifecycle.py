@@ -419,6 +419,13 @@ class JobLifecycle:
                     log.warning("job %s %s, and another job manager still has it: it is told to stop it", job_id, what)
                     reason = "the dispatcher had reported the job as ended, while this job manager was away"
                     self._send(session, msg.AbandonJob(job_id, reason, epoch))
+                case jobs.RecallJob(job_id, withdrawn):
+                    if self._durable is not None:
+                        self._durable.recall(job_id, withdrawn)
+                    if not withdrawn:
+                        log.warning("job %s: nothing is heard of its job manager, which is to leave it", job_id)
+                        message = "no connection to its job manager, which is asked to leave the job to another one"
+                        self._update(job_id, replace(self._records[job_id].details, message=message))
                 case jobs.WatchLeader(job_id):
                     self._background.spawn(self._watch_leader(job_id))
                 case jobs.ForgetJob(session, job_id):

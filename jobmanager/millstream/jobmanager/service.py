@@ -49,6 +49,7 @@ from millstream.core.wire.contracts import (
 )
 from millstream.jobmanager.candidacies import Candidacies
 from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.recalls import Recalls
 from millstream.jobmanager.restore_points import Led
 from millstream.jobmanager.running_job import ForTheJob, RunningJob
 from millstream.jobmanager.snapshot_requests import RequestResults
@@ -91,6 +92,7 @@ class JobManagerService:
         self._epoch = epoch_of_start(self._clock)
         self._ha = ha
         self._candidacies: Candidacies | None = None
+        self._recalls: Recalls | None = None
         self._network = network
         self._launch = launch
         self._server: grpc.aio.Server | None = None
@@ -122,7 +124,8 @@ class JobManagerService:
             host, port, [handler], self._configuration, "jobmanager.rpc.port"
         )
         self.address = f"{host}:{bound}"
-        self._candidacies = Candidacies(self._ha, self.address, self)
+        self._candidacies = Candidacies(self._ha, self.address, self, self._clock)
+        self._recalls = Recalls(self._ha.store, self._configuration, self._could_be_left, self._hand_over)
         for keeping in (
             self._keep_connected(
                 Role.DISPATCHER, JOB_MANAGER_AT_DISPATCHER, self._dispatcher_connected, self._dispatcher_lost
@@ -136,6 +139,8 @@ class JobManagerService:
         ):
             self._background.spawn(keeping)
         self._background.spawn(self._tick())
+        if self._recovers:
+            self._background.spawn(self._recalls.watch())
 
     async def stop(self) -> None:
         """Ends enumerator processes and sessions; task managers free the jobs' slots when this one stays away."""
@@ -239,12 +244,16 @@ class JobManagerService:
         session.send(dp.RegisterJobManager(self._id, self.address, jobs))
         self._snapshots.connected(session.send)
         self._rescales.connected(session.send)
+        if self._recalls is not None:
+            self._recalls.in_touch()
         log.info("registered at the dispatcher")
         return self._unless_stopped(self._dispatcher_message)
 
     def _dispatcher_lost(self, reason: str) -> None:
         self.in_charge()  # with what it confirmed last
         self._dispatcher = None
+        if self._recalls is not None:
+            self._recalls.out_of_touch()
         self._snapshots.disconnected()
         self._rescales.disconnected()
         self._leading().stand_down_all()  # what is not won yet, the dispatcher gives to somebody once more
@@ -329,6 +338,15 @@ class JobManagerService:
         self._background.spawn(self.jobs.pop(job_id).leave())
         if self._dispatcher is not None:
             self._dispatcher.close(f"registering again: {reason}")
+
+    def _could_be_left(self) -> dict[JobId, LeaderEpoch]:
+        """What has ended is left by itself, when that is known for good."""
+        return {job_id: job.epoch for job_id, job in self.jobs.items() if not job.master.status.is_terminal}
+
+    def _hand_over(self, job_id: JobId) -> None:
+        log.warning("job %s: the dispatcher does not reach this job manager, and wants another one to lead it", job_id)
+        self._leading().left(job_id)
+        self._background.spawn(self.jobs.pop(job_id).hand_over())
 
     @property
     def checkpoint_directory(self) -> str:

@@ -79,7 +79,9 @@ _ROWS = [
         "high-availability.storageDir",
         _T.STRING,
         "",
-        "A folder that all services of the cluster share: graphs, artifacts and results of jobs lie in it.",
+        "Where all services of the cluster keep what is large: graphs, artifacts and results of jobs, and checkpoints "
+        "of jobs that have no directory for them. The path of a folder that they share, or a URI as "
+        "execution.checkpointing.dir takes it (s3://, hdfs://, gs://); with high-availability.type file a folder.",
     ),
     Option("high-availability.cluster-id", _T.STRING, "default", "Tells clusters with a common store apart."),
     Option("high-availability.zookeeper.quorum", _T.STRING, "", "The ensemble, as host:port,host:port."),

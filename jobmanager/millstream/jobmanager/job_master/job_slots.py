@@ -115,12 +115,19 @@ class JobSlots:
 
     def take(self, offer: ev.SlotOffered) -> bool:
         """Takes a slot for the first slice that has none, or a spare one; answers whether it could be used."""
-        spares = (SlotKey(_SPARE, number) for number in range(self._spares_wanted))
-        free = next((key for key in itertools.chain(self._vacant, spares) if key not in self._held), None)
+        free = self._first_free()
         if free is None or offer.allocation_id in self._lost:
             return False
         self.hold(free, Slot(offer.allocation_id, offer.task_manager, offer.host))
         return True
+
+    def _first_free(self) -> SlotKey | None:
+        if self._vacant:
+            return next(iter(self._vacant))
+        spares = [key for key in self._held if key.group == _SPARE]  # some that had lower numbers may be gone
+        if len(spares) >= self._spares_wanted:
+            return None
+        return next(key for key in (SlotKey(_SPARE, number) for number in itertools.count()) if key not in spares)
 
     def hold(self, key: SlotKey, slot: Slot) -> None:
         """The slot is this slice's, as an earlier leader of the job had it."""
