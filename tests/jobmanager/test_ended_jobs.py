@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from fake_cluster import Cluster, running_cluster
+from test_checkpoint_files import half_written
 from test_service_checkpoints import acknowledge, checkpointed, completion, triggered
 from waiting import wait_until
 
@@ -56,9 +57,7 @@ class Left:
         await acknowledge(task_manager, tasks, completed)
         await completion(task_manager, completed)
         under_way, location = await triggered(task_manager)
-        folder = Path(location.removeprefix("file://"))
-        folder.mkdir()
-        (folder / "half").write_text("")
+        half_written(location)
         assert under_way > completed
 
     async def found_by(self, cluster: Cluster) -> JobDetails:
