@@ -122,9 +122,9 @@ class JobLifecycle:
     def _take_up(self, job: LeftJob) -> None:
         now = self._clock.now_ms()
         if job.result is not None:
-            self._records[job.job_id] = _Record(job.result, job.result.end_time, job.graph)
-            self._handle(jobs.FoundEnded(job.job_id, job.result.state))
-            self._clean_up(self._records[job.job_id])
+            record = self._records[job.job_id] = _Record(job.result, job.result.end_time, job.graph)
+            self._clean_up(record)
+            self._handle(jobs.FoundEnded(job.job_id, job.result.state))  # by which it may be remembered no longer
         elif job.graph is not None:
             details = replace(submitted_details(job.graph.graph, now), message="looking for its job manager")
             self._records[job.job_id] = _Record(details, now, job.graph)
@@ -465,8 +465,13 @@ class JobLifecycle:
     def _clean_up(self, record: _Record) -> None:
         """The job has ended."""
         if self._durable is not None and not self._closed:
-            self._durable.ended(record.details, record.graph)
+            self._durable.ended(record.details, record.graph, self._have_cleaned)
             record.graph = None
+
+    def _have_cleaned(self, graph: JobGraph) -> None:
+        """A job manager that is told to run a job which has ended finds that out, and deletes what is left of it."""
+        for session in list(self._sessions)[:1]:
+            self._send(session, msg.StartJob(graph))
 
     async def _watch_leader(self, job_id: JobId) -> None:
         durable = self._durable

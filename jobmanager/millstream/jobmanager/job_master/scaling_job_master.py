@@ -448,6 +448,8 @@ class ScalingJobMaster(JobMaster):
             self.remember(JobEventKind.PARALLELISM_CHOSEN, told, now)
             effects += self._take_graph(graph, now)
             self._to_deploy = self._all
+        elif not self._slots.complete:  # a spare one takes the place of one that was lost
+            self._slots.rearrange(self.execution_graph.slot_keys())
         return [
             *effects,
             *super()._prepare(now),
