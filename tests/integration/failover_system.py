@@ -61,7 +61,7 @@ class FailoverCluster(Cluster):
         for n in range(1, task_managers + 1):
             self.start_member(f"taskmanager-{n}")
         slots = 2 * task_managers
-        wait_until(lambda: self.free_slots() == slots, f"{slots} slots to be there")
+        wait_until(lambda: self.get("/overview")["slots-total"] == slots, f"{slots} slots to be there")
 
     def start_member(self, name: str) -> None:
         kind = name.partition("-")[0]

@@ -23,6 +23,7 @@ from millstream.core.snapshot import (
     StateKind,
     StateSnapshot,
 )
+from millstream.core.snapshot.errors import SnapshotError
 from millstream.jobmanager.checkpoint_files import CheckpointFiles
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.model import CheckpointContent, CheckpointId, SnapshotKind, SnapshotOptions
@@ -48,6 +49,36 @@ class OtherStorage(MemoryStorage):
 
     def read_metadata(self, pointer: str) -> SnapshotMetadata:
         raise AssertionError(f"{pointer} is not here")
+
+
+def half_written(location: str) -> None:
+    """A checkpoint that is under way has its first file."""
+    folder = Path(location.removeprefix("file://"))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "half").write_text("")
+
+
+class FailingStorage(FileSystemStorage):
+    """Does not delete while it is `out_of_order`."""
+
+    out_of_order = True
+
+    def delete_folder(self, location: str) -> None:
+        if self.out_of_order:
+            raise SnapshotError(location, "storage failed")
+        super().delete_folder(location)
+
+
+async def test_what_could_not_be_deleted_is_tried_again_when_the_job_has_ended(tmp_path: Path) -> None:
+    storage = FailingStorage(str(tmp_path), JobId("job"))
+    async with checkpoint_files(storage) as files:
+        half_written(files.location(CheckpointId(3), SnapshotOptions()))
+        files.discard(ev.DiscardState(CheckpointId(3), ()), is_alive=False)
+        assert not await files.clean_up()
+        assert storage.list_checkpoints()
+        storage.out_of_order = False
+        assert await files.clean_up()
+        assert not storage.list_checkpoints()
 
 
 async def test_a_savepoint_that_was_to_stop_the_job_is_read_where_it_was_written(tmp_path: Path) -> None:

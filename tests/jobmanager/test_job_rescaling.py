@@ -215,9 +215,38 @@ def test_what_cannot_be_wanted_is_refused_with_what_would_do() -> None:
     assert "lowerBound <= upperBound" in driver.rescales["t"].error
     driver.bound({"v0": (1, 1), "v1": (1, 1), "v2": (1, 1)})
     assert "no vertex v2" in driver.rescales["t"].error
-    driver.rescale(2, "first")
-    driver.rescale(3)
-    assert "try again" in driver.rescales["t"].error
+
+
+def test_who_asks_again_is_served_as_long_as_the_tasks_still_run() -> None:
+    driver = running(1)
+    driver.rescale(9, "mistyped")
+    driver.rescale(129)
+    assert "mistyped" not in driver.rescales, "what is refused changes nothing"
+    gathered(driver, 2)
+    assert "another parallelism was asked for since; the job goes on as before" in driver.rescales["mistyped"].error
+    assert (driver.declared, driver.checkpoint_wanted) == (2, 2)
+    driver.checkpointed()
+    driver.rescale(3, "late")
+    assert "try again" in driver.rescales["late"].error
+    restarted(driver)
+    assert (parallelisms(driver), driver.rescales["t"].error) == ([2, 2], "")
+
+
+def test_the_parallelism_that_a_job_has_ends_a_wait_for_slots() -> None:
+    driver = running(1)
+    driver.rescale(9, "mistyped")
+    driver.rescale(1)
+    assert driver.rescales["mistyped"].error
+    assert (driver.declared, driver.rescales["t"].message) == (1, "the job runs at this parallelism")
+    assert not driver.master.is_rescaling
+
+
+def test_a_job_that_restarts_is_rescaled_when_it_runs() -> None:
+    driver = running(1, FixedDelay(attempts=1, delay_ms=0))
+    driver.lose_task_manager()
+    assert driver.master.status is JobStatus.RESTARTING
+    driver.rescale(2)
+    assert "RESTARTING; try again when it runs" in driver.rescales["t"].error
 
 
 def test_vertices_whose_parallelism_the_program_set_do_not_follow() -> None:

@@ -27,6 +27,7 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.states import JobStatus
 from millstream.core.messages.resource_manager import Overview
+from millstream.core.store.store import Kind
 
 PATIENCE = 30.0  # jobs that still run then are cancelled: with mishaps, some work for very long
 REST_WITHIN = 300.0
@@ -213,6 +214,10 @@ class Simulation:
             return f"jobs {going}", tuple(going)
         if children := self.cluster.children.living():
             return f"children {[child.process.name for child in children]}", tuple(c.process.name for c in children)
+        if self._shape.recovers and (left := self.cluster.store.names(Kind.CHECKPOINTS)):
+            return f"the store has pointers of jobs that have ended: {left}", tuple(left)
+        if self._shape.recovers and (left := self.cluster.store.names(Kind.JOB_GRAPH)):
+            return f"the store has graphs of jobs that have ended: {left}", tuple(left)
         overview = await self._client.overview()
         if overview is None:
             return "the resource manager does not answer", ("resourcemanager",)

@@ -81,7 +81,10 @@ class CheckpointFiles:
         self._discarded: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
         self._unused: dict[str, tuple[CheckpointStorage, frozenset[CheckpointId]]] = {}
         self._deletions: deque[tuple[str, Callable[[], None]]] = deque()
+        self._not_deleted: deque[tuple[str, Callable[[], None]]] = deque(maxlen=_REMEMBERED)
         self._deleting = False
+        self._all_deleted = asyncio.Event()
+        self._all_deleted.set()
 
     @property
     def home(self) -> str:
@@ -275,8 +278,18 @@ class CheckpointFiles:
         self._folders.pop(number, None)
         self._delete_folder(f"the remains of checkpoint {number}", *self._discarded.pop(number))
 
+    async def clean_up(self) -> bool:
+        """The job has ended: what it does not keep goes, and what could not go before; whether all of it is gone."""
+        again = list(self._not_deleted)
+        self._not_deleted.clear()
+        for what, work in again:
+            self._delete_later(what, work)
+        self._delete_leftovers()
+        await self._all_deleted.wait()
+        return not self._not_deleted
+
     def job_ended(self) -> None:
-        """What the job does not keep goes, after everything that is being deleted."""
+        """What the last writers leave goes, after everything that is being deleted."""
         self._delete_leftovers()
         self._background.spawn(self._delete_leftovers_later())
 
@@ -309,6 +322,7 @@ class CheckpointFiles:
         self._deletions.append((what, work))
         if not self._deleting:
             self._deleting = True
+            self._all_deleted.clear()
             self._background.spawn(self._delete_all())
 
     async def _delete_all(self) -> None:
@@ -319,5 +333,7 @@ class CheckpointFiles:
                     await asyncio.to_thread(work)
                 except (MillstreamError, OSError) as error:
                     log.warning("job %s: %s could not be deleted: %s", self._job_id, what, error)
+                    self._not_deleted.append((what, work))
         finally:
             self._deleting = False
+            self._all_deleted.set()

@@ -106,8 +106,9 @@ class Surroundings(Protocol):
 
 
 _TRY_AGAIN = 0.1  # seconds after which a job manager looks again whether it may complete a checkpoint
+_LONGEST_PAUSE = 60.0  # between two tries to delete what a job leaves
 _OPENED = frozenset({ExecutionState.RUNNING, ExecutionState.FINISHED})
-_OUTCOMES = {
+OUTCOMES = {
     JobStatus.FINISHED: ev.StopOutcome.FINISHED,
     JobStatus.CANCELED: ev.StopOutcome.CANCELED,
     JobStatus.FAILED: ev.StopOutcome.FAILED,
@@ -167,6 +168,7 @@ class JobCheckpoints:
         self._restart = 0
         self._not_stored: ev.StorePointer | None = None
         self._ended = False
+        self._is_over = False
         self._taken: dict[CheckpointId, dict[AttemptId, int]] = {}
         self._for_rescales: dict[str, int] = {}
 
@@ -368,8 +370,14 @@ class JobCheckpoints:
             self.handle(ev.PointerFailed(effect.checkpoint_id, reason))
 
     def _drop(self, checkpoint_id: CheckpointId, delete: Callable[[], None] | None = None) -> None:
-        """Takes the pointer out of the store, and only then deletes the files; without `delete` they are left."""
+        """Takes the pointer out of the store, and only then deletes the files; without `delete` they are left.
+
+        Those of a job that has ended go first, as nobody restores it: so whoever follows finds what is still to go.
+        """
         then = delete or partial(self._files.released, checkpoint_id)
+        if self._is_over:
+            then()
+            return
         self._background.spawn(self._drop_pointer(checkpoint_id, then))
 
     async def _drop_pointer(self, checkpoint_id: CheckpointId, then: Callable[[], None]) -> None:
@@ -484,13 +492,18 @@ class JobCheckpoints:
         self.interrupt()
         self._give_up_storing()
         kept = keeps_all and status is JobStatus.FAILED
-        self.handle(ev.Stopped(ev.StopOutcome.SUSPENDED if kept else _OUTCOMES[status]))
+        self._is_over = True
+        self.handle(ev.Stopped(ev.StopOutcome.SUSPENDED if kept else OUTCOMES[status]))
         self._ended = True
         self._schedule()
         self._background.spawn(self._clean_up(kept))
 
     async def _clean_up(self, keeps_pointers: bool) -> None:
         await self._settled.wait()
+        pause = _TRY_AGAIN
+        while not await self._files.clean_up():
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
         try:
             await self._restore_points.leave(keeps_pointers)
         except StoreError as error:

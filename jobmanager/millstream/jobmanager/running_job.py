@@ -52,7 +52,7 @@ from millstream.core.store.store import Leadership, StoreError
 from millstream.jobmanager.adaptive.bounds import Bounds
 from millstream.jobmanager.adaptive.fitting import graph_at
 from millstream.jobmanager.adaptive.settings import adaptive_settings, rescale_settings
-from millstream.jobmanager.autoscaler.autoscaler import Autoscaler
+from millstream.jobmanager.autoscaler.autoscaler import Autoscaler, Decision
 from millstream.jobmanager.autoscaler.measured import Reading
 from millstream.jobmanager.autoscaler.settings import autoscaler_settings
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
@@ -309,13 +309,14 @@ class RunningJob:
             autoscaler.disturbed()
             return
         decision = autoscaler.observe(self.graph, Reading.of(executions, now.steady_ms))
-        if decision is None or all(master.requirements[v].upper == p for v, p in decision.parallelism.items()):
-            return  # the second: it is wanted already, and waits for slots
+        if decision is None or self._is_known(decision):
+            return
         acts = autoscaler.settings.acts
-        words = decision.reason if acts else f"{decision.reason} (job.autoscaler.scaling.enabled is false)"
+        idle = "" if acts or not decision.parallelism else " (job.autoscaler.scaling.enabled is false)"
+        words = f"{decision.reason}{idle}"
         log.info("job %s: the autoscaler decides: %s", self.graph.job_id, words)
         master.remember(JobEventKind.SCALING_DECISION, words, now)
-        if acts:
+        if acts and decision.parallelism:
             bounds = tuple(
                 VertexBounds(vertex, 1 if vertex in decision.parallelism else bound.lower, wanted)
                 for vertex, bound in master.requirements.items()
@@ -324,6 +325,12 @@ class RunningJob:
             autoscaler.disturbed()
             self.tell(ev.RescaleRequested(_BY_ITSELF, "the autoscaler wants it", bounds=bounds))
         self._links.report_soon(self.graph.job_id)
+
+    def _is_known(self, decision: Decision) -> bool:
+        """What is wanted is wanted already, and waits for slots; or nothing can be done, and that was said."""
+        if not decision.parallelism:
+            return any(event.message == decision.reason for event in self.master.events)
+        return all(self.master.requirements[v].upper == p for v, p in decision.parallelism.items())
 
     def checkpoint_answer(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What is known of the job's checkpoints."""

@@ -38,6 +38,7 @@ from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.checkpoint_pointers import JobPointers
 from millstream.core.store.high_availability import HighAvailability, open_high_availability
 from millstream.core.store.store import Leadership
 from millstream.core.wire.contract import SessionContract
@@ -48,6 +49,7 @@ from millstream.core.wire.contracts import (
     TASK_MANAGER_AT_JOB_MANAGER,
 )
 from millstream.jobmanager.candidacies import Candidacies
+from millstream.jobmanager.ended_jobs import delete_left_over
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.recalls import Recalls
 from millstream.jobmanager.restore_points import Led
@@ -324,6 +326,10 @@ class JobManagerService:
         """See `candidacies.Manager`."""
         if self._dispatcher is not None:
             self._dispatcher.send(result)
+
+    def delete_left_over(self, graph: JobGraph, result: JobDetails, stored: JobPointers) -> None:
+        """See `candidacies.Manager`."""
+        delete_left_over(graph, result.state, stored, self._configuration, self.checkpoint_directory)
 
     def lost(self, job_id: JobId) -> None:
         """See `candidacies.Manager`."""

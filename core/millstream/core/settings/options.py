@@ -438,13 +438,13 @@ _ROWS = [
         f"{_AUTOSCALER}.utilization.min",
         _T.FLOAT,
         0.5,
-        "A vertex that is less busy gets fewer tasks. Flink: 0.3 below the target.",
+        "A vertex that is less busy gets fewer tasks. Unless it is set, 0.2 below the target; Flink: 0.3.",
     ),
     Option(
         f"{_AUTOSCALER}.utilization.max",
         _T.FLOAT,
         0.9,
-        "A vertex that is busier gets more tasks. Flink: 0.3 above the target.",
+        "A vertex that is busier gets more tasks. Unless it is set, 0.2 above the target; Flink: 0.3.",
     ),
     Option(
         f"{_AUTOSCALER}.scale-down.interval",

@@ -30,8 +30,17 @@ class JobResultStore:
         key = _key(details.job_id)
         if await read(self._store, key) is not None:
             return
-        pointer = await until_reached(lambda: self._contents.put(details))
-        await change(self._store, key, self._leadership, lambda stored: stored or pointer.encode())
+        pointer = (await until_reached(lambda: self._contents.put(details))).encode()
+        kept = b""
+
+        def first(stored: bytes | None) -> bytes:
+            nonlocal kept
+            kept = stored or pointer
+            return kept
+
+        await change(self._store, key, self._leadership, first)
+        if kept != pointer:
+            await until_reached(lambda: self._contents.delete(pointer.decode()))
 
     async def has(self, job_id: JobId) -> bool:
         """Whether the job has ended."""

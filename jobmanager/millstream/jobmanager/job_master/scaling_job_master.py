@@ -5,7 +5,8 @@ will need is there: slots, workers in them, and a checkpoint of its own (after t
 completed does). Then its tasks are cancelled, the execution graph is made anew, and all tasks are restored from the
 checkpoint, as those of a job that starts from a snapshot at another parallelism. Slots that are not needed any more go
 back when all tasks run. Whatever fails before that, the job goes on at the parallelism that it had: without a restart
-while its tasks still ran, else once more from the checkpoint. No restart strategy is asked about that.
+while its tasks still ran, else once more from the checkpoint. No restart strategy is asked about that. As long as its
+tasks still run, a rescale gives way to the next one: it may be waiting for slots that never come.
 
 With the adaptive scheduler the job declares all slots that it can use and is given what there is. Before its tasks are
 deployed, `AdaptiveScheduler` decides when it has waited long enough, and its parallelism is what fits into the slots
@@ -56,6 +57,7 @@ from millstream.jobmanager.job_master.takeover import Takeover
 from millstream.jobmanager.job_master.task_commands import cancel
 
 _GOING_ON = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
+_STILL_RUNNING = (Phase.GATHERING, Phase.CHECKPOINTING)
 _UP = (ExecutionState.RUNNING, ExecutionState.FINISHED)
 _REMEMBERED = 64
 _CHECKPOINT_RETRY_MS = 1_000
@@ -157,18 +159,29 @@ class ScalingJobMaster(JobMaster):
     def _requested(self, event: ev.RescaleRequested, now: Instant) -> list[ev.Effect]:
         if self.status not in _GOING_ON:
             raise RequirementsError(f"job {self.graph.job_id} is {self.status}")
-        if self._rescale is not None:
-            under_way = f"it is being rescaled to parallelism {self._rescale.words}"
+        before = self._rescale
+        if before is not None and before.phase not in _STILL_RUNNING:
+            under_way = f"it is being rescaled to parallelism {before.words}"
             raise RequirementsError(f"job {self.graph.job_id}: {under_way}; try again when that has ended")
         bounds = (
             requested_requirements(self.graph, event.bounds)
             if event.bounds
-            else at_parallelism(self.graph, self.requirements, event.parallelism)
+            else at_parallelism(self.graph, before.bounds_before if before else self.requirements, event.parallelism)
         )
         target = graph_at(self.graph, uppers(bounds))
+        runs = self.status is JobStatus.RUNNING and not self._suspended
+        if self._adaptive is None and target != self.graph and not runs:
+            is_now = "suspended" if self._suspended else str(self.status)
+            raise RequirementsError(f"job {self.graph.job_id} is {is_now}; try again when it runs")
+        replaced: list[ev.Effect] = []
+        if before is not None and (self._adaptive is None or bounds != self._bounds):
+            replaced = self._give_up("another parallelism was asked for since", now)
+        return [*replaced, *self._accept(event, bounds, target, now)]
+
+    def _accept(
+        self, event: ev.RescaleRequested, bounds: Requirements, target: JobGraph, now: Instant
+    ) -> list[ev.Effect]:
         if self._adaptive is None and target != self.graph:
-            if self.status is not JobStatus.RUNNING or self._suspended:
-                raise RequirementsError(f"job {self.graph.job_id} is {self.status}: only a running job can be rescaled")
             self._left_over = None
             accepted = [] if event.waits else [ev.AnswerRescale(event.trigger_id, "accepted")]
             trigger_id = event.trigger_id if event.waits else ""
@@ -345,7 +358,8 @@ class ScalingJobMaster(JobMaster):
         assert rescale is not None
         seconds = (now.steady_ms - rescale.stopped_ms) / 1000
         if error:
-            told = f"to parallelism {rescale.words}: {error}; the job goes on as before"
+            told = f"to parallelism {rescale.words}: {error}"
+            told += "; the job goes on as before" if self.status in _GOING_ON else ""
             self.remember(JobEventKind.RESCALE_FAILED, told, now)
         else:
             told = f"the job runs at parallelism {rescale.words}"
@@ -434,6 +448,8 @@ class ScalingJobMaster(JobMaster):
             self.remember(JobEventKind.PARALLELISM_CHOSEN, told, now)
             effects += self._take_graph(graph, now)
             self._to_deploy = self._all
+        elif not self._slots.complete:  # a spare one takes the place of one that was lost
+            self._slots.rearrange(self.execution_graph.slot_keys())
         return [
             *effects,
             *super()._prepare(now),
