@@ -15,14 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from failover_system import SESSION_TIMEOUT, FailoverCluster
+from failover_system import ROLES, SESSION_TIMEOUT, FailoverCluster
 from hosts import Hosts, network
 from processes import processes_with
 from waiting import wait_until
 from zookeeper_ensemble import ZookeeperEnsemble, running_ensemble
 
 from millstream.core.jobs.ids import NO_JOB, JobId
-from millstream.core.services.leader_lookup import Role
 from millstream.core.store.store import Contest, StoreError
 
 ENSEMBLE = ("zookeeper-1", "zookeeper-2", "zookeeper-3")
@@ -30,7 +29,6 @@ MEMBERS = ("dispatcher-1", "dispatcher-2", "resourcemanager-1", "resourcemanager
            "taskmanager-1", "taskmanager-2", "taskmanager-3")  # fmt: skip
 USERS = "users"
 SLOTS = 6
-_ROLES = {"dispatcher": Role.DISPATCHER, "resourcemanager": Role.RESOURCE_MANAGER, "jobmanager": Role.JOB_MANAGER}
 _REST_PORT = 8081
 _PATIENCE = 2 * SESSION_TIMEOUT
 """Seconds that one dispatcher gets for an answer: one that leads no more knows it by then."""
@@ -78,7 +76,7 @@ class HostedCluster(FailoverCluster):
 
         async def found() -> str | None:
             async with asyncio.timeout(_PATIENCE):
-                known = await self._known(Contest(_ROLES[kind], JobId(job_id)))
+                known = await self._known(Contest(ROLES[kind], JobId(job_id)))
             return self._name_of(kind, known.address) if known is not None else None
 
         try:

@@ -27,7 +27,7 @@ from millstream.core.store.high_availability import open_store
 from millstream.core.store.store import Contest
 
 SESSION_TIMEOUT = 4.0
-_ROLES = {"dispatcher": Role.DISPATCHER, "resourcemanager": Role.RESOURCE_MANAGER, "jobmanager": Role.JOB_MANAGER}
+ROLES = {"dispatcher": Role.DISPATCHER, "resourcemanager": Role.RESOURCE_MANAGER, "jobmanager": Role.JOB_MANAGER}
 
 
 class FailoverCluster(Cluster):
@@ -47,7 +47,7 @@ class FailoverCluster(Cluster):
             "heartbeat.timeout": "10 s",
             "metrics.fetcher.update-interval": "200 ms",
             "taskmanager.numberOfTaskSlots": "2",
-            **{f"{service}.rpc.port": "0" for service in (*_ROLES, "taskmanager")},
+            **{f"{service}.rpc.port": "0" for service in (*ROLES, "taskmanager")},
             **store,
         }
         (directory / "conf" / "config.yaml").write_text(yaml.safe_dump(self.options))
@@ -131,7 +131,7 @@ class FailoverCluster(Cluster):
 
     def leader(self, kind: str, job_id: str = NO_JOB) -> str:
         """The name of the member that leads, once there is one."""
-        contest = Contest(_ROLES[kind], JobId(job_id))
+        contest = Contest(ROLES[kind], JobId(job_id))
 
         def found() -> str | None:
             known = asyncio.run(self._known(contest))
