@@ -57,7 +57,7 @@ class Fire:
                 done.result(4 * RECOVERY)
 
     def _act(self, action: Action) -> None:
-        others = [job for job in self._users.jobs[1:] if job.id and job.end is None]
+        others = [job for job in self._users.jobs[1:] if job.id and not job.ends]
         match action:
             case Action.SAVEPOINT:
                 self._users.take_savepoint(self._main)

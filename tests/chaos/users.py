@@ -35,8 +35,8 @@ class Job:
         self.lanes = lanes
         self.folder = folder
         self.id = ""
-        self.end: str | None = None
-        """Its state in the end; none while nobody has ended it."""
+        self.ends: tuple[str, ...] = ()
+        """What its state may be in the end; nothing while nobody has ended it."""
         self.stops: list[Path] = []
         """Where the savepoints of stops are that were done, or of which nobody knows whether they were."""
 
@@ -78,11 +78,9 @@ class Users:
 
         status, answer = wait_until(answered, f"{job.name} to be cancelled", RECOVERY)
         self._tell(f"cancel of {job.name}: {status} {answer}")
-        if status == 409 and job.stops:
-            job.end = "FINISHED"
-        else:
-            assert status == 202, f"{job.name}: {status} {answer}"
-            job.end = "CANCELED"
+        has_ended = status == 409 and any(f"already {state}" in str(answer) for state in ("CANCELED", "FINISHED"))
+        assert status == 202 or has_ended, f"{job.name}: {status} {answer}"  # by this, when an answer was lost
+        job.ends = ("CANCELED", "FINISHED") if job.stops else ("CANCELED",)
 
     def stop(self, job: Job) -> bool:
         """Whether it was told that it was."""
@@ -90,7 +88,7 @@ class Users:
         job.stops.append(job.folder / f"savepoints-{trigger}")
         done = self._savepoint(job, "stop", trigger, {"targetDirectory": str(job.stops[-1]), "drain": True})
         if done:
-            job.end = "FINISHED"
+            job.ends = ("FINISHED",)
         return done
 
     def take_savepoint(self, job: Job) -> None:
@@ -141,14 +139,15 @@ class Users:
                 self.cancel(job)
         accepted = [job for job in self.jobs if job.id]
         for job in accepted:
-            if job.end is None and job.stops and self._cluster.state(job.id) == "FINISHED":
-                job.end = "FINISHED"  # of which its user was told that it may be so
-            if job.end is None:
+            if not job.ends and job.stops and self._cluster.state(job.id) == "FINISHED":
+                job.ends = ("FINISHED",)  # of which its user was told that it may be so
+            if not job.ends:
                 self._tell(f"{job.name} goes on after {self.goes_on(job):.1f} s")
                 assert self.stop(job), f"{job.name} cannot be stopped, {hint}"
         for job in accepted:
-            assert self._cluster.wait_for(job.id, *ENDED, deadline=RECOVERY) == job.end, f"{job.name}, {hint}"
-            if job.end == "FINISHED":
+            end = self._cluster.wait_for(job.id, *ENDED, deadline=RECOVERY)
+            assert end in job.ends, f"{job.name} is {end}, {hint}"
+            if end == "FINISHED":
                 done = [savepoint for savepoint in job.stops if completed(savepoint)]
                 assert done, f"{job.name} has no savepoint, {hint}"
                 check(job.folder / "output", counted(done[-1]), job.lanes, f"{job.name}, {hint}")
