@@ -57,6 +57,8 @@ def check(output: Path, expected: dict[int, int], lanes: int, hint: str) -> None
     counts: dict[int, list[int]] = defaultdict(list)
     seen: list[int] = []
     for file in output.rglob("*"):
+        if file.name.endswith(".savepoint"):
+            continue  # a savepoint that was taken before the job failed may hold it: it is nobody's to remove
         assert not file.name.startswith("."), f"{file} is left of a dead attempt, {hint}"
         for line in file.read_text().splitlines() if file.is_file() else ():
             key, count, value = json.loads(line)
