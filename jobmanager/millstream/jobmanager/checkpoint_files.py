@@ -159,7 +159,7 @@ class CheckpointFiles:
         return Home(self.home, max(self._found, default=0) + 1, not self._foreign)
 
     def inherit(self, home: Home, retained: Collection[int]) -> None:
-        """What earlier leaders left in the folder goes, but for these checkpoints: their shared files are registered."""
+        """What earlier leaders left in the folder goes, but for these checkpoints, whose files are registered."""
         if not home.location or home.location != self.home:
             return
         self._first_id = home.first_id
