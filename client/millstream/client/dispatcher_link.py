@@ -8,7 +8,7 @@ from __future__ import annotations
 import grpc
 
 from millstream.core.services.leader_lookup import Role
-from millstream.core.services.rpc import Stub, open_channel
+from millstream.core.services.rpc import Stub, channel_for_calls
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.high_availability import FoundLeaders, leader_patience
 from millstream.core.wire.contracts import DISPATCHER
@@ -49,7 +49,7 @@ class DispatcherLink:
         if self._channel is None or leader.address != self.address:
             if self._channel is not None:
                 await self._channel.close()
-            self.address, self._channel = leader.address, open_channel(leader.address, self._configuration)
+            self.address, self._channel = leader.address, channel_for_calls(leader.address, self._configuration)
             self._stub = Stub(self._channel, DISPATCHER)
 
     async def close(self) -> None:

@@ -21,7 +21,7 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import ANY_EPOCH, JobId
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.leader_lookup import Role
-from millstream.core.store.changes import read
+from millstream.core.store.changes import leader_of, read
 from millstream.core.store.contents import NoContentError
 from millstream.core.store.high_availability import HighAvailability
 from millstream.core.store.job_graphs import JobGraphStore, StoredGraph
@@ -47,6 +47,7 @@ class DurableJobs:
         self.recovers = ha.recovers
         self._store = ha.store
         self._background = background
+        self._recalling = asyncio.Lock()  # a recall and its withdrawal take effect in their order
         self._gone: dict[JobId, asyncio.Event] = {}
         self._graphs = JobGraphStore(ha.store, ha.graphs, leadership)
         self._results = JobResultStore(ha.store, ha.results, leadership)
@@ -118,17 +119,20 @@ class DurableJobs:
             await gone.wait()
         await self._results.remove(job_id)
 
+    def recall(self, job_id: JobId, withdrawn: bool) -> None:
+        """Whoever leads the job now is to leave it to another job manager; or is not, after all."""
+        self._spawn(self._recall(job_id, withdrawn))
+
+    async def _recall(self, job_id: JobId, withdrawn: bool) -> None:
+        async with self._recalling:
+            leader = None if withdrawn else await leader_of(self._store, Contest(Role.JOB_MANAGER, job_id))
+            if withdrawn or leader is not None:
+                await self._graphs.recall(job_id, leader.epoch if leader is not None else ANY_EPOCH)
+
     async def nobody_leads(self, job_id: JobId) -> None:
         """Returns when no job manager leads the job."""
         contest = Contest(Role.JOB_MANAGER, job_id)
-        while True:
-            try:
-                leader = await self._store.leader(contest)
-            except StoreError:
-                await self._store.connected()
-                continue
-            if leader is None:
-                return
+        while (leader := await leader_of(self._store, contest)) is not None:
             await self._store.changed(contest, leader.epoch)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -140,5 +144,3 @@ async def _unless_over(work: Coroutine[Any, Any, None]) -> None:
         await work
     except StoreError as error:
         log.warning("left to the dispatcher that leads now: %s", error)
-    except OSError as error:
-        log.error("what a job left cannot be written or deleted: %s", error)

@@ -273,20 +273,21 @@ class JobLifecycle:
                 pass
 
     async def rescale(self, request: RescaleRequest) -> RescaleResult:
-        """Runs a job at another parallelism; what keeps that from being done or accepted is in the answer."""
+        """Runs a job at another parallelism; what keeps that from being done or accepted is in the answer.
+
+        Raises UnreachableError when no job manager answers.
+        """
         wanted = replace(request, trigger_id=request.trigger_id or new_id())
         timeout = None if wanted.wait else ANSWER_TIMEOUT
+        session_id = await self._manager_of(request.job_id)
+        send = partial(self._send, session_id, wanted)
         try:
-            session_id = await self._manager_of(request.job_id)
-            send = partial(self._send, session_id, wanted)
             return await self._rescales.answer(session_id, wanted.trigger_id, send, timeout)
-        except UnreachableError as error:
-            why = str(error)
         except TimeoutError:
-            why = f"the job manager did not answer within {ANSWER_TIMEOUT:g} s"
+            raise UnreachableError(f"the job manager did not answer within {ANSWER_TIMEOUT:g} s") from None
         except SessionEndedError as error:
             why = f"the job manager is disconnected, and may rescale the job or not: {error}"
-        return RescaleResult(wanted.trigger_id, error=why)
+            raise UnreachableError(why) from error
 
     async def query_checkpoints(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What the job manager knows of a job's checkpoints. Raises UnreachableError when none answers."""
@@ -419,6 +420,13 @@ class JobLifecycle:
                     log.warning("job %s %s, and another job manager still has it: it is told to stop it", job_id, what)
                     reason = "the dispatcher had reported the job as ended, while this job manager was away"
                     self._send(session, msg.AbandonJob(job_id, reason, epoch))
+                case jobs.RecallJob(job_id, withdrawn):
+                    if self._durable is not None:
+                        self._durable.recall(job_id, withdrawn)
+                    if not withdrawn:
+                        log.warning("job %s: nothing is heard of its job manager, which is to leave it", job_id)
+                        message = "no connection to its job manager, which is asked to leave the job to another one"
+                        self._update(job_id, replace(self._records[job_id].details, message=message))
                 case jobs.WatchLeader(job_id):
                     self._background.spawn(self._watch_leader(job_id))
                 case jobs.ForgetJob(session, job_id):

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import grpc
 
+from millstream.core.environments.artifacts import ArtifactError
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, JobGraph
@@ -24,6 +25,7 @@ from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
 from millstream.core.services.rpc import too_large
 from millstream.core.services.session import serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.wire.contracts import JOB_GRAPH, JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher.admission import check_graph
 from millstream.dispatcher.artifact_store import ArtifactStore
@@ -65,7 +67,7 @@ class DispatcherRpc:
         size = len(JOB_GRAPH.to_bytes(graph)) + _ENVELOPE
         if refused := too_large("the job, with all its functions and collections,", size, self._configuration):
             raise MillstreamError(refused)
-        check_graph(graph, self._lifecycle.knows, self._artifacts.has)
+        await check_graph(graph, self._lifecycle.knows, self._artifacts.has)
         check_start(graph.configuration, self._lifecycle.all())
         await self._lifecycle.submit(graph)
 
@@ -140,7 +142,7 @@ class DispatcherRpc:
     async def has_artifact(self, request: msg.ArtifactRequest, context: Context) -> msg.ArtifactStatus:
         """Whether an upload can be saved."""
         try:
-            return msg.ArtifactStatus(self._artifacts.has(request.sha256))
+            return msg.ArtifactStatus(await self._artifacts.has(request.sha256))
         except MillstreamError as error:
             await _abort(context, error)
 
@@ -160,12 +162,13 @@ class DispatcherRpc:
     ) -> AsyncIterator[msg.ArtifactChunk]:
         """An artifact's content."""
         try:
-            self._artifacts.path(request.sha256)
-        except MillstreamError as error:
+            async with contextlib.aclosing(self._artifacts.read(request.sha256)) as pieces:
+                async for data in pieces:
+                    yield msg.ArtifactChunk(data=data)
+        except ArtifactError as error:
             await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
-        async with contextlib.aclosing(self._artifacts.read(request.sha256)) as pieces:
-            async for data in pieces:
-                yield msg.ArtifactChunk(data=data)
+        except SnapshotError as error:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 
     async def connect_job_manager(self, _: object, context: Context) -> None:
         """A job manager's session."""

@@ -14,11 +14,13 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from millstream.core.clock import Clock
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId
 from millstream.core.store.checkpoint_pointers import JobPointers
+from millstream.core.store.contents import until_reached
 from millstream.core.store.high_availability import HighAvailability
 from millstream.core.store.job_results import JobResultStore
 from millstream.core.store.leaders import Candidate
@@ -51,8 +53,9 @@ class Manager(Protocol):
 class Candidacies:
     """Of one job manager, which is reached at `address`."""
 
-    def __init__(self, ha: HighAvailability, address: str, manager: Manager) -> None:
+    def __init__(self, ha: HighAvailability, address: str, manager: Manager, clock: Clock) -> None:
         self._ha = ha
+        self._clock = clock
         self._candidate = Candidate(ha.store, address)
         self._manager = manager
         self._running: dict[JobId, asyncio.Task[None]] = {}
@@ -105,11 +108,13 @@ class Candidacies:
         try:
             led = await points.lead()
             results = JobResultStore(self._ha.store, self._ha.results, led.leadership)
-            if self._ha.recovers and (result := await results.get(graph.job_id)) is not None:
+            result = await until_reached(lambda: results.get(graph.job_id)) if self._ha.recovers else None
+            if result is not None:
                 log.info("job %s has ended before, as %s", graph.job_id, result.state)
                 self._manager.found_ended(result)
                 await self._clean_up(graph, result, led)
                 return
+            led = await points.begin(led, self._clock.now_ms())
         except StoreError as error:
             log.warning("job %s is not led: %s", graph.job_id, error)
             return
