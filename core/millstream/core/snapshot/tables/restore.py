@@ -99,12 +99,7 @@ def check_table(table: pa.Table, state: StateSnapshot, where: str) -> pa.Table:
     if sorted(table.column_names) != sorted(wanted):
         found = ", ".join(table.column_names) or "none"
         raise SnapshotError(where, f"has the columns {found}, and must have {', '.join(wanted)}")
-    stored = StateTypes.of(state)
-    types: dict[str, t.TypeInformation | None] = {
-        KEY_GROUP: t.INT, KEY: stored.key, NAMESPACE: stored.namespace, VALUE: stored.value, ELEMENT: stored.value,
-        POSITION: t.LONG, MAP_KEY: stored.map_key, MAP_VALUE: stored.value, EXPIRES_AT: t.LONG, TIMESTAMP: t.LONG,
-        DOMAIN: t.STRING,
-    }  # fmt: skip
+    types = StateTypes.of(state).by_column()
     arrays = {}
     for name in wanted:
         kind = types[name]
