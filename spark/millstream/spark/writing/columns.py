@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from millstream.core.records import types as t
 from millstream.core.snapshot.metadata.model import StateSnapshot
 from millstream.core.snapshot.tables.columns import to_array
+from millstream.core.snapshot.tables.restore import column_types
 from millstream.core.snapshot.tables.table import (
     DOMAIN,
     ELEMENT,
@@ -35,7 +36,7 @@ def stored_table(batch: pa.RecordBatch | pa.Table, state: StateSnapshot) -> pa.T
     """The rows with the columns that files of the state have, but for the key group. Raises for what does not fit."""
     import pyarrow as pa
 
-    kinds = StateTypes.of(state).by_column()
+    kinds = column_types(state)
     arrays = {}
     for name in batch.schema.names:
         kind, column = kinds[name], batch.column(name)

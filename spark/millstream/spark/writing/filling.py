@@ -15,8 +15,7 @@ from msgspec import Struct
 from millstream.client.state_bootstrap import KeyedBootstrap
 from millstream.core.records.types import LONG, TypeInformation
 from millstream.core.row import Row
-from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot, TypeJson
-from millstream.core.snapshot.metadata.types_json import type_from_json
+from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot
 from millstream.core.snapshot.tables.columns import from_array
 from millstream.core.snapshot.tables.table import KEY
 from millstream.spark.errors import RowFault
@@ -38,14 +37,14 @@ class Filling(Struct, frozen=True):
 
     frame: Any
     function: bytes
-    key_type: TypeJson
+    key_type: TypeInformation
     columns: tuple[str, ...]
     ordered: bool = False
 
 
 def keyed_rows(filling: Filling) -> Any:
     """What makes of a DataFrame's batches the rows that are moved: the key, the order, and all columns."""
-    key_type = type_from_json(filling.key_type)
+    key_type = filling.key_type
 
     def tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         import pyarrow as pa
@@ -66,7 +65,7 @@ def fill_part(
     """Has the function see the rows of one part, and writes what it leaves."""
     writer = PartWriter(destination, part)
     written: dict[str, tuple[StateSnapshot, tuple[StateFile, ...]]] = {}
-    key_type = type_from_json(filling.key_type)
+    key_type = filling.key_type
     try:
         with writer.all_or_nothing():
             for table in sorted_rows(opened(batches), {KEY: key_type, ORDER: LONG}, destination.in_memory):

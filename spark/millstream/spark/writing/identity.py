@@ -14,7 +14,7 @@ from millstream.core.keys.key_groups import combine_hashes
 from millstream.core.snapshot.metadata.model import StateKind, StateSnapshot
 from millstream.core.snapshot.tables.columns import from_array, to_array
 from millstream.core.snapshot.tables.key_columns import key_hashes
-from millstream.core.snapshot.tables.restore import frozen
+from millstream.core.snapshot.tables.restore import column_types, frozen
 from millstream.core.snapshot.tables.table import (
     DOMAIN,
     KEY,
@@ -94,7 +94,7 @@ def _alike(table: pa.Table, names: list[str], state: StateSnapshot) -> list[list
         return []
     rows = np.flatnonzero(np.isin(hashes, twice))
     some = table.select(names).take(pa.array(rows))
-    types = StateTypes.of(state).by_column()
+    types = column_types(state)
     columns = []
     for name in names:
         column, kind = some.column(name).combine_chunks(), types.get(name)
@@ -182,7 +182,7 @@ def _one_list_each(table: pa.Table, owners: list[str], state: StateSnapshot, rul
 
 
 def _twice(table: pa.Table, row: int, names: list[str], state: StateSnapshot, what: str, do: str) -> RowFault:
-    types, shown = StateTypes.of(state).by_column(), []
+    types, shown = column_types(state), []
     for name in names:
         kind, column = types.get(name), table.column(name).slice(row, 1).combine_chunks()
         value = column[0].as_py() if kind is None else from_array(column, kind, name)[0]

@@ -36,6 +36,8 @@ class Rows(msgspec.Struct, frozen=True):
     frame: Any
     tables: Tables
     side: int = 0
+    size: int | None = None
+    """How many bytes they have in files, if that is known."""
 
 
 def of_columns(frame: DataFrame, state: StateSnapshot, side: int = 0) -> Rows:
@@ -88,9 +90,18 @@ def _blocks(rows: Rows, cut: Cut) -> DataFrame:
     return frame
 
 
-def parts_for(spark: SparkSession, frames: Sequence[DataFrame], max_parallelism: int) -> int:
-    """In how many parts to write: as many as there are cores at least, and files of some size if Spark can tell."""
-    most = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 200), spark.sparkContext.defaultParallelism)
-    size = sum(int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString()) for frame in frames)
-    wanted = max(-(-size // _BYTES_PER_PART), spark.sparkContext.defaultParallelism)
-    return min(most, wanted, max_parallelism)
+def parts_for(spark: SparkSession, rows: Sequence[Rows], max_parallelism: int) -> int:
+    """In how many parts to write, so that files have some size: as far as that of the rows is known, or guessed.
+
+    Of a DataFrame it is Spark's guess, within bounds: a part for each core at least, as many as shuffles have at most.
+    """
+    cores = spark.sparkContext.defaultParallelism
+    known = sum(each.size or 0 for each in rows)
+    guessed = sum(_guessed(each.frame) for each in rows if each.size is None)
+    most = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 200), cores)
+    wanted = max(-(-(known + guessed) // _BYTES_PER_PART), cores if guessed else 1)
+    return min(most if guessed else wanted, wanted, max_parallelism)
+
+
+def _guessed(frame: Any) -> int:
+    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())

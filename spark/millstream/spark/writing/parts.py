@@ -20,6 +20,7 @@ from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotErro
 from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot
 from millstream.core.snapshot.storage.file_storage import FileSystemStorage, storage_at
 from millstream.core.snapshot.tables.files import FileFormat, write_state
+from millstream.core.snapshot.tables.restore import column_types
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.spark.errors import RowFault
 from millstream.spark.writing.blocks import HASH, SIDE, opened
@@ -102,7 +103,7 @@ def write_part(
     """Writes the rows that came to one part."""
     writer = PartWriter(destination, part)
     files: tuple[StateFile, ...] = ()
-    types = StateTypes.of(state).by_column()
+    types = column_types(state)
     try:
         with writer.all_or_nothing():
             for table in sorted_rows(opened(batches), types, destination.in_memory):

@@ -62,14 +62,6 @@ class StateTypes(Struct, frozen=True):
         documents = (state.key_type, state.value_type, state.namespace_type, state.map_key_type)
         return StateTypes(*(None if d is None else type_from_json(d) for d in documents))
 
-    def by_column(self) -> dict[str, t.TypeInformation | None]:
-        """The type of each column that a file may have."""
-        return {
-            KEY_GROUP: t.INT, KEY: self.key, NAMESPACE: self.namespace, VALUE: self.value, ELEMENT: self.value,
-            POSITION: t.LONG, MAP_KEY: self.map_key, MAP_VALUE: self.value, EXPIRES_AT: t.LONG, TIMESTAMP: t.LONG,
-            DOMAIN: t.STRING,
-        }  # fmt: skip
-
     def _all(self) -> tuple[t.TypeInformation | None, ...]:
         return (self.key, self.value, self.namespace, self.map_key)
 
