@@ -25,14 +25,14 @@ from millstream.taskmanager.worker.operators.windows.contents import NAME as WIN
 from millstream.taskmanager.worker.operators.windows.operator import TIMERS as WINDOW_TIMERS
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
-from millstream.taskmanager.worker.state.declarations import declare_keyed
+from millstream.taskmanager.worker.state.declarations import declare_keyed, ttl_settings
 from millstream.taskmanager.worker.state.heap import HashMapStateBackend
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["USER_TIMERS", "WINDOW_CONTENTS", "WINDOW_TIMERS", "KeyedBootstrap", "described_state"]
+__all__ = ["USER_TIMERS", "WINDOW_CONTENTS", "WINDOW_TIMERS", "KeyedBootstrap", "described_state", "ttl_settings"]
 
 
 def described_state(

@@ -66,7 +66,8 @@ def _keyed(table: pa.Table, cut: Cut) -> pa.Table:
 
     side = pa.array(np.full(table.num_rows, cut.side, np.uint8))
     if cut.key is None:
-        return table.append_column(SIDE, side)
+        hashes = np.zeros(table.num_rows, np.uint64)
+        return table.append_column(HASH, pa.array(hashes)).append_column(SIDE, side)
     hashes = key_hashes(table.column(KEY).combine_chunks(), cut.key, unpickle=cut.unpickle)
     groups = (hashes % np.uint64(cut.max_parallelism)).astype(np.int32)
     table = table.drop_columns(KEY_GROUP) if KEY_GROUP in table.column_names else table

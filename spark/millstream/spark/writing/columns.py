@@ -21,7 +21,6 @@ from millstream.core.snapshot.tables.table import (
     POSITION,
     TIMESTAMP,
     VALUE,
-    StateTypes,
 )
 from millstream.spark.errors import RowFault
 from millstream.spark.types import to_stored

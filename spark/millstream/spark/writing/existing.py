@@ -115,8 +115,7 @@ def collected(spark: SparkSession, count: int, tasks: Any) -> tuple[StateFile, .
 
 def linked(snapshot: Snapshot, state: StateSnapshot, destination: Destination, name: str) -> tuple[StateFile, ...]:
     """The same files under names in the new folder."""
-    made = []
-    storage, location = storage_at(snapshot.uri)
+    made, location = [], storage_at(snapshot.uri)[1]
     for number, file in enumerate(state.files):
         suffix = file.path.rpartition("/")[2].partition(".")[2]
         path = part_path(destination.operator, name, file.subtask, number, suffix)
@@ -134,7 +133,8 @@ def _link(root: str, source: str, target: str) -> None:
         os.makedirs(os.path.dirname(after), exist_ok=True)
         os.link(before, after)
     except OSError as error:
-        raise SavepointWriteError(f"{source}: cannot be linked to {target}: {error.strerror}: copy the states") from error
+        told = f"{source}: cannot be linked to {target}: {error.strerror}: copy the states"
+        raise SavepointWriteError(told) from error
 
 
 def checked(spark: SparkSession, uri: str, states: list[tuple[StateSnapshot, int]]) -> None:

@@ -44,7 +44,7 @@ class Filling(Struct, frozen=True):
 
 def keyed_rows(filling: Filling) -> Any:
     """What makes of a DataFrame's batches the rows that are moved: the key, the order, and all columns."""
-    key_type = filling.key_type
+    key_type = filling.key_type  # the DataFrame stays on the driver
 
     def tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         import pyarrow as pa

@@ -60,7 +60,7 @@ def without_conflicts(table: pa.Table, state: StateSnapshot, rule: Rule = KeepOn
     if state.kind is StateKind.LIST or POSITION in table.column_names:
         table = _unique(table, [*owners, POSITION, SIDE], state, KeepOnConflict.NEITHER)
         return _one_list_each(table, owners, state, rule) if two_sided else table
-    return _unique(table, [KEY, *(name for name in _BY_ENTRY if name in table.column_names)], state, rule)
+    return _unique(table, [name for name in (KEY, *_BY_ENTRY) if name in table.column_names], state, rule)
 
 
 def _identity(table: pa.Table, names: list[str], state: StateSnapshot) -> npt.NDArray[np.uint64]:

@@ -50,7 +50,7 @@ def of_columns(frame: DataFrame, state: StateSnapshot, side: int = 0) -> Rows:
 
 
 def write_rows(
-    spark: SparkSession, rows: Sequence[Rows], state: StateSnapshot, cut: Cut, destination: Destination,
+    rows: Sequence[Rows], state: StateSnapshot, cut: Cut, destination: Destination,
     rule: Rule = KeepOnConflict.NEITHER,
 ) -> tuple[StateFile, ...]:  # fmt: skip
     """Writes one state of the rows; answers its files."""
@@ -104,4 +104,4 @@ def parts_for(spark: SparkSession, rows: Sequence[Rows], max_parallelism: int) -
 
 
 def _guessed(frame: Any) -> int:
-    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
+    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())  # noqa: SLF001  # Spark says it nowhere else

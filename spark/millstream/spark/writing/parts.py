@@ -21,7 +21,7 @@ from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot
 from millstream.core.snapshot.storage.file_storage import FileSystemStorage, storage_at
 from millstream.core.snapshot.tables.files import FileFormat, write_state
 from millstream.core.snapshot.tables.restore import column_types
-from millstream.core.snapshot.tables.table import StateTypes
+from millstream.core.snapshot.tables.table import POSITION
 from millstream.spark.errors import RowFault
 from millstream.spark.writing.blocks import HASH, SIDE, opened
 from millstream.spark.writing.identity import KeepOnConflict, Rule, without_conflicts
@@ -107,8 +107,19 @@ def write_part(
     try:
         with writer.all_or_nothing():
             for table in sorted_rows(opened(batches), types, destination.in_memory):
-                kept = without_conflicts(table, state, rule) if HASH in table.column_names else table
-                files += writer.write(state, kept.drop_columns([n for n in (HASH, SIDE) if n in kept.column_names]))
+                kept = without_conflicts(table, state, rule).drop_columns([HASH, SIDE])
+                files += writer.write(state, kept if state.kind.keyed else _in_order(kept))
     except ROW_FAULTS as error:
         return PartReport(fault=str(error))
     return PartReport(((state, files),))
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """Elements in the order of their positions, which are counted anew."""
+    import numpy as np
+    import pyarrow as pa
+
+    if POSITION not in table.column_names:
+        return table
+    table = table.sort_by(POSITION)
+    return table.set_column(table.column_names.index(POSITION), POSITION, pa.array(np.arange(table.num_rows)))
