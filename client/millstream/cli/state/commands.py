@@ -9,6 +9,7 @@ import click
 from millstream.cli.failures import MISUSED, Command, Group
 from millstream.cli.options import absolute_location, verbose_option
 from millstream.cli.progress import progress_on_terminal
+from millstream.cli.state.spark_commands import bootstrap, export, rewrite
 from millstream.cli.state.spark_options import spark_options, spark_work
 
 _SNAPSHOT = "A snapshot is named by its folder or its _metadata.json: a path or a URI."
@@ -22,7 +23,7 @@ class _DiffCommand(Command):
 
 @click.group(cls=Group)
 def state() -> None:
-    """Look into savepoints and checkpoints."""
+    """Look into savepoints and checkpoints, make and change savepoints."""
 
 
 @state.command(cls=Command, epilog=_SNAPSHOT)
@@ -126,3 +127,7 @@ def diff(
     else:
         print_differences(found, shown)
     return 0 if found.equal else 1
+
+
+for _command in (bootstrap, rewrite, export):
+    state.add_command(_command)

@@ -32,8 +32,8 @@ def spark_work(master: str | None, conf: tuple[str, ...], doing: str, verbose: b
 
     settings = spark_settings(conf)
     check_spark()
-    from millstream.cli.state.spark_failures import spark_errors
     from millstream.cli.state.spark_progress import stages_on_terminal
+    from millstream.spark.spark_failures import spark_errors
 
     with contextlib.ExitStack() as stack:
         with progress_on_terminal(verbose) as say:

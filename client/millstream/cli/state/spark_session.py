@@ -88,14 +88,17 @@ def _started(builder: Any, log: Path | None) -> SparkSession:
             session: SparkSession = builder.getOrCreate()
             return session
     except (PySparkException, Py4JError, OSError) as error:
-        told = _why(log) or " ".join(str(error).split())
+        from millstream.spark.spark_failures import cause_of
+
+        exited = isinstance(error, PySparkException) and error.getCondition() == "JAVA_GATEWAY_EXITED"
+        told = (exited and _last_words(log)) or cause_of(str(error))
         raise SparkUnavailableError(f"Spark does not start: {told:.500}") from error
 
 
-def _why(log: Path | None) -> str:
-    """The line of the log that says why the JVM gave up."""
+def _last_words(log: Path | None) -> str:
+    """Why the JVM gave up, by its log."""
     lines = [] if log is None or not log.exists() else log.read_text(errors="replace").splitlines()
-    told = [line for line in lines if "Error" in line or "Exception" in line]
+    told = [line for line in lines if "Error" in line or "Exception" in line] or lines[-1:]
     return told[0].strip() if told else ""
 
 

@@ -5,6 +5,7 @@ Scalars are taken as they are written where a text is wanted, so a column may be
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -46,7 +47,23 @@ class RecipeNode(Struct, frozen=True):
 
     def error(self, reason: str) -> RecipeError:
         """An error about this value."""
-        return RecipeError(f"{self.file}:{self.node.start_mark.line + 1}: {printable(f'{self.name} {reason}')}")
+        return RecipeError(f"{self._place()}: {printable(f'{self.name} {reason}')}")
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """What goes wrong inside, for the user or for Spark, is about this value."""
+        from millstream.spark.spark_failures import spark_errors
+
+        try:
+            with spark_errors():
+                yield
+        except RecipeError:
+            raise
+        except MillstreamError as error:
+            raise RecipeError(f"{self._place()}: {self.name}: {error}") from error
+
+    def _place(self) -> str:
+        return f"{self.file}:{self.node.start_mark.line + 1}"
 
     def fields(self, *required: str, optional: Iterable[str] = ()) -> dict[str, RecipeNode]:
         """The entries of a mapping that has these keys and no others."""
@@ -79,9 +96,14 @@ class RecipeNode(Struct, frozen=True):
 
     def items(self) -> list[RecipeNode]:
         """The items of a list."""
-        if not isinstance(self.node, yaml.SequenceNode):
+        if not self.is_list:
             raise self.error(f"must be a list, not {self._described()}")
         return [RecipeNode(item, self.file, f"item {n} of {self.name}") for n, item in enumerate(self.node.value, 1)]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list."""
+        return isinstance(self.node, yaml.SequenceNode)
 
     def text(self) -> str:
         """A text, as it is written."""

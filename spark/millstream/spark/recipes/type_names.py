@@ -54,6 +54,8 @@ def _type(node: ast.expr) -> t.TypeInformation:
     match node:
         case ast.Name(name) if name in _NAMES:
             return _NAMES[name]
+        case ast.Name(name) if name in _GENERIC:
+            raise _Unreadable(f"'{name}' needs what is in it")
         case ast.Name(name):
             raise _Unreadable(f"'{name}' is not known{did_you_mean(name, (*_NAMES, *_GENERIC))}")
         case ast.Attribute():

@@ -39,5 +39,7 @@ def cause_of(text: str) -> str:
             last = (ours or raised)[-1]
             told = _STATE.sub("", last["told"])
             return told if ours else f"{last['kind'].rpartition('.')[2]}: {told}"
-    said = next((line for line in text.splitlines() if line.strip()), "Spark says nothing about it")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    java = [found["told"] for line in lines if (found := _RAISED.match(line.removeprefix(": "))) and line[:2] == ": "]
+    said = (java or lines or ["Spark says nothing about it"])[0]
     return _STATE.sub("", _CONDITION.sub("", said)).strip().rstrip(".;")
