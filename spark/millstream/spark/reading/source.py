@@ -29,13 +29,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from millstream.core.errors import MillstreamError
+from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.inspection.opened import open_snapshot
 from millstream.core.snapshot.metadata.model import StateFile
 from millstream.core.snapshot.storage.file_storage import storage_at
 from millstream.core.snapshot.tables.files import ROWS_PER_FILE, fetch, file_name
 from millstream.spark.reading.batches import checked_parts, tables_of
 from millstream.spark.reading.key_filters import is_exact, key_groups_for
-from millstream.spark.reading.states import SUBTASK, OpenState, Times, open_state
+from millstream.spark.reading.states import SUBTASK, Column, OpenState, Times, open_state
 from millstream.spark.types import arrow_type_of, to_spark
 
 NAME = "millstream"
@@ -167,7 +168,7 @@ class StateSourceReader(DataSourceReader):  # type: ignore[misc]  # PySpark is n
             arrays = [
                 pa.repeat(pa.scalar(file.subtask, target), table.num_rows)
                 if column.name == SUBTASK
-                else to_spark(table.column(column.name).combine_chunks(), column.type, target)
+                else _handed(table, column, target, where)
                 for column, target in zip(state.columns, targets, strict=True)
             ]
             fields = [
@@ -175,6 +176,13 @@ class StateSourceReader(DataSourceReader):  # type: ignore[misc]  # PySpark is n
                 for field, array in zip(self._schema.fields, arrays, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _handed(table: Any, column: Column, target: Any, where: str) -> Any:
+    try:
+        return to_spark(table.column(column.name).combine_chunks(), column.type, target)
+    except SnapshotError as error:
+        raise SnapshotError(where, f"column {column.name} {error.reason}: see the option times") from error
 
 
 def _meet(held: range, wanted: Sequence[range]) -> bool:

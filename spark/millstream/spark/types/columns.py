@@ -106,7 +106,7 @@ def _leaf_to_spark(array: pa.Array, type: t.TypeInformation, target: pa.DataType
         return array.cast(target)
     if not pa.types.is_struct(target):
         if pa.types.is_struct(array.type) or (array.type.tz is None) != (target.tz is None):
-            raise SnapshotError("times", f"are stored as {array.type}, where {target} was expected")
+            raise SnapshotError("column", f"holds times as {array.type}, where {target} was expected")
         return array.cast(target)
     if pa.types.is_struct(array.type):
         return array.cast(target)

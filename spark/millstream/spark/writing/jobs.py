@@ -104,4 +104,4 @@ def parts_for(spark: SparkSession, rows: Sequence[Rows], max_parallelism: int) -
 
 
 def _guessed(frame: Any) -> int:
-    return int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())  # noqa: SLF001  # Spark says it nowhere else
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))  # noqa: SLF001  # Spark says it nowhere else
