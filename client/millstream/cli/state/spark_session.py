@@ -23,6 +23,7 @@ from millstream.core.errors import MillstreamError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
 
 
@@ -47,10 +48,17 @@ def spark_session(master: str | None, settings: dict[str, str], verbose: bool) -
     check_spark()
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        yield active
-        return
+    with contextlib.ExitStack() as stack:
+        if not verbose:
+            stack.enter_context(_quiet_python())
+        active = SparkSession.getActiveSession()
+        yield active if active is not None else stack.enter_context(_new_session(master, settings, verbose))
+
+
+@contextlib.contextmanager
+def _new_session(master: str | None, settings: dict[str, str], verbose: bool) -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
     builder = SparkSession.builder.appName("millstream state")
     if master is not None:
         builder = builder.master(master)
@@ -59,14 +67,27 @@ def spark_session(master: str | None, settings: dict[str, str], verbose: bool) -
     if master is None or master.startswith("local"):  # the workers are on this host, and need what is installed here
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with contextlib.ExitStack() as stack:
-        log = None if verbose else Path(stack.enter_context(tempfile.TemporaryDirectory("millstream-spark")), "log")
-        if not verbose:
-            stack.enter_context(warnings.catch_warnings(action="ignore"))
+        log = None if verbose else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millstream-spark-")), "log")
         spark = _started(builder, log)
         stack.callback(spark.stop)
-        if verbose:
-            spark.sparkContext.setLogLevel("INFO")
         yield spark
+
+
+@contextlib.contextmanager
+def _quiet_python() -> Iterator[None]:
+    """Without warnings, and without the errors that PySpark logs as well as raises."""
+    from pyspark.logger import PySparkLogger
+
+    logging = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in logging]
+    try:
+        for logger in logging:
+            logger.disabled = True
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        for logger, disabled in zip(logging, before, strict=True):
+            logger.disabled = disabled
 
 
 def check_spark() -> None:
