@@ -122,7 +122,7 @@ REWRITTEN = """\
       - transform_state:
           operator: o
           state: value
-          sql: SELECT key_group, key, concat('n', value) AS value FROM {state}
+          sql: SELECT key, concat('n', value) AS value FROM {state}
       - with_keyed_state:
           {operator: other, state: elements, kind: list, from: lists, key: key, value: element, position: position}
       - with_keyed_state: {operator: o, state: sum2, kind: reducing, sql: "SELECT 'a' AS k, 1 AS v", key: k, value: v}

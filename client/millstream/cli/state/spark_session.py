@@ -67,7 +67,8 @@ def _new_session(master: str | None, settings: dict[str, str], verbose: bool) ->
     if master is None or master.startswith("local"):  # the workers are on this host, and need what is installed here
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with contextlib.ExitStack() as stack:
-        log = None if verbose else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millstream-spark-")), "log")
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="millstream-spark-"))
+        log = None if verbose else Path(folder, "log")
         spark = _started(builder, log)
         stack.callback(spark.stop)
         yield spark
