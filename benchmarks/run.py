@@ -41,6 +41,7 @@ BENCHMARKS = (
     "interval_join",
     "rescale",
     "control_plane",
+    "spark_state",
 )
 
 
