@@ -36,7 +36,6 @@ from millstream.core.snapshot.tables.table import (
     NAMESPACE,
     POSITION,
     TIMESTAMP,
-    VALUE,
     StateTypes,
 )
 from millstream.datastream.state.descriptors import StateDescriptor
@@ -45,7 +44,8 @@ from millstream.spark.errors import SavepointWriteError
 from millstream.spark.functions import KeyedStateBootstrapFunction
 from millstream.spark.operator_identifier import OperatorIdentifier
 from millstream.spark.validation import check_against_job
-from millstream.spark.writing.draft import AsItIs, Draft, FromFunction, FromRows
+from millstream.spark.writing.changing import changed, changed_state, state_frame
+from millstream.spark.writing.draft import AsItIs, Draft, FromFunction, FromRows, PlannedOperator, PlannedState
 from millstream.spark.writing.executing import SavepointWrite, WriteOptions
 from millstream.spark.writing.existing import Snapshot, declared_anew, stored_rows
 from millstream.spark.writing.filling import ORDER, PREFIX, Filling
@@ -100,7 +100,8 @@ class SavepointWriter:
         self, uid: Operator, state: str | StateDescriptor, df: DataFrame, *, key: Columns, value: Columns,
         kind: StateKind | str = StateKind.VALUE, map_key: Columns | None = None, position: str | None = None,
         key_type: Any = None, value_type: Any = None, map_key_type: Any = None,
-        ttl: StateTtlConfig | timedelta | None = None, expires_at: str | None = None, on_conflict: Rule | str | None = None,
+        ttl: StateTtlConfig | timedelta | None = None, expires_at: str | None = None,
+        on_conflict: Rule | str | None = None,
     ) -> SavepointWriter:  # fmt: skip
         """Keyed state, of the columns of a DataFrame. Several columns are a composite key, or a value with fields.
 
@@ -115,16 +116,12 @@ class SavepointWriter:
         """
         name = state if isinstance(state, str) else state.name
         keys = picked(df, "key", key, key_type, is_key=True)
+        wanted, settings, declared = _kind(kind), _ttl(ttl), value_type
         if isinstance(state, StateDescriptor):
             described = described_state(state, keys.type)
-            types = StateTypes(keys.type, state.types[-1], None, state.types[0] if len(state.types) > 1 else None)
             wanted, settings = described.kind, described.ttl
-            whole = not (position or map_key)
-            declared = state.type_info if whole else types.value
-            map_key_type = types.map_key if map_key_type is None else map_key_type
-        else:
-            types, wanted, settings = StateTypes(), _kind(kind), _ttl(ttl)
-            declared = value_type
+            is_whole = position is None and map_key is None  # a column of lists or maps
+            declared, map_key_type = state.type_info if is_whole else state.types[-1], state.types[0]
         columns = KeyedColumns(
             keys,
             picked(df, "value", value, declared),
@@ -136,8 +133,8 @@ class SavepointWriter:
         return self._put(uid, snapshot, frame, on_conflict)
 
     def with_keyed_function(
-        self, uid: Operator, df: DataFrame, key: Columns, function: KeyedStateBootstrapFunction, *, key_type: Any = None,
-        order_by: str | None = None,
+        self, uid: Operator, df: DataFrame, key: Columns, function: KeyedStateBootstrapFunction, *,
+        key_type: Any = None, order_by: str | None = None,
     ) -> SavepointWriter:  # fmt: skip
         """Keyed state and timers of one operator, as a function makes them of rows.
 
@@ -252,7 +249,7 @@ class SavepointWriter:
 
     def transform_state(
         self, uid: Operator, name: str, change: Callable[[DataFrame], DataFrame] | str, *, key_type: Any = None,
-        value_type: Any = None,
+        value_type: Any = None, map_key_type: Any = None,
     ) -> SavepointWriter:  # fmt: skip
         """A state's rows changed: by a function of the DataFrame, or by SQL in which `{state}` stands for it.
 
@@ -261,34 +258,11 @@ class SavepointWriter:
         is the one that it was, the declared one stays.
         """
         operator, planned = self._draft.state(uid, name)
-        before = self._frame(uid, name)
-        after = self._spark.sql(change, state=before) if isinstance(change, str) else change(before)
-        missing = [column for column in before.columns if column not in after.columns]
-        extra = [column for column in after.columns if column not in before.columns]
-        if missing or extra:
-            told = f"has the columns {', '.join(after.columns)}, and must have {', '.join(before.columns)}"
-            raise SavepointWriteError(f"the changed state '{name}' {told}")
-        stored, declared = column_types(planned.state), {KEY: key_type, VALUE: value_type}
-        declared |= {ELEMENT: value_type, MAP_VALUE: value_type}
-
-        def now(column: str) -> t.TypeInformation | None:
-            if column not in after.columns:
-                return None
-            if declared.get(column) is not None:
-                return from_hint(declared[column])
-            if after.schema[column].dataType == before.schema[column].dataType:
-                return stored[column]
-            return picked(after, column, column).type
-
-        value = next((now(column) for column in (VALUE, ELEMENT, MAP_VALUE) if column in after.columns), None)
-        types = StateTypes(now(KEY), value, now(NAMESPACE), now(MAP_KEY))
-        state = replace(types.snapshot(name, planned.state.kind), ttl=planned.state.ttl)
-        same = {"key_type": KEY, "namespace_type": NAMESPACE, "map_key_type": MAP_KEY}
-        kept = {field: getattr(planned.state, field) for field, column in same.items() if types_are(stored, column, now)}
-        if value is not None and planned.state.value_type == StateTypes(value=value).snapshot(name, state.kind).value_type:
-            kept["value_type"] = planned.state.value_type
-        state = replace(state, **kept)
-        self._draft.put(operator, state, FromRows((of_columns(after.select(*before.columns), state),)))
+        before = self._frame(operator, planned)
+        after = changed(self._spark, before, name, change)
+        declared = {"key_type": key_type, "value_type": value_type, "map_key_type": map_key_type}
+        state = changed_state(planned.state, before, after, declared)
+        self._draft.put(operator, state, FromRows((of_columns(after, state),)))
         return self
 
     def filter_keys(self, uid: Operator, condition: Column | str) -> SavepointWriter:
@@ -296,7 +270,7 @@ class SavepointWriter:
         operator = self._draft.operator(uid)
         for planned in list(operator.states.values()):
             if planned.state.kind.keyed:
-                frame = self._frame(uid, planned.state.name).where(condition)
+                frame = self._frame(operator, planned).where(condition)
                 self._draft.put(operator, planned.state, FromRows((of_columns(frame, planned.state),)))
         return self
 
@@ -313,16 +287,11 @@ class SavepointWriter:
         if not isinstance(planned.content, AsItIs) or self._base is None:
             raise SavepointWriteError(f"state '{name}' was written here: declare its types there")
         before = StateTypes.of(planned.state)
-        given = StateTypes(key_type, value_type, None, map_key_type)
-        hints = [(before.key, given.key), (before.value, given.value), (before.map_key, given.map_key)]
-        found = [old if hint is None else from_hint(hint) for old, hint in hints]
-        types = StateTypes(found[0], found[1], before.namespace, found[2])
+        pairs = [(before.key, key_type), (before.value, value_type), (before.map_key, map_key_type)]
+        key, value, map_key = (old if hint is None else from_hint(hint) for old, hint in pairs)
+        types = StateTypes(key, value, before.namespace, map_key)
         after = replace(types.snapshot(name, planned.state.kind), ttl=planned.state.ttl)
-        declared = {
-            column: kind for column, kind in column_types(after).items()
-            if kind is not None and kind != column_types(planned.state)[column]
-        }  # fmt: skip
-        change = declared_anew({c: k for c, k in column_types(planned.state).items() if k is not None}, declared)
+        change = declared_anew(column_types(planned.state), column_types(after))
         rows = stored_rows(self._spark, self._base, planned.content.source, change)
         self._draft.put(operator, after, FromRows((rows,)))
         return self
@@ -343,8 +312,8 @@ class SavepointWriter:
     # The end
 
     def write(
-        self, path: str, *, untouched: Untouched | str = Untouched.COPY, verify: bool = True, partitions: int | None = None,
-        job: str | None = None, job_arguments: Sequence[str] = (),
+        self, path: str, *, untouched: Untouched | str = Untouched.COPY, verify: bool = True,
+        partitions: int | None = None, job: str | None = None, job_arguments: Sequence[str] = (),
     ) -> SnapshotMetadata:  # fmt: skip
         """Writes the savepoint to a folder that is not there yet, or empty: all of it or nothing.
 
@@ -401,22 +370,14 @@ class SavepointWriter:
         types = StateTypes(keys.type, None, None if space is None else space.type)
         return self._put(uid, types.snapshot(name, StateKind.TIMERS), df.select(*columns), None)
 
-    def _frame(self, uid: Operator, name: str) -> DataFrame:
+    def _frame(self, operator: PlannedOperator, planned: PlannedState) -> DataFrame:
         """A state's rows as a DataFrame with the columns of the format."""
-        operator, planned = self._draft.state(uid, name)
-        if isinstance(planned.content, FromRows):
-            raise SavepointWriteError(f"state '{name}' was changed here already: change it in one go")
-        from millstream.spark.state_frames import state_frame
-
-        assert isinstance(planned.content, AsItIs), "a function's states have no rows yet"
-        assert self._base is not None, "untouched states are those of another snapshot"
-        del operator
-        return state_frame(self._spark, self._base.uri, planned.content.source)
-
-
-def types_are(stored: Any, column: str, now: Callable[[str], Any]) -> bool:
-    """Whether a column has the type that it had."""
-    return bool(stored[column] == now(column))
+        if not isinstance(planned.content, AsItIs) or self._base is None:
+            raise SavepointWriteError(
+                f"state '{planned.state.name}' of '{operator.identifier.name}' was written or changed here already: "
+                "change its DataFrame there"
+            )
+        return state_frame(self._spark, self._base.uri, planned.content.operator, planned.content.source)
 
 
 def _kind(kind: StateKind | str) -> StateKind:

@@ -133,7 +133,8 @@ def _hashes_by_value(encoded: Any) -> npt.NDArray[np.uint64]:
     unique = _hash_scalars(encoded.dictionary)
     if not len(unique):
         return np.zeros(len(encoded), np.uint64)
-    return unique[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+    hashes: npt.NDArray[np.uint64] = unique[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+    return hashes
 
 
 def _hash_scalars(column: Any) -> npt.NDArray[np.uint64]:

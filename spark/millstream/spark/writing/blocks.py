@@ -89,8 +89,9 @@ def _cut(tables: list[pa.Table], cut: Cut) -> pa.RecordBatch:
             numbers.append(0)
             data.append(_encoded(table))
             continue
-        groups = table.column(KEY_GROUP).to_numpy().astype(np.int64)
-        part = subtask_of(groups, cut.max_parallelism, cut.parts).astype(np.uint16)  # type: ignore[arg-type,attr-defined]  # of a column
+        groups: Any = table.column(KEY_GROUP).to_numpy().astype(np.int64)
+        part: Any = subtask_of(groups, cut.max_parallelism, cut.parts)
+        part = part.astype(np.uint16)
         table = table.combine_chunks().take(pa.array(np.argsort(part, kind="stable")))
         ends = np.cumsum(np.bincount(part, minlength=cut.parts)).tolist()
         for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):

@@ -14,13 +14,10 @@ from millstream.core.snapshot.tables.columns import to_array
 from millstream.core.snapshot.tables.restore import column_types
 from millstream.core.snapshot.tables.table import (
     DOMAIN,
-    ELEMENT,
     KEY,
-    MAP_KEY,
     NAMESPACE,
     POSITION,
     TIMESTAMP,
-    VALUE,
 )
 from millstream.spark.errors import RowFault
 from millstream.spark.types import to_stored
@@ -28,7 +25,7 @@ from millstream.spark.types import to_stored
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NEVER_NULL = (KEY, NAMESPACE, VALUE, ELEMENT, POSITION, MAP_KEY, TIMESTAMP, DOMAIN)
+_NEVER_NULL = (KEY, NAMESPACE, POSITION, TIMESTAMP, DOMAIN)
 
 
 def stored_table(batch: pa.RecordBatch | pa.Table, state: StateSnapshot) -> pa.Table:

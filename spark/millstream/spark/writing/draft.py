@@ -24,9 +24,10 @@ from millstream.spark.writing.identity import KeepOnConflict, Rule
 
 
 class AsItIs(Struct, frozen=True):
-    """Files of another snapshot, byte for byte."""
+    """Files of another snapshot, byte for byte; and the operator there."""
 
     source: StateSnapshot
+    operator: str
 
 
 class FromRows(Struct, frozen=True):
@@ -90,8 +91,9 @@ class Draft:
         draft = Draft(max_parallelism, metadata.job_name)
         draft.properties = dict(metadata.properties)
         for operator in metadata.operators:
+            owner = operator.uid or operator.operator_id
             planned = {
-                state.name: PlannedState(replace(state, files=()), AsItIs(state)) for state in operator.states
+                state.name: PlannedState(replace(state, files=()), AsItIs(state, owner)) for state in operator.states
             }
             most = max_parallelism or operator.max_parallelism
             draft.operators[operator.operator_id] = PlannedOperator(

@@ -21,7 +21,7 @@ from millstream.core.snapshot.storage.storage import part_path
 from millstream.core.snapshot.storage.uri_files import UriFiles
 from millstream.core.snapshot.tables.columns import from_array, to_array
 from millstream.core.snapshot.tables.files import fetch, file_name, read_state
-from millstream.core.snapshot.tables.table import ELEMENT, KEY, KEY_GROUP, MAP_KEY, MAP_VALUE, NAMESPACE, VALUE
+from millstream.core.snapshot.tables.table import KEY_GROUP
 from millstream.spark.errors import SavepointWriteError
 from millstream.spark.writing.jobs import Rows
 from millstream.spark.writing.parts import REPORT_SCHEMA, Destination, PartReport
@@ -29,6 +29,10 @@ from millstream.spark.writing.parts import REPORT_SCHEMA, Destination, PartRepor
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+
+Types = dict[str, t.TypeInformation | None]
+"""Of columns, by their names."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -57,20 +61,18 @@ def stored_rows(
     return Rows(frame, tables, size=sum(file.size for file in files))
 
 
-def declared_anew(stored: dict[str, t.TypeInformation], declared: dict[str, t.TypeInformation]) -> Any:
+def declared_anew(stored: Types, declared: Types) -> Callable[[pa.Table], pa.Table]:
     """What makes columns of other types of those of a table, by way of the values; pickles are loaded."""
+    changed = {name: (stored[name], kind) for name, kind in declared.items() if kind != stored[name]}
 
     def change(table: pa.Table) -> pa.Table:
-        for name, kind in declared.items():
-            if name in table.column_names:
-                values = from_array(table.column(name), stored[name], name, unpickle=True)
-                table = table.set_column(table.column_names.index(name), name, to_array(values, kind, name))
+        for name, (before, after) in changed.items():
+            if name in table.column_names and before is not None and after is not None:
+                values = from_array(table.column(name), before, name, unpickle=True)
+                table = table.set_column(table.column_names.index(name), name, to_array(values, after, name))
         return table
 
     return change
-
-
-CONTENT = (KEY, NAMESPACE, VALUE, ELEMENT, MAP_KEY, MAP_VALUE)
 
 
 def copied(
