@@ -18,6 +18,7 @@ from millstream.spark.savepoint_diff import SavepointDiff
 
 pytestmark = pytest.mark.process
 
+WINDOW = 64  # rows: several windows, and parts, for a few hundred rows
 COUNTS = StateTypes(t.STRING, t.LONG)
 WINDOWS = StateTypes(t.STRING, t.LONG, t.TupleType((t.LONG, t.LONG), ("start", "end")))
 
@@ -53,7 +54,7 @@ def make(folder: Path, side: int, max_parallelism: int) -> str:
 
 @pytest.fixture
 def sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
-    monkeypatch.setattr(diff, "_WINDOW_ROWS", 64)
+    monkeypatch.setattr(diff, "WINDOW_ROWS", WINDOW)
     return make(tmp_path / "1", 1, 128), make(tmp_path / "2", 2, 96)
 
 
@@ -61,13 +62,13 @@ def test_the_summary_is_that_of_the_command(spark: Any, sides: tuple[str, str]) 
     opened = [open_snapshot(side) for side in sides]
     for listed in (0, 2, 1000):
         expected = diff_snapshots(*opened, listed)
-        assert SavepointDiff.compare(spark, *sides).summary(listed) == expected
+        assert SavepointDiff(spark, *sides, WINDOW).summary(listed) == expected
     assert [state.name for state in expected.operators[0].states if state.equal] == []
     assert SavepointDiff.compare(spark, sides[0], sides[0]).summary(5).equal
 
 
 def test_entries_are_rows_and_counted(spark: Any, sides: tuple[str, str]) -> None:
-    compared = SavepointDiff.compare(spark, *sides)
+    compared = SavepointDiff(spark, *sides, WINDOW)
     rows = [row.asDict() for row in compared.entries().collect()]
     found = {
         (row["operator"], row["state"], row["change"], *(row[name] and json.loads(row[name]) for name in ("key",)))

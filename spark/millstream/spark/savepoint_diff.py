@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from millstream.core.snapshot.inspection.diff import (
     ABSENT,
+    WINDOW_ROWS,
     Entry,
     OperatorDiff,
     SnapshotDiff,
@@ -57,9 +58,12 @@ class _Part(Struct, frozen=True):
 class SavepointDiff:
     """Two snapshots, compared. Nothing is read before a DataFrame is used, and each use reads again."""
 
-    def __init__(self, spark: SparkSession, first: str, second: str) -> None:
-        """`first` and `second` are folders of snapshots, or their metadata files: paths or URIs."""
-        self._spark = spark
+    def __init__(self, spark: SparkSession, first: str, second: str, window_rows: int = WINDOW_ROWS) -> None:
+        """`first` and `second` are folders of snapshots, or their metadata files: paths or URIs.
+
+        A task compares `window_rows` at a time: so many, and no more, are in its memory.
+        """
+        self._spark, self._window_rows = spark, window_rows
         self._locations = absolute_location(first), absolute_location(second)
         self._opened = open_snapshot(self._locations[0]), open_snapshot(self._locations[1])
 
@@ -117,7 +121,7 @@ class SavepointDiff:
         ]
 
     def _parts(self) -> list[_Part]:
-        windows = [StateComparison(*self._opened, *pair).windows for pair in self._states]
+        windows = [StateComparison(*self._opened, *pair, self._window_rows).windows for pair in self._states]
         wanted = _PARTS_PER_CORE * self._spark.sparkContext.defaultParallelism
         size = max(1, math.ceil(sum(windows) / wanted))
         return [
@@ -128,7 +132,7 @@ class SavepointDiff:
 
     def _mapped(self, schema: str, batches: Callable[[_Task], Iterator[pa.RecordBatch]]) -> DataFrame:
         """A row or more for each part."""
-        parts, states, locations = self._parts(), self._states, self._locations
+        parts, states, locations, rows = self._parts(), self._states, self._locations, self._window_rows
         headers = [replace(opened.metadata, operators=()) for opened in self._opened]
 
         def run(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -136,7 +140,7 @@ class SavepointDiff:
                 for number in batch.column(0).to_pylist():
                     part = parts[number]
                     sides = (_reopened(place, header) for place, header in zip(locations, headers, strict=True))
-                    yield from batches(_Task(number, part, *states[part.state], *sides))
+                    yield from batches(_Task(number, part, rows, *states[part.state], *sides))
 
         numbers = self._spark.range(0, len(parts), 1, max(1, len(parts)))
         return numbers.mapInArrow(run, schema)
@@ -147,13 +151,14 @@ class _Task(Struct, frozen=True):
 
     number: int
     part: _Part
+    window_rows: int
     operator: OperatorDiff
     state: StateDiff
     first: OpenedSnapshot
     second: OpenedSnapshot
 
     def differing(self) -> Iterator[Entry]:
-        comparison = StateComparison(self.first, self.second, self.operator, self.state)
+        comparison = StateComparison(self.first, self.second, self.operator, self.state, self.window_rows)
         return comparison.differing(self.part.windows)
 
 

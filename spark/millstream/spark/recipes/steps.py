@@ -54,6 +54,7 @@ class _Form(Struct, frozen=True):
 
 _OPERATOR: Mapping[str, Parse] = {"operator": _text}
 _STATE: Mapping[str, Parse] = {**_OPERATOR, "state": _text}
+_TYPES: Mapping[str, Parse] = {"key_type": type_of, "value_type": type_of, "map_key_type": type_of}
 _DOMAIN = _one_of("event", "processing")
 
 STEPS: Mapping[str, _Form] = {
@@ -61,7 +62,7 @@ STEPS: Mapping[str, _Form] = {
         {**_STATE, "key": _columns, "value": _columns},
         {
             "kind": _one_of("value", "list", "map", "reducing", "aggregating"), "map_key": _columns, "position": _text,
-            "key_type": type_of, "value_type": type_of, "map_key_type": type_of, "ttl": _duration, "expires_at": _text,
+            **_TYPES, "ttl": _duration, "expires_at": _text,
             "on_conflict": _one_of("existing", "new", "both", "error"),
         },
         rows=True,
@@ -86,9 +87,9 @@ STEPS: Mapping[str, _Form] = {
     "change_operator_identifier": _Form({**_OPERATOR, "to": _text}),
     "remove_state": _Form(_STATE),
     "rename_state": _Form({**_STATE, "to": _text}),
-    "transform_state": _Form({**_STATE, "sql": _text}, {"key_type": type_of, "value_type": type_of}),
+    "transform_state": _Form({**_STATE, "sql": _text}, _TYPES),
     "filter_keys": _Form({**_OPERATOR, "where": _text}),
-    "declare_state": _Form(_STATE, {"key_type": type_of, "value_type": type_of, "map_key_type": type_of}),
+    "declare_state": _Form(_STATE, _TYPES),
     "compact": _Form({}, {"operator": _text, "state": _text}),
 }  # fmt: skip
 

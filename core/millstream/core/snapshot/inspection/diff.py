@@ -35,7 +35,7 @@ from millstream.core.snapshot.tables.restore import Rows, frozen, read_rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_WINDOW_ROWS = 64 * 1024
+WINDOW_ROWS = 64 * 1024
 
 Say = Callable[[str], None]
 Entries = Mapping[Any, Any]
@@ -189,7 +189,11 @@ class StateComparison:
     work. State without keys is one window.
     """
 
-    def __init__(self, first: OpenedSnapshot, second: OpenedSnapshot, operator: OperatorDiff, state: StateDiff) -> None:
+    def __init__(
+        self, first: OpenedSnapshot, second: OpenedSnapshot, operator: OperatorDiff, state: StateDiff,
+        window_rows: int | None = None,
+    ) -> None:  # fmt: skip
+        """`window_rows` says how many rows are compared at a time; whoever shares the work has to say the same."""
         some = state.first or state.second
         assert some is not None, "a state is on one side at least"
         self._before, self._after = state.first or replace(some, files=()), state.second or replace(some, files=())
@@ -199,7 +203,8 @@ class StateComparison:
         self._old = KeyGroupReader(first, self._before, [f for f in self._before.files if _identity(f) not in shared])
         self._new = KeyGroupReader(second, self._after, [f for f in self._after.files if _identity(f) not in shared])
         self._step = math.gcd(self._one.max_parallelism, self._other.max_parallelism)
-        self._width = max(1, _WINDOW_ROWS * self._step // max(self._old.rows, self._new.rows, 1))
+        rows = max(self._old.rows, self._new.rows, 1)
+        self._width = max(1, (window_rows or WINDOW_ROWS) * self._step // rows)
 
     @property
     def windows(self) -> int:
