@@ -60,9 +60,8 @@ def sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
 
 def test_the_summary_is_that_of_the_command(spark: Any, sides: tuple[str, str]) -> None:
     opened = [open_snapshot(side) for side in sides]
-    for listed in (0, 2, 1000):
-        expected = diff_snapshots(*opened, listed)
-        assert SavepointDiff(spark, *sides, WINDOW).summary(listed) == expected
+    expected = diff_snapshots(*opened, 3)
+    assert SavepointDiff(spark, *sides, WINDOW).summary(3) == expected
     assert [state.name for state in expected.operators[0].states if state.equal] == []
     assert SavepointDiff.compare(spark, sides[0], sides[0]).summary(5).equal
 

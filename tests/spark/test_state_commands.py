@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -85,16 +87,34 @@ EVERYTHING = """\
 """
 
 
-def test_a_recipe_bootstraps_every_kind_of_state(run: Command) -> None:
-    printed = run("bootstrap", "recipe.yaml", "sp", text=EVERYTHING)
-    assert printed.startswith(f"Savepoint written. Path: {Path('sp').absolute().as_uri()}\n")
+@pytest.fixture(scope="module")
+def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The savepoint of that recipe, and what the command printed."""
+    folder = tmp_path_factory.mktemp("everything")
+    (folder / "recipe.yaml").write_text(dedent(EVERYTHING))
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(["state", "bootstrap", str(folder / "recipe.yaml"), str(folder / "sp")]) == 0
+    return folder, printed.getvalue()
+
+
+@pytest.fixture
+def everything(made: tuple[Path, str], tmp_path: Path) -> str:
+    """The savepoint as `sp` in the test's folder."""
+    (tmp_path / "sp").symlink_to(made[0] / "sp")
+    (tmp_path / "recipe.yaml").write_text(dedent(EVERYTHING))
+    return made[1]
+
+
+def test_a_recipe_bootstraps_every_kind_of_state(run: Command, everything: str, made: tuple[Path, str]) -> None:
+    printed = everything
+    assert printed.startswith(f"Savepoint written. Path: {(made[0] / 'sp').as_uri()}\n")
     assert rows("sp", "o", "value") == [("a", 1), ("b", 2)]
     assert rows("sp", "o", "pair") == [("a", (1, 10)), ("b", (2, 20))]
     assert [content for _, content in rows("sp", "p", "composite")] == ["x", "y"]
     assert rows("sp", "o", "list") == [("a", 0, "x"), ("a", 1, "z"), ("b", 0, "y"), ("b", 1, "z")]
     assert rows("sp", "o", "map") == [("a", "x", 1), ("b", "y", 2)]
     assert rows("sp", "o", "sum") == [("a", 10), ("b", 20)]
-    assert rows("sp", "q", "buffer") == rows("sp", "q", "all") == ["x", "y"]
+    assert rows("sp", "q", "buffer") == rows("sp", "q", "all") == [(0, "x"), (1, "y")]
     assert rows("sp", "q", "rules") == [("a", 1), ("b", 2)]
     listing = json.loads(run("ls", "--json", "sp"))
     assert {(operator["uid"], state["name"], state["kind"]) for operator in listing["operators"]
@@ -126,13 +146,12 @@ REWRITTEN = """\
       - with_keyed_state:
           {operator: other, state: elements, kind: list, from: lists, key: key, value: element, position: position}
       - with_keyed_state: {operator: o, state: sum2, kind: reducing, sql: "SELECT 'a' AS k, 1 AS v", key: k, value: v}
-      - filter_keys: {operator: p, where: key.user <> 'a'}
+      - filter_keys: {operator: p, where: key.f0 <> 'a'}
       - compact: {}
 """
 
 
-def test_a_recipe_rewrites_a_savepoint(run: Command) -> None:
-    run("bootstrap", "recipe.yaml", "sp", text=EVERYTHING)
+def test_a_recipe_rewrites_a_savepoint(run: Command, everything: str) -> None:
     before = rows("sp", "o", "value")
     printed = json.loads(run("rewrite", "--json", "recipe.yaml", "sp", "new", text=REWRITTEN))
     assert {operator["uid"] for operator in printed["operators"]} == {"o", "p", "queue", "s", "other"}
@@ -141,7 +160,7 @@ def test_a_recipe_rewrites_a_savepoint(run: Command) -> None:
     assert rows("new", "o", "value") == [("a", "n1"), ("b", "n2")]
     assert rows("new", "other", "elements") == rows("sp", "o", "list")
     assert [content for _, content in rows("new", "p", "composite")] == ["y"]
-    assert rows("new", "queue", "buffer") == ["x", "y"]
+    assert rows("new", "queue", "buffer") == [(0, "x"), (1, "y")]
     assert rows("sp", "o", "value") == before
     merged = """\
         steps:
@@ -202,13 +221,12 @@ def test_python_recipes(run: Command, tmp_path: Path) -> None:
     assert "`nowhere` cannot be found" in run("bootstrap", "fails.py", "x", status=1)
 
 
-def test_states_are_exported(run: Command, spark: Any, tmp_path: Path) -> None:
-    run("bootstrap", "recipe.yaml", "sp", text=EVERYTHING)
+def test_states_are_exported(run: Command, everything: str, spark: Any, tmp_path: Path) -> None:
     assert run("export", "sp", "o", "value", "out") == f"2 rows written. Path: {tmp_path}/out\n"
     assert sorted(pq.read_table("out").column("key").to_pylist()) == ["a", "b"]
     printed = json.loads(run("export", "--json", "sp", "o", "pair", "csv", "--format", "csv"))
     assert (printed["rows"], printed["format"]) == (2, "csv")
-    (part, *more) = sorted(Path("csv").glob("*.csv"))
+    part, *more = sorted(Path("csv").glob("*.csv"))
     texts = [value for file in (part, *more) for value in pyarrow.csv.read_csv(file).column("value").to_pylist()]
     assert sorted(texts) == ['{"f0":1,"f1":10}', '{"f0":2,"f1":20}']
     query = "SELECT key AS user, map_key AS page FROM {state} WHERE key = 'a'"

@@ -18,10 +18,9 @@ def export_state(
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
-    from millstream.spark import register
+    from millstream.spark.reading.tables import state_table
 
-    register(spark)
-    frame = spark.read.format("millstream").option("uid", operator).option("state", state).load(snapshot)
+    frame = state_table(spark, snapshot, operator, state)
     if sql is not None:
         frame = spark.sql(sql, state=frame)
     counted = Observation()
@@ -30,7 +29,8 @@ def export_state(
     if form == "table":
         writer.saveAsTable(target)
     else:
-        (writer.option("header", True) if form == "csv" else writer).format(form).save(target)
+        quoted = {"header": True, "escape": '"'} if form == "csv" else {}  # as other tools read CSV
+        writer.format(form).options(**quoted).save(target)
     return int(counted.get["rows"])
 
 

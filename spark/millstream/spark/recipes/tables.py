@@ -6,6 +6,7 @@ They are views of Spark's under their names while the recipe is read, so that SQ
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,11 @@ def _table(name: str, node: RecipeNode) -> Table:
     return Table(name, forms[0], fields, node)
 
 
+def _from_here(path: str) -> str:
+    """A relative path is one from this process's folder; any other means what it means to Spark."""
+    return path if os.path.isabs(path) or ":" in path.partition("/")[0] else f"file://{os.path.abspath(path)}"
+
+
 class Tables:
     """The tables of a recipe as DataFrames."""
 
@@ -95,16 +101,16 @@ class Tables:
         match table.form, table.fields:
             case "path", {"path": paths, "format": format, "schema": schema, "options": options}:
                 reader = self._spark.read.format(format).options(**options)
-                return (reader.schema(schema) if schema else reader).load(paths)
+                return (reader.schema(schema) if schema else reader).load([_from_here(path) for path in paths])
             case "sql", {"sql": query}:
                 return self._spark.sql(query)
             case "table", {"table": name}:
                 return self._spark.table(name)
-        from millstream.spark import register
+        from millstream.spark.reading.tables import state_table
 
         snapshot = table.fields.get("snapshot", self._snapshot)
         if snapshot is None:
             raise table.node.error("needs 'snapshot': a savepoint or checkpoint that has the state")
-        register(self._spark)
-        reader = self._spark.read.format("millstream").option("uid", table.fields["operator"])
-        return reader.option("state", table.fields["state"]).load(absolute_location(snapshot))
+        return state_table(
+            self._spark, absolute_location(snapshot), table.fields["operator"], table.fields["state"]
+        )
