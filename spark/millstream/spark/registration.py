@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from millstream.spark.reading.source import StateSource
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_registered: WeakSet[Any] = WeakSet()  # Spark logs a warning when a name is registered again
 
 
 def register(spark: SparkSession) -> None:
@@ -18,4 +20,6 @@ def register(spark: SparkSession) -> None:
     Without the latter, which is off by default, Spark refuses data sources that could make use of it.
     """
     spark.conf.set(PUSHDOWN, "true")
-    spark.dataSource.register(StateSource)
+    if spark not in _registered:
+        spark.dataSource.register(StateSource)
+        _registered.add(spark)

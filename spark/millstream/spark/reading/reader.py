@@ -212,8 +212,7 @@ class SavepointReader:
         wanted = wanted_types(opened, types, function)
         source = self._spark.read.format(NAME).option("uid", operator.uid or operator.operator_id)
         source = source.option("state", state.name).option("rowsPerPartition", str(self._rows_per_partition(opened)))
-        if columns is not None:
-            source = source.option("columns", ",".join(columns))
+        source = source.schema(opened.schema)  # with which Spark need not ask for it, nor the files be looked at again
         if wanted:
             source = source.option("pickled", PICKLED_AS_BINARY)
         frame = source.load(self._pointer)

@@ -37,7 +37,7 @@ from millstream.core.snapshot.tables.files import ROWS_PER_FILE, fetch, file_nam
 from millstream.spark.reading.batches import checked_parts, tables_of
 from millstream.spark.reading.key_filters import is_exact, key_groups_for
 from millstream.spark.reading.states import SUBTASK, Column, OpenState, Times, open_state
-from millstream.spark.types import arrow_type_of, to_spark
+from millstream.spark.types import arrow_type_of, fits, to_spark
 
 NAME = "millstream"
 PICKLED_AS_BINARY = "binary"
@@ -58,32 +58,35 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
 
     def schema(self) -> StructType:
         """The columns of the state, with the types that it was declared with."""
-        return self._open().schema
+        return self._checked(self._open()).schema
 
     def reader(self, schema: StructType) -> StateSourceReader:
         """A reader of the columns in the schema, which has to be the state's own or a part of it."""
-        state = self._open()
-        wanted = state.pruned(schema.fieldNames())
+        wanted = self._checked(self._open(schema.fieldNames()).pruned(schema.fieldNames()))
         for field, column in zip(schema.fields, wanted.columns, strict=True):
-            if field.dataType != column.spark_type:
+            if not fits(column.type, field.dataType):
                 told = f"{column.spark_type.simpleString()}, and the schema asks for {field.dataType.simpleString()}"
-                raise state.refused(f"has a column {field.name} of the type {told}: cast it after reading")
+                raise wanted.refused(f"has a column {field.name} of the type {told}: cast it after reading")
         return StateSourceReader(wanted, schema, self._rows_per_partition())
 
-    def _open(self) -> OpenState:
-        known = {name.lower() for name in _OPTIONS}
+    def _open(self, known: Sequence[str] | None = None) -> OpenState:
+        options = {name.lower() for name in _OPTIONS}
         for name in self.options:
-            if name.lower() not in known:
+            if name.lower() not in options:
                 near = difflib.get_close_matches(name, _OPTIONS, n=1)
                 told = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(_OPTIONS)}"
                 raise OptionError(f"the data source {NAME} has no option '{name}': {told}")
         pointer, uid, name = (self._required(option) for option in ("path", "uid", "state"))
         snapshot = open_snapshot(pointer)
         operator = snapshot.operator(uid)
-        state = open_state(pointer, snapshot, operator, snapshot.state(operator, name), self._times())
+        state = open_state(pointer, snapshot, operator, snapshot.state(operator, name), self._times(), known)
         columns = self.options.get("columns")
         if columns is not None:
             state = state.pruned([column.strip() for column in columns.split(",") if column.strip()])
+        return state
+
+    def _checked(self, state: OpenState) -> OpenState:
+        """The state, unless a column of it is pickled and nobody asked for that."""
         pickled = self.options.get("pickled", "refused")
         if pickled not in ("refused", PICKLED_AS_BINARY):
             raise OptionError(f"the option pickled is '{pickled}': leave it out, or set it to {PICKLED_AS_BINARY}")

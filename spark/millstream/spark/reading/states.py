@@ -108,9 +108,12 @@ class OpenState(Struct, frozen=True):
 
 def open_state(
     pointer: str, snapshot: OpenedSnapshot, operator: OperatorSnapshot, state: StateSnapshot,
-    times: Times = Times.STORED,
+    times: Times = Times.STORED, known: Sequence[str] | None = None,
 ) -> OpenState:  # fmt: skip
-    """The state with all of its columns. Refuses what Spark cannot read."""
+    """The state with all of its columns. Refuses what Spark cannot read.
+
+    Who knows its columns and their types already gives their names: then no file is looked at.
+    """
     opened = OpenState(
         pointer, snapshot.location, operator.uid or operator.operator_id, operator.max_parallelism, state, ()
     )
@@ -119,8 +122,8 @@ def open_state(
         raise opened.refused(
             f"is in the format of the state backend {native}, which only a job with it reads: take a savepoint"
         )
-    found = _found(snapshot, opened.files, state) if _must_look(state, times) else []
-    names = columns_for(state, found[0].names if found else ())
+    found = _found(snapshot, opened.files, state) if known is None and _must_look(state, times) else []
+    names = columns_for(state, found[0].names if found else known or ())
     types = column_types(state)
     columns = [Column(SUBTASK, t.INT)] if not state.kind.keyed and state.kind is not StateKind.BROADCAST else []
     for name in names:

@@ -103,6 +103,21 @@ def spark_type(type: t.TypeInformation, stored: pa.DataType | None = None) -> An
     )
 
 
+def fits(type: t.TypeInformation, of_spark: Any) -> bool:
+    """Whether a column of the declared type can be of the Spark type: datetimes of each of their three."""
+    if is_time(type):
+        return of_spark in (s.TimestampNTZType(), s.TimestampType(), _ZONED)
+    match type, of_spark:
+        case t.ListType(element), s.ArrayType():
+            return fits(element, of_spark.elementType)
+        case t.MapType(key, value), s.MapType():
+            return fits(key, of_spark.keyType) and fits(value, of_spark.valueType)
+        case _, s.StructType() if type.field_names() == of_spark.names:
+            pairs = zip(parts(type), of_spark.fields, strict=True)
+            return all(fits(inner, field.dataType) for inner, field in pairs)
+    return bool(spark_type(type) == of_spark)
+
+
 def type_information(type: Any, where: str = "the column") -> t.TypeInformation:
     """The type that state of a Spark type is declared as; a struct is a row with the names of its fields."""
     match type:
