@@ -252,6 +252,10 @@ def test_what_cannot_be_done_is_told_in_a_line(run: Command, tmp_path: Path) -> 
     told = run("bootstrap", "recipe.yaml", "x", text=missing, status=1)
     assert "recipe.yaml:1: 'a': " in told
     assert "nowhere" in told
+    secret = "tables: {a: {path: 'file://me:hidden@host/x', format: parquet}}\nsteps: []"
+    told = run("bootstrap", "recipe.yaml", "x", text=secret, status=1)
+    assert "recipe.yaml:1: 'a': " in told
+    assert "hidden" not in told
     nameless = "steps:\n  - with_timers: {operator: o, from: tabel, key: k, timestamp: t}"
     assert "recipe.yaml:2: 'from' names the table 'tabel', which is not there" in run(
         "bootstrap", "recipe.yaml", "x", text=nameless, status=1
