@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -308,3 +310,68 @@ def test_the_reader_reads_what_was_written(spark: Any, savepoint: Path) -> None:
     frame = SavepointReader.read(spark, str(savepoint)).read_keyed_state("visits", "count")
     assert {row.key: row.value for row in frame.collect()} == {f"user {i}": i for i in range(USERS)}
     assert OperatorIdentifier.for_uid("visits").uid == "visits"
+
+
+JOB = """
+import sys
+from millstream.common import Configuration, Types
+from millstream.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+
+
+class Visits(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state("count", int)
+        self.recent = runtime_context.get_list_state("recent", int)
+        self.pages = runtime_context.get_map_state("pages", str, int)
+
+    def process_element(self, value, ctx):
+        pages = sorted(self.pages.items())
+        yield f"{ctx.get_current_key()}={self.count.value()},{list(self.recent.get())},{pages}"
+
+    def on_timer(self, timestamp, ctx):
+        yield f"timer {ctx.get_current_key()}={timestamp}"
+
+
+configuration = Configuration()
+configuration.set_string("execution.state-recovery.path", sys.argv[1])
+configuration.set_string("execution.state-recovery.ignore-unclaimed-state", "true")
+env = StreamExecutionEnvironment.get_execution_environment(configuration)
+env.set_parallelism(3)
+users = env.from_collection([f"user {i}" for i in range(300)], Types.STRING())
+visits = users.key_by(lambda user: user, key_type=Types.STRING()).process(Visits(), output_type=Types.STRING())
+visits.uid("visits").print("out")
+env.execute("visits")
+"""
+
+
+def test_a_job_goes_on_from_it_at_another_parallelism_and_max_parallelism(
+    spark: Any, savepoint: Path, tmp_path: Path
+) -> None:
+    writer = SavepointWriter.from_existing_savepoint(spark, str(savepoint), max_parallelism=33)
+    (tmp_path / "job.py").write_text(JOB)
+    writer.write(str(tmp_path / "s"), job=str(tmp_path / "job.py"), job_arguments=(str(tmp_path / "s"),))
+    command = [sys.executable, str(tmp_path / "job.py"), str(tmp_path / "s")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    lines = {line.split("> ")[1] for line in done.stdout.splitlines() if line.startswith("out:")}
+    assert lines, done.stderr[-2000:]
+    expected = {f"user {i}={i},{[i, i + 1]},{[('a', i), ('b', -i)]}" for i in range(USERS)}
+    assert lines == expected | {f"timer user {i}={i * 1000}" for i in range(USERS)}
+
+
+def test_a_job_that_cannot_start_from_it_leaves_none(spark: Any, savepoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(JOB.replace('get_state("count", int)', 'get_state("count", str)'))
+    writer = SavepointWriter.from_existing_savepoint(spark, str(savepoint))
+    with pytest.raises(SavepointWriteError, match=r"cannot start from it: .*'count'"):
+        writer.write(str(tmp_path / "s"), job=str(tmp_path / "job.py"), job_arguments=(str(tmp_path / "s"),))
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_savepoint_in_an_object_store(spark: Any, history: Any, s3_root: str) -> None:
+    target, copy = s3_root.format(path="first"), s3_root.format(path="copy")
+    writer = SavepointWriter.new_savepoint(spark, 16).with_keyed_state("op", "n", history, key="user", value="n")
+    writer.write(target)
+    metadata = SavepointWriter.from_existing_savepoint(spark, target, max_parallelism=8).write(copy)
+    storage, location = storage_at(copy)
+    assert verify_snapshot(storage, location) == metadata
+    with pytest.raises(SavepointWriteError, match="only files of a local file system have links"):
+        SavepointWriter.from_existing_savepoint(spark, target).write(s3_root.format(path="link"), untouched="link")

@@ -84,15 +84,11 @@ def _identity(table: pa.Table, names: list[str], state: StateSnapshot) -> npt.ND
 
 def _alike(table: pa.Table, names: list[str], state: StateSnapshot) -> list[list[int]]:
     """The numbers of the rows that are one, for each such."""
-    import numpy as np
     import pyarrow as pa
 
-    hashes = _identity(table, names, state)
-    ordered = np.sort(hashes)
-    twice = ordered[1:][ordered[1:] == ordered[:-1]]
-    if not len(twice):
+    rows = _neighbours(table) if names == [KEY] else _hashed_alike(_identity(table, names, state))
+    if not len(rows):
         return []
-    rows = np.flatnonzero(np.isin(hashes, twice))
     some = table.select(names).take(pa.array(rows))
     types = column_types(state)
     columns = []
@@ -103,6 +99,22 @@ def _alike(table: pa.Table, names: list[str], state: StateSnapshot) -> list[list
     for row, owner in zip(rows.tolist(), zip(*columns, strict=True), strict=True):
         found.setdefault(owner, []).append(row)
     return [those for those in found.values() if len(those) > 1]
+
+
+def _neighbours(table: pa.Table) -> npt.NDArray[np.int64]:
+    """The rows that come with others in the order of keys, in which those of one key are neighbours."""
+    import numpy as np
+
+    place = table.column(HASH).to_numpy() >> np.uint64(16)  # as `runs` sorts them
+    alike = np.flatnonzero(place[1:] == place[:-1])
+    return np.unique(np.concatenate([alike, alike + 1]))
+
+
+def _hashed_alike(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    import numpy as np
+
+    ordered = np.sort(hashes)
+    return np.flatnonzero(np.isin(hashes, ordered[1:][ordered[1:] == ordered[:-1]]))
 
 
 def _unique(table: pa.Table, names: list[str], state: StateSnapshot, rule: Rule) -> pa.Table:

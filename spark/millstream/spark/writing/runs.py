@@ -47,16 +47,26 @@ def sorted_rows(tables: Iterable[pa.Table], types: dict[str, Any], in_memory: in
 
 
 def _sorted(tables: list[pa.Table], types: dict[str, Any]) -> pa.Table:
-    import numpy as np
     import pyarrow as pa
 
     table = _joined(tables, types)
     if KEY_GROUP not in table.column_names:
         return table
-    groups, hashes = (table.column(name).to_numpy().astype(np.uint64) for name in (KEY_GROUP, HASH))
-    # Both in one number, of which one sort takes half the time of a sort by each: key groups fit 16 bits.
-    order = (groups << np.uint64(48)) | (hashes >> np.uint64(16))
-    return table.take(pa.array(np.argsort(order, kind="stable")))
+    return table.take(pa.array(_order(*(table.column(name).to_numpy() for name in (KEY_GROUP, HASH)))))
+
+
+def _order(groups: Any, hashes: Any) -> Any:
+    """By key group, then by hash but for its last 16 bits.
+
+    NumPy sorts numbers of 16 bits in a time that does not grow with their order, so four sorts of such, the last by key
+    group, take a third of the time of one of 64 bits.
+    """
+    import numpy as np
+
+    order = np.argsort((hashes >> np.uint64(16)).astype(np.uint16), kind="stable")
+    for part in (hashes >> np.uint64(32), hashes >> np.uint64(48), groups):
+        order = order[np.argsort(part.astype(np.uint16)[order], kind="stable")]
+    return order
 
 
 def _joined(tables: list[pa.Table], types: dict[str, Any]) -> pa.Table:
