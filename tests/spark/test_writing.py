@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -31,9 +32,11 @@ from millstream.core.snapshot.tables.columns import from_array, to_array
 from millstream.core.snapshot.tables.key_columns import key_hashes
 from millstream.core.snapshot.tables.table import list_table, map_table, value_table
 from millstream.spark.errors import SavepointWriteError
+from millstream.spark.functions import KeyedStateBootstrapFunction
 from millstream.spark.operator_identifier import OperatorIdentifier
 from millstream.spark.writing.blocks import PART, Cut, blocks
 from millstream.spark.writing.draft import Draft, FromRows
+from millstream.spark.writing.filling import ORDER, PREFIX, Filling, fill_part, keyed_rows
 from millstream.spark.writing.identity import KeepOnConflict
 from millstream.spark.writing.parts import Destination, PartReport, write_part
 
@@ -198,6 +201,51 @@ def test_lists_are_joined_and_maps_are_merged_by_entry(tmp_path: Path) -> None:
     reports = written(tmp_path, state, sides, CUT, KeepOnConflict.BOTH)
     (rows,) = read_back(tmp_path, state, reports, 16)
     assert rows.lists() == {("a", None): [1, 2, 3]}
+
+
+# Filled by a function
+
+
+class Totals(KeyedStateBootstrapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.total = runtime_context.get_state("total", int)
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        if value.n < 0:
+            raise ValueError("below zero")
+        self.total.update((self.total.value() or 0) * 10 + value.n)
+        ctx.timer_service().register_processing_time_timer(value.n)
+
+
+def filled(folder: Path, numbers: list[int]) -> list[PartReport]:
+    filling = Filling(None, pickle.dumps(Totals()), t.LONG, ("n",), ordered=True)
+    batch = pa.RecordBatch.from_pydict({"key": [n % 2 for n in numbers], f"{PREFIX}n": numbers, ORDER: numbers})
+    cut = Cut(16, 2, type_to_json(t.LONG))
+    made = blocks(keyed_rows(filling)([batch]), cut)
+    destination = Destination(str(folder), "op")
+    return [fill_part(batches, filling, destination, part, 16) for part, batches in enumerate(moved(made, 2))]
+
+
+def test_a_function_sees_the_rows_of_each_key_in_order(tmp_path: Path) -> None:
+    reports = filled(tmp_path, [6, 1, 4, 3, 2])
+    states = {state.name: state for report in reports for state, _ in report.files}
+    assert states["user-timers"].kind is StateKind.TIMERS
+    storage, location = storage_at(str(tmp_path))
+    found: dict[Any, Any] = {}
+    for report in reports:
+        for state, files in report.files:
+            for file in files:
+                rows = read_rows(read_state(storage, location, state, file, max_parallelism=16), state)
+                for key, content in zip(rows.keys, rows.content, strict=True):
+                    found.setdefault((state.name, key), []).append(content)
+    assert found == {
+        ("total", 0): [246], ("total", 1): [13], ("user-timers", 0): [2, 4, 6], ("user-timers", 1): [1, 3],
+    }  # fmt: skip
+
+
+def test_what_a_function_raises_is_told_with_the_key(tmp_path: Path) -> None:
+    faults = [report.fault for report in filled(tmp_path, [-1, 1]) if report.fault]
+    assert faults == ["the function failed for the key 1: ValueError: below zero"]
 
 
 # The plan

@@ -258,11 +258,11 @@ class SavepointWriter:
         is the one that it was, the declared one stays.
         """
         operator, planned = self._draft.state(uid, name)
-        before = self._frame(operator, planned)
+        before, size = self._frame(operator, planned)
         after = changed(self._spark, before, name, change)
         declared = {"key_type": key_type, "value_type": value_type, "map_key_type": map_key_type}
         state = changed_state(planned.state, before, after, declared)
-        self._draft.put(operator, state, FromRows((of_columns(after, state),)))
+        self._draft.put(operator, state, FromRows((of_columns(after, state, size=size),)))
         return self
 
     def filter_keys(self, uid: Operator, condition: Column | str) -> SavepointWriter:
@@ -270,8 +270,9 @@ class SavepointWriter:
         operator = self._draft.operator(uid)
         for planned in list(operator.states.values()):
             if planned.state.kind.keyed:
-                frame = self._frame(operator, planned).where(condition)
-                self._draft.put(operator, planned.state, FromRows((of_columns(frame, planned.state),)))
+                frame, size = self._frame(operator, planned)
+                rows = of_columns(frame.where(condition), planned.state, size=size)
+                self._draft.put(operator, planned.state, FromRows((rows,)))
         return self
 
     def declare_state(
@@ -370,14 +371,16 @@ class SavepointWriter:
         types = StateTypes(keys.type, None, None if space is None else space.type)
         return self._put(uid, types.snapshot(name, StateKind.TIMERS), df.select(*columns), None)
 
-    def _frame(self, operator: PlannedOperator, planned: PlannedState) -> DataFrame:
-        """A state's rows as a DataFrame with the columns of the format."""
+    def _frame(self, operator: PlannedOperator, planned: PlannedState) -> tuple[DataFrame, int]:
+        """A state's rows as a DataFrame with the columns of the format, and how many bytes they have in files."""
         if not isinstance(planned.content, AsItIs) or self._base is None:
             raise SavepointWriteError(
                 f"state '{planned.state.name}' of '{operator.identifier.name}' was written or changed here already: "
                 "change its DataFrame there"
             )
-        return state_frame(self._spark, self._base.uri, planned.content.operator, planned.content.source)
+        source = planned.content.source
+        frame = state_frame(self._spark, self._base.uri, planned.content.operator, source)
+        return frame, sum(file.size for file in source.files)
 
 
 def _kind(kind: StateKind | str) -> StateKind:

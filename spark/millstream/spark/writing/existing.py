@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from millstream.core.errors import MillstreamError
+from millstream.core.jobs.ids import new_id
 from millstream.core.records import types as t
 from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot
 from millstream.core.snapshot.storage.file_storage import storage_at
@@ -21,6 +22,7 @@ from millstream.core.snapshot.storage.storage import part_path
 from millstream.core.snapshot.storage.uri_files import UriFiles
 from millstream.core.snapshot.tables.columns import from_array, to_array
 from millstream.core.snapshot.tables.files import fetch, file_name, read_state
+from millstream.core.snapshot.tables.parts import native_format
 from millstream.core.snapshot.tables.table import KEY_GROUP
 from millstream.spark.errors import SavepointWriteError
 from millstream.spark.writing.jobs import Rows
@@ -85,7 +87,7 @@ def copied(
         storage, location = storage_at(uri)
         data = fetch(storage, location, files[number])
         new, folder = storage_at(target.uri)
-        suffix = files[number].path.rpartition("/")[2].partition(".")[2]
+        suffix = f"{new_id()[:12]}.{_ending(files[number])}"  # other attempts of the task have names of their own
         writer = new.create_writer(folder, target.operator, name, files[number].subtask, suffix, part=number)
         try:
             writer.write(data)
@@ -119,11 +121,16 @@ def linked(snapshot: Snapshot, state: StateSnapshot, destination: Destination, n
     """The same files under names in the new folder."""
     made, location = [], storage_at(snapshot.uri)[1]
     for number, file in enumerate(state.files):
-        suffix = file.path.rpartition("/")[2].partition(".")[2]
-        path = part_path(destination.operator, name, file.subtask, number, suffix)
+        path = part_path(destination.operator, name, file.subtask, number, _ending(file))
         _link(snapshot.uri, file_name(location, file), f"{storage_at(destination.uri)[1]}/{path}")
         made.append(replace(file, path=path))
     return tuple(made)
+
+
+def _ending(file: StateFile) -> str:
+    """What the end of its name says of its format."""
+    native, name = native_format(file), file.path.rpartition("/")[2]
+    return ".".join(name.split(".")[-2:]) if native else name.rpartition(".")[2]
 
 
 def _link(root: str, source: str, target: str) -> None:

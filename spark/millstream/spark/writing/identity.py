@@ -162,8 +162,7 @@ def _decided(table: pa.Table, pairs: dict[int, int], state: StateSnapshot, rule:
     answers = to_array([rule(before, after) for before, after in zip(old, new, strict=True)], kind, name)
     if answers.type != column.type:
         answers = answers.cast(column.type)
-    order = pa.array(pairs)
-    where = pc.index_in(pa.array(range(table.num_rows)), order)
+    where = pc.index_in(pa.array(range(table.num_rows)), pa.array(list(pairs)))
     both = pa.concat_arrays([column, answers])
     places = pc.if_else(where.is_valid(), pc.add(where, table.num_rows), pa.array(range(table.num_rows)))
     return table.set_column(table.column_names.index(name), name, both.take(places))

@@ -40,13 +40,13 @@ class Rows(msgspec.Struct, frozen=True):
     """How many bytes they have in files, if that is known."""
 
 
-def of_columns(frame: DataFrame, state: StateSnapshot, side: int = 0) -> Rows:
+def of_columns(frame: DataFrame, state: StateSnapshot, side: int = 0, size: int | None = None) -> Rows:
     """A DataFrame whose columns are named as those of the state's files, and only have to get their types."""
 
     def tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         return (stored_table(batch, state) for batch in batches)
 
-    return Rows(frame, tables, side)
+    return Rows(frame, tables, side, size)
 
 
 def write_rows(
