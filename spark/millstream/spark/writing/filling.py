@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ORDER = "order"
-PREFIX = "column."
+PREFIX = "column_"
 """Before the names of the caller's columns, which are then never those of the format."""
 
 
