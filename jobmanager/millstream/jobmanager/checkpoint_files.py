@@ -84,7 +84,6 @@ class CheckpointFiles:
         self._found: list[int] = []
         self._foreign: frozenset[str] = frozenset()
         self._abandoned: frozenset[str] = frozenset()
-        self._not_deleted: deque[tuple[str, Callable[[], None]]] = deque(maxlen=_REMEMBERED)
         self._kept_start: frozenset[str] = frozenset()
         self._folders: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
         self._written: dict[CheckpointId, tuple[str, ...]] = {}
@@ -249,8 +248,12 @@ class CheckpointFiles:
         for number in [number for number in self._discarded if number < checkpoint_id]:
             self._delete_again(number)
         self._sweep()
-        failed, self._not_deleted = self._not_deleted, deque(maxlen=_REMEMBERED)
-        for what, work in failed:
+        self._try_again()
+
+    def _try_again(self) -> None:
+        again = list(self._not_deleted)
+        self._not_deleted.clear()
+        for what, work in again:
             self._delete_later(what, work)
 
     def released(self, checkpoint_id: CheckpointId) -> None:
@@ -315,10 +318,7 @@ class CheckpointFiles:
 
     async def clean_up(self) -> bool:
         """The job has ended: what it does not keep goes, and what could not go before; whether all of it is gone."""
-        again = list(self._not_deleted)
-        self._not_deleted.clear()
-        for what, work in again:
-            self._delete_later(what, work)
+        self._try_again()
         self._delete_leftovers()
         await self._all_deleted.wait()
         return not self._not_deleted
