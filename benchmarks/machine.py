@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_PACKAGES = ("millstream", "grpcio", "msgspec", "numpy", "pyarrow", "bytewax")
+_PACKAGES = ("millstream", "grpcio", "msgspec", "numpy", "pyarrow", "pyspark", "bytewax")
 
 
 def describe() -> list[tuple[str, str]]:

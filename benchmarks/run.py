@@ -42,6 +42,7 @@ BENCHMARKS = (
     "rescale",
     "failover",
     "control_plane",
+    "spark_state",
 )
 
 

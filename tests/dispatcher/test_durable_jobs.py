@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import grpc
@@ -12,13 +13,29 @@ from msgspec.structs import replace
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.states import JobStatus
-from millstream.core.messages.dispatcher import ForgetJob, JobRequest, StartJob, SubmitJobRequest
+from millstream.core.messages.dispatcher import ForgetJob, JobRequest, StartJob
 from millstream.core.services.leader_lookup import ConfiguredLeaders, Role
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.high_availability import HighAvailability, in_memory
 from millstream.core.store.memory import MemorySession, MemoryStore
-from millstream.core.store.store import ABSENT, Contest, Key, Kind, Leadership
+from millstream.core.store.store import ABSENT, Contest, Entry, Key, Kind, Leadership
 from millstream.dispatcher import durable_jobs
+
+
+class Asked(MemorySession):
+    """Tells when something is read from it that does not answer."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.asked = asyncio.Event()
+
+    def suspend(self) -> None:
+        super().suspend()
+        self.asked.clear()
+
+    async def read(self, key: Key) -> Entry | None:
+        self.asked.set()
+        return await super().read(key)
 
 
 def followed(session: MemorySession, options: Configuration) -> HighAvailability:
@@ -36,15 +53,14 @@ async def leading(session: MemorySession, job_id: JobId) -> Leadership:
 async def test_a_job_whose_submitter_goes_away_is_taken_all_the_same(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    options, session = configuration(tmp_path), MemoryStore().connect()
+    options, session = configuration(tmp_path), Asked(MemoryStore())
     job = graph()
     with caplog.at_level("INFO", "millstream.audit"):
         async with dispatching(options, followed(session, options)) as dispatcher:
             await led(dispatcher)
             session.suspend()
-            submitting = dispatcher.stub.submit_job(SubmitJobRequest(job))
-            with pytest.raises(grpc.aio.AioRpcError):
-                await dispatcher.stub.get_job(JobRequest(job.job_id))
+            submitting = asyncio.ensure_future(dispatcher.submit(job))
+            await session.asked.wait()
             submitting.cancel()
             with pytest.raises(grpc.aio.AioRpcError):  # the dispatcher has seen by now that nobody waits
                 await dispatcher.stub.get_job(JobRequest(job.job_id))

@@ -13,19 +13,28 @@ from waiting import wait_until
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import JobId
-from millstream.core.jobs.states import JobStatus
+from millstream.core.jobs.ids import JobId, LeaderEpoch
+from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import dispatcher as dp
-from millstream.core.services.leader_lookup import Role
+from millstream.core.messages.deployment import CancelTasks
+from millstream.core.services.leader_lookup import KnownLeader, Role
 from millstream.core.snapshot.metadata.model import METADATA_FILE
 from millstream.core.store.contents import MemoryContents
 from millstream.core.store.job_results import JobResultStore
-from millstream.core.store.memory import MemoryStore
+from millstream.core.store.memory import MemorySession, MemoryStore
 from millstream.core.store.store import Contest, Key, Kind
 
 JOB = JobId("job")
 POINTERS = Key(Kind.CHECKPOINTS, JOB)
 KEPT = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
+
+
+class Frozen(MemorySession):
+    """Of a job manager that is not told that its leadership is over: it stood still meanwhile."""
+
+    async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
+        never: asyncio.Future[KnownLeader | None] = asyncio.get_running_loop().create_future()
+        return await never
 
 
 class Left:
@@ -116,3 +125,29 @@ async def test_storage_that_does_not_delete_leaves_the_pointers_for_another_try(
         await left.found_by(cluster)
         await left.pointers_gone()
     assert not left.home.exists()
+
+
+@pytest.mark.parametrize("ended_by_the_next", [False, True])
+async def test_a_leader_that_wakes_up_and_takes_the_job_for_ended_deletes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ended_by_the_next: bool
+) -> None:
+    left = Left(tmp_path, checkpointed(tmp_path, **{"restart-strategy.type": "none"}))
+    session = Frozen(left.store)
+    async with running_cluster(session, left.results) as cluster:
+        task_manager, tasks = await cluster.running_job(left.graph)
+        completed, _ = await triggered(task_manager)
+        await acknowledge(task_manager, tasks, completed)
+        await completion(task_manager, completed)
+        session.lose()
+        session.resume()
+        next_one = left.store.connect()
+        leadership = await next_one.campaign(Contest(Role.JOB_MANAGER, JOB), "x:1")
+        if ended_by_the_next:
+            canceled = JobDetails(JOB, "the job", JobStatus.CANCELED)
+            await JobResultStore(next_one, left.results, leadership).add(canceled)
+        await task_manager.update(*tasks[0], ExecutionState.FAILED, "ValueError: bad")
+        await task_manager.next(CancelTasks)
+        await task_manager.update(*tasks[1], ExecutionState.CANCELED)
+        await asyncio.to_thread(wait_until, lambda: "its end is left to" in caplog.text, "it to hear that it is over")
+        assert left.store.entry(POINTERS) is not None
+    assert left.home.joinpath(f"chk-{completed}", METADATA_FILE) in left.home.rglob(METADATA_FILE)

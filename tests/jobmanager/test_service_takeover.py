@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from fake_cluster import Cluster, FakeTaskManager, Task, running_cluster
 from job_graphs import pipeline
 from test_service_checkpoints import acknowledge, checkpointed, completion, triggered
+from waiting import wait_until
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, JobId
@@ -184,6 +186,45 @@ async def test_a_job_that_its_first_leader_never_started_began_with_it_all_the_s
         await die(first, session)
         async with second_leader(store, graph) as second:
             assert (await second.details_in(JobStatus.CREATED)).start_time == began
+
+
+@pytest.mark.parametrize("takes_over", [True, False])
+async def test_files_that_no_checkpoint_refers_to_after_the_death_of_a_job_manager_are_deleted_by_the_next(
+    tmp_path: Path, takes_over: bool
+) -> None:
+    store, graph = MemoryStore(), checkpointed(tmp_path)
+    session, home = store.connect(), tmp_path / "job"
+    async with running_cluster(session) as first:
+        task_manager, tasks = await first.running_job(graph)
+        completed, _ = await triggered(task_manager)
+        await acknowledge(task_manager, tasks, completed)
+        await completion(task_manager, completed)
+        under_way, _ = await triggered(task_manager)
+        left, unused = home / f"chk-{under_way}" / "v0" / "part", home / "shared" / "unused.arrow"
+        for path in (left, unused):
+            await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+            await asyncio.to_thread(path.touch)
+        await die(first, session)
+        timeout = "1 h" if takes_over else "100 ms"
+        async with second_leader(store, graph, jobmanager_takeover_timeout=timeout) as second:
+            if takes_over:
+                again = await offer_all(second, tasks, completed=completed)
+            else:
+                again = second.task_manager()
+                for allocation in ("b0", "b1"):
+                    assert await again.offer(allocation)
+                for allocation in ("b0", "b1"):
+                    await again.run_worker(allocation)
+                deployed = [await again.next(DeployTasks) for _ in range(2)]
+                tasks = [(d.allocation_id, d.tasks[0].attempt_id) for d in deployed]
+                await again.update_all(tasks, RUNNING)
+            await asyncio.to_thread(wait_until, lambda: not left.exists(), "the checkpoint under way to be gone")
+            assert (home / f"chk-{completed}" / "_metadata.json").exists()
+            later, _ = await triggered(again)
+            await acknowledge(again, tasks, later)
+            await completion(again, later)
+            await asyncio.to_thread(wait_until, lambda: not unused.exists(), "the shared file to be gone")
+            assert (home / f"chk-{later}" / "_metadata.json").exists()
 
 
 async def test_bounds_that_were_accepted_outlive_the_job_manager_and_are_carried_out_by_the_next() -> None:

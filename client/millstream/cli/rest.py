@@ -106,8 +106,11 @@ class RestClient:
                 if not self._may_ask_again(method, error) or time.monotonic() > deadline:
                     raise
                 time.sleep(_ASK_AGAIN)
+                asked = self.address
                 if self._follows and not self._found_leader() and not self._was_answered:
                     raise
+                if isinstance(error.__cause__, TimeoutError) and self.address == asked:
+                    raise  # it leads, and says nothing: it has had its time
             else:
                 self._was_answered = True
                 return answer

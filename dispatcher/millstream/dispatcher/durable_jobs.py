@@ -91,7 +91,7 @@ class DurableJobs:
     async def _end(
         self, details: JobDetails, graph: StoredGraph | None, ask: Callable[[JobGraph], None], gone: asyncio.Event
     ) -> None:
-        if self.recovers:
+        if self.recovers and not await self._results.has(details.job_id):
             await self._results.add(details)
         if graph is not None:
             if self.recovers:

@@ -47,6 +47,7 @@ from millstream.core.messages.sources import (
 from millstream.core.messages.task_manager import JobManagerCommand
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.snapshot.storage.memory_storage import SCHEME as MEMORY_SCHEME
+from millstream.core.store.checkpoint_pointers import JobPointers
 from millstream.core.store.store import StoreError
 from millstream.jobmanager import checkpoint_messages as messages
 from millstream.jobmanager.checkpoint_files import CheckpointFiles, storage_of
@@ -141,6 +142,7 @@ class JobCheckpoints:
         self.settings = settings
         self._recovery = recovery
         self._follows = follows
+        self._left = JobPointers()
         self._start: StartingSnapshot | None = None
         self._older: list[CompletedCheckpoint] = []
         self._begun = recovery is None
@@ -182,11 +184,15 @@ class JobCheckpoints:
 
     async def prepare(self) -> None:
         """Comes to lead the job, and looks at the place of checkpoints: those in files are not taken before."""
-        await self._restore_points.lead()
+        self._left = (await self._restore_points.lead()).stored
         self._leads.set()
         try:
             await self._number_from(1)  # for savepoints, which need no place of checkpoints
             await self._number_from(await self._files.prepare_checkpoints(self.settings.enabled, self._follows) + 1)
+            if not self._follows and self._files.home:
+                await self._restore_points.settle(self._files.settled())
+            elif self._begun:
+                self._inherit()
             self._prepared.set()
         except StoreError as error:
             self._leads_no_more(error)
@@ -198,6 +204,11 @@ class JobCheckpoints:
             reason = f"option 'execution.checkpointing.dir': {error}"
             failure = job_failure(self._graph.job_id, reason, self._clock.now_ms(), final=True)
             self._surroundings.tell(job_ev.JobFailed(failure))
+
+    def _inherit(self) -> None:
+        """All that earlier leaders left to restore the job from is known."""
+        if self._follows:
+            self._files.inherit(self._left.home, [pointer.checkpoint_id for pointer in self._left.pointers])
 
     async def _number_from(self, at_least: int) -> None:
         self._first_id = await self._restore_points.reserve(at_least)
@@ -596,6 +607,8 @@ class JobCheckpoints:
             self._begun = True
             self._older, self._start, self._graph = older, start, start.graph
             self._files.start_from(start)
+            if len(older) == len(recovery.older):  # else there is one of which it is not known what it refers to
+                self._inherit()
             self.coordinator = self._coordinator()
 
     # Tasks of an earlier leader

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from millstream.core.jobs.ids import JobId
 from millstream.core.services.leader_lookup import Role
 from millstream.core.store.changes import resign
-from millstream.core.store.checkpoint_pointers import CheckpointPointers, JobPointers, Pointer, Terms
+from millstream.core.store.checkpoint_pointers import CheckpointPointers, Home, JobPointers, Pointer, Terms
 from millstream.core.store.leaders import Candidate
 from millstream.core.store.store import Contest, Leadership, StoreError
 from millstream.jobmanager.checkpoints.model import CheckpointId
@@ -95,6 +95,11 @@ class RestorePoints:
         """Returns when whoever leads the job next knows that these attempts are the latest."""
         async with self._turn:
             await self._pointers.deploying(attempts)
+
+    async def settle(self, home: Home) -> None:
+        """Returns when whoever leads the job next knows what of its folder is its own."""
+        async with self._turn:
+            await self._pointers.settle(home)
 
     async def require(self, bounds: Mapping[str, tuple[int, int]]) -> None:
         """Returns when whoever leads the job next keeps to these bounds of its parallelism."""

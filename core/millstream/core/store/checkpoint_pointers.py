@@ -8,7 +8,8 @@ Attempts are numbered over all leaders, too. Which are the latest is stored befo
 can tell the tasks that it may go on with from those of attempts that were given up.
 
 Bounds of the parallelism that somebody asked for are stored before that is answered. When the job began, and how many
-leaders it has had, is stored for those who look at it.
+leaders it has had, is stored for those who look at it. What an earlier run under the same id has left in the job's
+folder is known to the first leader only, so that one stores it: the others can tell what their predecessors left.
 """
 
 from __future__ import annotations
@@ -43,6 +44,14 @@ class Terms(Struct, frozen=True):
         return self if self.epoch == epoch else Terms(self.began_ms or now_ms, self.count + 1, epoch)
 
 
+class Home(Struct, frozen=True):
+    """The folder of the job's checkpoints: from which id on they are its own, and whether all shared files are."""
+
+    location: str = ""
+    first_id: int = 0
+    owns_shared: bool = False
+
+
 class JobPointers(Struct, frozen=True):
     """What is stored for a job. `next_id` is the lowest id that nobody has reserved.
 
@@ -55,6 +64,7 @@ class JobPointers(Struct, frozen=True):
     attempts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     terms: Terms = Terms()
+    home: Home = Home()
 
     def attempt(self, vertex_id: str, subtask: int) -> int:
         """The number of a subtask's latest attempt."""
@@ -69,6 +79,7 @@ class JobPointers(Struct, frozen=True):
             "attempts": self.attempts,
             "bounds": self.bounds,
             "terms": [self.terms.began_ms, self.terms.count, self.terms.epoch],
+            "home": [self.home.location, self.home.first_id, self.home.owns_shared],
         }
         return json.dumps(told, separators=(",", ":")).encode()
 
@@ -81,7 +92,7 @@ class JobPointers(Struct, frozen=True):
         attempts = {vertex: tuple(numbers) for vertex, numbers in told.get("attempts", {}).items()}
         bounds = {vertex: (lower, upper) for vertex, (lower, upper) in told.get("bounds", {}).items()}
         pointers, terms = tuple(Pointer(*pointer) for pointer in told["pointers"]), Terms(*told.get("terms", ()))
-        return JobPointers(told["next_id"], pointers, attempts, bounds, terms)
+        return JobPointers(told["next_id"], pointers, attempts, bounds, terms, Home(*told.get("home", ())))
 
 
 class CheckpointPointers:
@@ -131,6 +142,10 @@ class CheckpointPointers:
     async def deploying(self, attempts: Mapping[str, tuple[int, ...]]) -> None:
         """Tasks are about to be deployed: these are the latest attempts of all subtasks then."""
         await self._change(lambda stored: replace(stored, attempts=attempts))
+
+    async def settle(self, home: Home) -> None:
+        """What of the job's folder is its own, as its first leader found it."""
+        await self._change(lambda stored: replace(stored, home=home))
 
     async def require(self, bounds: Mapping[str, tuple[int, int]]) -> None:
         """Whoever leads the job next keeps its parallelism within these bounds."""

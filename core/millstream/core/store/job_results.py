@@ -26,15 +26,18 @@ class JobResultStore:
         self._leadership = leadership
 
     async def add(self, details: JobDetails) -> None:
-        """Returns when the end of the job is known for good. One that was there before stays."""
+        """Returns when the end of the job is known for good. One that was there before stays.
+
+        Raises FencedError also then: whoever led the job before must not clean up after the one that ended it.
+        """
         key = _key(details.job_id)
-        if await read(self._store, key) is not None:
+        if (kept := await read(self._store, key)) is not None:
+            await change(self._store, key, self._leadership, lambda stored: stored or kept)
             return
         pointer = (await until_reached(lambda: self._contents.put(details))).encode()
-        kept = b""
 
         def first(stored: bytes | None) -> bytes:
-            nonlocal kept
+            nonlocal kept  # what was read may be of a moment before
             kept = stored or pointer
             return kept
 

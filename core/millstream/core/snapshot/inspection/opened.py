@@ -5,6 +5,7 @@ Nothing is imported and no pickle is loaded. Every file is compared with its che
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,8 @@ class OpenedSnapshot(Struct, frozen=True):
             known = ", ".join(o.uid or o.operator_id for o in found)
             raise SnapshotError(self.location, f"has {len(found)} operators named '{name}': say which, by {known}")
         known = ", ".join(f"{o.uid or o.operator_id} ({o.name})" for o in operators) or "none"
-        raise SnapshotError(self.location, f"has no operator '{name}': it has {known}")
+        near = _nearest(name, [text for o in operators for text in (o.uid, o.name) if text])
+        raise SnapshotError(self.location, f"has no operator '{name}': it has {known}{near}")
 
     def state(self, operator: OperatorSnapshot, name: str) -> StateSnapshot:
         """A state of an operator."""
@@ -48,7 +50,9 @@ class OpenedSnapshot(Struct, frozen=True):
                 return state
         known = ", ".join(state.name for state in operator.states) or "none"
         raise SnapshotError(
-            self.location, f"the operator '{operator.uid or operator.name}' has no state '{name}': it has {known}"
+            self.location,
+            f"the operator '{operator.uid or operator.name}' has no state '{name}': it has {known}"
+            f"{_nearest(name, [state.name for state in operator.states])}",
         )
 
     def where(self, file: StateFile) -> str:
@@ -69,6 +73,11 @@ def open_snapshot(pointer: str) -> OpenedSnapshot:
     """Opens a snapshot by its folder or its metadata file: a path, or a URI with its options."""
     storage, location = storage_at(pointer)
     return OpenedSnapshot(storage, location, storage.read_metadata(location))
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1) if len(set(known)) > 1 else []
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 class KeyGroupReader:

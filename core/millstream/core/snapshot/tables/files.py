@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from millstream.core.snapshot.errors import SnapshotError, UnusableFileError, one_line
 from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot, is_uri
 from millstream.core.snapshot.storage.storage import FileSource, FileTarget, StateWriter, WrittenFile
+from millstream.core.snapshot.tables.parts import ARROW, KEY_GROUPS_OF_BATCHES, PARQUET, native_suffix, open_parts
 from millstream.core.snapshot.tables.restore import check_keys, check_table, select_key_groups
 from millstream.core.snapshot.tables.table import KEY_GROUP
 
@@ -27,16 +28,14 @@ ROWS_PER_BATCH = 64 * 1024
 BYTES_PER_BATCH = 128 * 1024 * 1024
 ROWS_PER_FILE = 4 * 1024 * 1024
 BYTES_PER_FILE = 512 * 1024 * 1024
-_BATCHES = b"millstream.key_groups"
-_NATIVE = ".native"
 _BLOCK = 1024 * 1024
 
 
 class FileFormat(Enum):
     """The encoding of a state file, which is also the suffix of its name."""
 
-    ARROW = "arrow"
-    PARQUET = "parquet"
+    ARROW = ARROW
+    PARQUET = PARQUET
 
 
 def write_state(
@@ -54,10 +53,12 @@ def write_state(
     first_part: int = 0,
     rows_per_file: int = ROWS_PER_FILE,
     bytes_per_file: int = BYTES_PER_FILE,
+    attempt: str = "",
 ) -> tuple[StateFile, ...]:
     """Writes a state of a subtask; nothing for an empty table. When it raises, nothing of it is left.
 
-    `key_groups` is what the subtask owns; without it the files say what they hold.
+    `key_groups` is what the subtask owns; without it the files say what they hold. An `attempt` is part of the names
+    of the files, where several may write the same part at a time.
     """
     written: list[tuple[WrittenFile, StateFile]] = []
     writer: StateWriter | None = None
@@ -65,8 +66,8 @@ def write_state(
     try:
         for number, part in enumerate(slices):
             writer = storage.create_writer(
-                location, operator, state, subtask, format.value, part=first_part + number, shared=shared,
-                inline_below=inline_below,
+                location, operator, state, subtask, f"{attempt}.{format.value}" if attempt else format.value,
+                part=first_part + number, shared=shared, inline_below=inline_below,
             )  # fmt: skip
             encode_table(part, writer, format)
             result = writer.commit()
@@ -100,7 +101,7 @@ def write_native(
 ) -> StateFile:
     """Stores a local file in a state backend's own format. When it raises, nothing of it is left."""
     writer = storage.create_writer(
-        location, operator, state, subtask, f"{format}{_NATIVE}", part=part, shared=shared, inline_below=inline_below
+        location, operator, state, subtask, native_suffix(format), part=part, shared=shared, inline_below=inline_below
     )
     try:
         with open(path, "rb") as content:
@@ -113,12 +114,6 @@ def write_native(
     return StateFile(
         result.path, subtask, key_groups.start, key_groups.stop, rows, result.size, result.checksum, result.inline
     )
-
-
-def native_format(file: StateFile) -> str | None:
-    """The state backend's own format that a file is in; None: rows that anyone can read."""
-    name = file.path.rpartition("/")[2]
-    return name.removesuffix(_NATIVE).rpartition(".")[2] if name.endswith(_NATIVE) else None
 
 
 def _remove(storage: FileTarget, location: str, paths: list[str]) -> None:
@@ -195,7 +190,7 @@ def _encode_arrow(table: pa.Table, output: Any) -> None:
 
     parts = list(_slices(table, ROWS_PER_BATCH, BYTES_PER_BATCH))
     ranges = [(*_key_groups(part, None), part.num_rows) for part in parts]
-    schema = table.schema.with_metadata({_BATCHES: json.dumps(ranges).encode()})
+    schema = table.schema.with_metadata({KEY_GROUPS_OF_BATCHES: json.dumps(ranges).encode()})
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.ipc.new_file(output, schema, options=options) as writer:
         for part in parts:
@@ -277,15 +272,7 @@ def decode_table(data: Any, file: StateFile, where: str, key_groups: Iterable[ra
     owned = file.key_groups
     wanted = None if key_groups is None or owned is None else [r for r in key_groups if len(r)]
     try:
-        if file.path.endswith(f".{FileFormat.ARROW.value}"):
-            decoded = _decode_arrow(data, wanted)
-        elif file.path.endswith(f".{FileFormat.PARQUET.value}"):
-            decoded = _decode_parquet(data, wanted)
-        elif native := native_format(file):
-            reason = f"is in the format of the state backend {native}, which only a job with it reads"
-            raise SnapshotError(where, f"{reason}: take a savepoint to look at its state")
-        else:
-            raise SnapshotError(where, "has a name that ends neither with .arrow nor with .parquet")
+        decoded = _decode(data, file, where, wanted)
         decoded.table.validate(full=True)  # offsets and text that do not fit crash Arrow's kernels later
     except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise SnapshotError(where, f"cannot be read: {one_line(error)}") from error
@@ -320,44 +307,14 @@ def _ends(table: pa.Table) -> tuple[int, int]:
     return groups[0].as_py(), groups[-1].as_py() + 1
 
 
-def _decode_arrow(data: Any, wanted: list[range] | None) -> _Decoded:
-    import pyarrow as pa
-
-    with pa.ipc.open_file(pa.BufferReader(data)) as reader:
-        schema = reader.schema
-        ranges = json.loads((schema.metadata or {}).get(_BATCHES, b"[]"))
-        if wanted is None or len(ranges) != reader.num_record_batches:
-            table = reader.read_all()
-            return _Decoded(table.replace_schema_metadata(None), table.num_rows, [])
-        chosen = [i for i, (start, end, _) in enumerate(ranges) if _meets((start, end), wanted)]
-        table = pa.Table.from_batches([reader.get_batch(i) for i in chosen], schema)
-        skipped = [(start, end) for start, end, _ in ranges if not _meets((start, end), wanted)]
-        return _Decoded(table.replace_schema_metadata(None), sum(rows for _, _, rows in ranges), skipped)
-
-
-def _decode_parquet(data: Any, wanted: list[range] | None) -> _Decoded:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(pa.BufferReader(data)) as reader:
-        rows = reader.metadata.num_rows
-        if wanted is None:
-            return _Decoded(reader.read().replace_schema_metadata(None), rows, [])
-        ranges = [_row_group_range(reader, i) for i in range(reader.num_row_groups)]
-        chosen = [i for i, held in enumerate(ranges) if held is None or _meets(held, wanted)]
-        skipped = [held for held in ranges if held is not None and not _meets(held, wanted)]
-        return _Decoded(reader.read_row_groups(chosen).replace_schema_metadata(None), rows, skipped)
-
-
-def _row_group_range(reader: Any, number: int) -> tuple[int, int] | None:
-    """The key groups of a row group, or None when the tool that wrote it left no statistics."""
-    group = reader.metadata.row_group(number)
-    for i in range(group.num_columns):
-        column = group.column(i)
-        if column.path_in_schema == KEY_GROUP:
-            statistics = column.statistics
-            return None if statistics is None or not statistics.has_min_max else (statistics.min, statistics.max + 1)
-    return None
+def _decode(data: Any, file: StateFile, where: str, wanted: list[range] | None) -> _Decoded:
+    parts = open_parts(data, file, where)
+    chosen = [i for i, held in enumerate(parts.ranges) if wanted is None or held is None or _meets(held, wanted)]
+    table = parts.read(chosen)
+    if wanted is None or len(chosen) == len(parts.ranges):
+        return _Decoded(table, table.num_rows, [])
+    skipped = [held for held in parts.ranges if held is not None and not _meets(held, wanted)]
+    return _Decoded(table, parts.rows, skipped)
 
 
 def _meets(held: tuple[int, int], wanted: list[range]) -> bool:

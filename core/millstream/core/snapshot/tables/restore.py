@@ -7,7 +7,7 @@ order of key groups, and, when asked, that each key is in its key group.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -81,30 +81,38 @@ class Rows(Struct, frozen=True):
         return self.keys[row], self.namespaces[row] if self.namespaces else None
 
 
-def columns_for(state: StateSnapshot, table: pa.Table) -> tuple[str, ...]:
-    """The columns that a file of this state must have."""
+def columns_for(state: StateSnapshot, found: Sequence[str]) -> tuple[str, ...]:
+    """The columns that a file of this state, in which these were found, must have."""
     content = _CONTENT.get(state.kind)
     if content is None:  # window contents are a list, or one accumulator
-        content = (ELEMENT, POSITION) if ELEMENT in table.column_names else (VALUE,)
+        content = (ELEMENT, POSITION) if ELEMENT in found else (VALUE,)
     keyed = (KEY_GROUP, KEY) if state.kind.keyed else ()
     namespace = (NAMESPACE,) if state.kind.keyed and state.namespace_type is not None else ()
     return (*keyed, *namespace, *content, *((EXPIRES_AT,) if state.ttl is not None else ()))
 
 
-def check_table(table: pa.Table, state: StateSnapshot, where: str) -> pa.Table:
-    """The table with exactly the columns and types that the metadata promises, or an error that names the file."""
-    import pyarrow as pa
-
-    wanted = columns_for(state, table)
-    if sorted(table.column_names) != sorted(wanted):
-        found = ", ".join(table.column_names) or "none"
-        raise SnapshotError(where, f"has the columns {found}, and must have {', '.join(wanted)}")
+def column_types(state: StateSnapshot) -> dict[str, t.TypeInformation | None]:
+    """The stored type of each column that a state may have; None where the metadata declares none."""
     stored = StateTypes.of(state)
-    types: dict[str, t.TypeInformation | None] = {
+    return {
         KEY_GROUP: t.INT, KEY: stored.key, NAMESPACE: stored.namespace, VALUE: stored.value, ELEMENT: stored.value,
         POSITION: t.LONG, MAP_KEY: stored.map_key, MAP_VALUE: stored.value, EXPIRES_AT: t.LONG, TIMESTAMP: t.LONG,
         DOMAIN: t.STRING,
     }  # fmt: skip
+
+
+def check_table(table: pa.Table, state: StateSnapshot, where: str, *, pruned: bool = False) -> pa.Table:
+    """The table with exactly the columns and types that the metadata promises, or an error that names the file.
+
+    A pruned one may lack columns.
+    """
+    import pyarrow as pa
+
+    wanted = tuple(table.column_names) if pruned else columns_for(state, table.column_names)
+    if sorted(table.column_names) != sorted(wanted):
+        found = ", ".join(table.column_names) or "none"
+        raise SnapshotError(where, f"has the columns {found}, and must have {', '.join(wanted)}")
+    types = column_types(state)
     arrays = {}
     for name in wanted:
         kind = types[name]
@@ -221,7 +229,7 @@ def read_rows(
         changed = evolve or (declared is not None and name in (KEY, MAP_KEY))
         return from_array(column, kind, f"{where}: column {name}", unpickle=load, new_fields=changed)
 
-    columns = columns_for(state, table)
+    columns = columns_for(state, table.column_names)
     content, detail = {
         VALUE: (VALUE, None), ELEMENT: (ELEMENT, POSITION), MAP_KEY: (MAP_VALUE, MAP_KEY),
         TIMESTAMP: (TIMESTAMP, DOMAIN),

@@ -22,7 +22,8 @@ from millstream.core.snapshot.fitting.compatibility import CompatibilityKind, co
 from millstream.core.snapshot.metadata.model import StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.metadata.operator_json import operators_from_json
 from millstream.core.snapshot.storage.storage import FileSource, location_of
-from millstream.core.snapshot.tables.files import FileFormat, fetch, file_name, native_format, read_state
+from millstream.core.snapshot.tables.files import FileFormat, fetch, file_name, read_state
+from millstream.core.snapshot.tables.parts import native_format
 from millstream.core.snapshot.tables.redistribution import dealt, is_dealt
 from millstream.core.snapshot.tables.restore import Rows, read_rows
 from millstream.core.snapshot.tables.table import VALUE, StateTypes

@@ -1,0 +1,115 @@
+"""The parts of a state file: record batches of an Arrow file, row groups of a Parquet file.
+
+A reader takes those that it wants, and of those the columns that it wants; the others are not decoded. What the file
+says of its parts is looked at, so it has to be one that was compared with its checksum.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.metadata.model import StateFile
+from millstream.core.snapshot.tables.table import KEY_GROUP
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ARROW, PARQUET = "arrow", "parquet"
+KEY_GROUPS_OF_BATCHES = b"millstream.key_groups"  # in an Arrow file's schema: of each, the key groups and the rows
+_NATIVE = ".native"
+
+Ends = tuple[int, int]
+
+
+class FileParts(Protocol):
+    """An opened file. `ranges` are the key groups of each part, from the first to past the last; None: not known."""
+
+    schema: pa.Schema
+    rows: int
+    ranges: list[Ends | None]
+
+    def read(self, numbers: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of some parts, with some columns or with all."""
+        ...
+
+
+def native_format(file: StateFile) -> str | None:
+    """The state backend's own format that a file is in; None: rows that anyone can read."""
+    name = file.path.rpartition("/")[2]
+    return name.removesuffix(_NATIVE).rpartition(".")[2] if name.endswith(_NATIVE) else None
+
+
+def native_suffix(format: str) -> str:
+    """What the name of a file in a state backend's own format ends with."""
+    return f"{format}{_NATIVE}"
+
+
+def open_parts(data: Any, file: StateFile, where: str) -> FileParts:
+    """The parts of a verified file. What Arrow finds wrong with it is raised as Arrow's error."""
+    if file.path.endswith(f".{ARROW}"):
+        return _ArrowParts(data)
+    if file.path.endswith(f".{PARQUET}"):
+        return _ParquetParts(data)
+    if native := native_format(file):
+        reason = f"is in the format of the state backend {native}, which only a job with it reads"
+        raise SnapshotError(where, f"{reason}: take a savepoint to look at its state")
+    raise SnapshotError(where, "has a name that ends neither with .arrow nor with .parquet")
+
+
+class _ArrowParts:
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        with self._open() as reader:
+            self.schema = reader.schema.remove_metadata()
+            told = json.loads((reader.schema.metadata or {}).get(KEY_GROUPS_OF_BATCHES, b"[]"))
+            if len(told) == reader.num_record_batches:
+                self.rows = sum(rows for _, _, rows in told)
+                self.ranges: list[Ends | None] = [None if start is None else (start, end) for start, end, _ in told]
+            else:
+                self.rows = reader.read_all().num_rows
+                self.ranges = [None] * reader.num_record_batches
+
+    def _open(self, options: Any = None) -> Any:
+        import pyarrow as pa
+
+        return pa.ipc.open_file(pa.BufferReader(self._data), options=options)
+
+    def read(self, numbers: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        import pyarrow as pa
+
+        options = None
+        if columns is not None:
+            options = pa.ipc.IpcReadOptions(included_fields=[self.schema.get_field_index(name) for name in columns])
+        with self._open(options) as reader:
+            schema = reader.schema.remove_metadata()
+            batches = [reader.get_batch(number).replace_schema_metadata(None) for number in numbers]
+        table = pa.Table.from_batches(batches, schema if columns is None or not batches else batches[0].schema)
+        return table if columns is None else table.select(columns)
+
+
+class _ParquetParts:
+    def __init__(self, data: Any) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._reader = pq.ParquetFile(pa.BufferReader(data))
+        self.schema = self._reader.schema_arrow.remove_metadata()
+        self.rows = self._reader.metadata.num_rows
+        self.ranges = [self._range(number) for number in range(self._reader.num_row_groups)]
+
+    def read(self, numbers: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        wanted = None if columns is None else list(columns)
+        return self._reader.read_row_groups(list(numbers), columns=wanted).replace_schema_metadata(None)
+
+    def _range(self, number: int) -> Ends | None:
+        """The key groups of a row group, or None when the tool that wrote it left no statistics."""
+        group = self._reader.metadata.row_group(number)
+        for i in range(group.num_columns):
+            column = group.column(i)
+            if column.path_in_schema == KEY_GROUP:
+                found = column.statistics
+                return None if found is None or not found.has_min_max else (found.min, found.max + 1)
+        return None

@@ -1,0 +1,1 @@
+"""Savepoints and checkpoints as data of Spark."""

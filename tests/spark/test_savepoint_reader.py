@@ -1,0 +1,258 @@
+"""Snapshots as DataFrames, in a running Spark."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from snapshot_maker import Maker
+from thoroughness import cases
+from written_states import WINDOW, rows_of_runtime, rows_of_spark, states
+
+from millstream.common import Types
+from millstream.core.keys.key_groups import key_group_of
+from millstream.core.records import types as t
+from millstream.core.snapshot import FileFormat, SnapshotError, SnapshotKind, StateKind, StateTypes
+from millstream.spark import SavepointReader
+from millstream.spark.reading.states import open_state
+
+pytestmark = pytest.mark.process
+
+KINDS: dict[StateKind, Callable[[SavepointReader, str, str], Any]] = {
+    StateKind.VALUE: SavepointReader.read_keyed_state,
+    StateKind.LIST: SavepointReader.read_list_state,
+    StateKind.OPERATOR_LIST: SavepointReader.read_list_state,
+    StateKind.OPERATOR_UNION: SavepointReader.read_union_state,
+    StateKind.BROADCAST: SavepointReader.read_broadcast_state,
+    StateKind.MAP: SavepointReader.read_map_state,
+    StateKind.TIMERS: SavepointReader.read_timers,
+}
+
+
+@dataclass
+class Order:
+    item: str
+    price: float | None = None
+
+
+ORDER = t.DataclassType(Order)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A snapshot with a state of each kind."""
+    maker = Maker(tmp_path_factory.mktemp("shop"), rows_per_file=300)
+    maker.operator(
+        "counter",
+        maker.values("counts", {n: n * n for n in range(1000)}, StateTypes(t.LONG, t.LONG)),
+        maker.values("orders", {"a": Order("tea", 1.5), "b": Order("cup")}, StateTypes(t.STRING, ORDER)),
+        maker.values("seen", {"a": {"n": 1, "tags": ["x"]}, "b": None}, StateTypes(t.STRING, t.PICKLED)),
+        maker.values("mixed", {(1, "k"): (2, {"n": 3})}, StateTypes(t.PICKLED, t.TupleType((t.LONG, t.PICKLED)))),
+        maker.maps("prices", {"a": {"tea": 1.5, "cup": 3.0}}, StateTypes(t.STRING, t.DOUBLE, map_key=t.STRING)),
+        maker.values("open", {"a": 5}, StateTypes(t.STRING, t.LONG, WINDOW), namespaces=[(0, 1000)]),
+        maker.timers("timers", [("a", 1000, "event")], StateTypes(t.STRING)),
+    )
+    splits = maker.elements("splits", [[("file", 7)], [("other", 9)]], StateTypes(value=t.PICKLED), StateKind.SPLITS)
+    maker.operator("source", splits, name="Source")
+    return maker.write()
+
+
+@pytest.fixture(scope="module")
+def reader(spark: Any, shop: str) -> SavepointReader:
+    return SavepointReader.read(spark, shop)
+
+
+def rows(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+@settings(max_examples=cases(3))
+@given(data=st.data())
+def test_state_of_every_kind_and_type_is_read_as_the_runtime_wrote_it(spark: Any, data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        maker = Maker(folder, format=data.draw(st.sampled_from(FileFormat)))
+        drawn = [data.draw(states(maker, f"state-{n}")) for n in range(4)]
+        maker.operator("counter", *drawn)
+        snapshot = maker.finish()
+        opened = SavepointReader.read(spark, snapshot.location)
+        for state in drawn:
+            windows = state.namespace_type is not None
+            method = SavepointReader.read_window_state if windows else KINDS[state.kind]
+            frame = method(opened, "counter", state.name)
+            plan = open_state(snapshot.location, snapshot, snapshot.metadata.operators[0], state)
+            assert frame.schema == plan.schema
+            assert rows_of_spark([frame.toArrow()], plan) == rows_of_runtime(snapshot, plan)
+
+
+def test_what_is_in_a_snapshot(reader: SavepointReader, shop: str) -> None:
+    (about,) = reader.metadata().collect()
+    assert (about.location, about.kind, about.job_name, about.checkpoint_id) == (shop, "savepoint", "counts", 3)
+    assert about.created.timestamp() == 1.0
+    assert rows(reader.operators().select("uid", "name", "max_parallelism", "states")) == [
+        ("counter", "Counter", 128, 7), ("source", "Source", 128, 1),
+    ]  # fmt: skip
+    told = reader.states().filter("uid = 'counter' and name in ('counts', 'prices')")
+    assert rows(told.select("name", "kind", "key_type", "map_key_type", "value_type", "rows", "files", "pickled")) == [
+        ("counts", "value", "Long", None, "Long", 1000, 4, False),
+        ("prices", "map", "String", "String", "Double", 2, 1, False),
+    ]
+
+
+def test_dataclasses_are_structs(reader: SavepointReader) -> None:
+    frame = reader.read_keyed_state("counter", "orders")
+    assert frame.schema["value"].dataType.simpleString() == "struct<item:string,price:double>"
+    assert rows(frame.select("key", "value.item", "value.price")) == [("a", "tea", 1.5), ("b", "cup", None)]
+
+
+def test_entries_windows_and_timers(reader: SavepointReader) -> None:
+    entries = reader.read_map_state("counter", "prices")
+    assert rows(entries.select("key", "map_key", "map_value")) == [("a", "cup", 3.0), ("a", "tea", 1.5)]
+    windows = reader.read_window_state("counter", "open")
+    assert rows(windows.select("key", "namespace.start", "namespace.end", "value")) == [("a", 0, 1000, 5)]
+    timers = reader.read_timers("counter")
+    assert rows(timers) == [(key_group_of("a", 128), "a", 1000, "event")]
+
+
+def test_sql_reads_a_state(spark: Any, reader: SavepointReader, shop: str) -> None:
+    options = f"path '{shop}', uid 'counter', state 'counts', columns 'key, value'"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW counts USING millstream OPTIONS ({options})")
+    assert rows(spark.sql("SELECT count(*), sum(value) FROM counts WHERE key < 10")) == [(10, 285)]
+    some = f"(value BIGINT) USING millstream OPTIONS (path '{shop}', uid 'counter', state 'counts')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW counts {some}")
+    assert spark.sql("SELECT * FROM counts").columns == ["value"]
+
+
+def test_a_condition_on_the_key_reads_only_the_files_of_its_key_group(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    maker = Maker(tmp_path, rows_per_file=300)
+    state = maker.values("counts", {n: n for n in range(1000)}, StateTypes(t.LONG, t.LONG))
+    maker.operator("counter", state)
+    where = maker.write()
+    wanted = key_group_of(7, 128)
+    for file in state.files:
+        if wanted not in (file.key_groups or ()):
+            Path(f"{where}/{file.path}".removeprefix("file://")).write_bytes(b"damaged")
+    frame = SavepointReader.read(spark, where).read_keyed_state("counter", "counts")
+    assert rows(frame.filter("key = 7")) == [(wanted, 7, 7)]
+    frame.filter(f"key_group = {wanted}").explain("formatted")
+    assert f"PushedFilters: [EqualTo(key_group,{wanted})]" in capsys.readouterr().out
+    with pytest.raises(Exception, match=r"part-0-\d.parquet: is damaged: it has 7 bytes instead of"):
+        frame.count()
+
+
+def test_a_checkpoint_is_read_like_a_savepoint(spark: Any, tmp_path: Path) -> None:
+    maker = Maker(tmp_path, format=FileFormat.ARROW, kind=SnapshotKind.CHECKPOINT, rows_per_file=300)
+    state = maker.values("counts", {n: n for n in range(1000)}, StateTypes(t.LONG, t.LONG))
+    first, *others = state.files
+    shared = replace(first, path=f"{maker.location}/{first.path}")
+    maker.operator("counter", replace(state, files=(shared, *others)))
+    frame = SavepointReader.read(spark, maker.write()).read_keyed_state("counter", "counts")
+    assert rows(frame.selectExpr("count(distinct key)", "sum(value)")) == [(1000, 499500)]
+
+
+def count_of(value: Any) -> int:
+    return int(value["n"])
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"value_type": "struct<n: int, tags: array<string>>"}, (1, ["x"])),
+        ({"function": count_of}, 1),
+        ({"function": lambda value: [value["n"]] * 2, "value_type": list[int]}, [1, 1]),
+        ({"function": lambda value: (value["n"], "y"), "value_type": Types.TUPLE([Types.INT(), Types.STRING()])},
+         (1, "y")),
+    ],
+)  # fmt: skip
+def test_pickled_values_are_loaded_as_the_type_that_is_given(
+    reader: SavepointReader, given: dict[str, Any], wanted: Any
+) -> None:
+    frame = reader.read_keyed_state("counter", "seen", **given)
+    (found,) = frame.filter("key = 'a'").collect()
+    assert (tuple(found.value) if isinstance(found.value, tuple) else found.value) == wanted
+    assert frame.filter("value is null").count() == 1
+
+
+def test_pickled_parts_of_keys_and_values_are_loaded(reader: SavepointReader) -> None:
+    frame = reader.read_keyed_state(
+        "counter", "mixed", key_type=tuple[int, str], value_type="n bigint", function=lambda value: value[1]
+    )
+    assert rows(frame.select("key.f0", "key.f1", "value.n")) == [(1, "k", 3)]
+    raw = reader.read_keyed_state(
+        "counter", "mixed", key_type=Types.PICKLED_BYTE_ARRAY(), value_type=Types.PICKLED_BYTE_ARRAY()
+    )
+    assert raw.schema["value"].dataType.simpleString() == "struct<f0:bigint,f1:binary>"
+
+
+def test_positions_of_a_source_are_told_by_a_function(reader: SavepointReader) -> None:
+    frame = reader.read_source_positions("source", value_type="name string, at bigint", function=lambda split: split)
+    assert rows(frame.select("subtask", "element.name", "element.at")) == [(0, "file", 7), (1, "other", 9)]
+
+
+def test_a_value_that_is_not_of_the_given_type_fails_the_query(reader: SavepointReader) -> None:
+    frame = reader.read_keyed_state("counter", "seen", value_type=int)
+    with pytest.raises(Exception, match=r"column 'value', row 0: .* is not a Long"):
+        frame.filter("key = 'a'").collect()
+
+
+@pytest.mark.parametrize(
+    ("read", "told"),
+    [
+        (lambda r: r.read_keyed_state("conter", "counts"), "no operator 'conter': .* did you mean 'counter'"),
+        (lambda r: r.read_keyed_state("counter", "count"), "no state 'count': .* did you mean 'counts'"),
+        (lambda r: r.read_map_state("counter", "counts"), "is value state, and read_map_state reads map state: use"),
+        (lambda r: r.read_keyed_state("counter", "prices"), "is map state, .*: use read_map_state"),
+        (lambda r: r.read_keyed_state("counter", "open"), "is value state of windows, .*: use read_window_state"),
+        (lambda r: r.read_window_state("counter", "counts"), "is value state, .*: use read_keyed_state"),
+        (lambda r: r.read_keyed_state("counter", "seen"), "pickled values in its column value, .*: give value_type"),
+        (lambda r: r.read_source_positions("source"), "pickled values in its column element"),
+        (lambda r: r.read_keyed_state("counter", "counts", value_type=int), "declared as Long, and value_type is for"),
+        (lambda r: r.read_keyed_state("counter", "seen", function=lambda v: v), "whose type is not known: annotate"),
+        (lambda r: r.read_timers("source"), "has no state of the kind timers: it has splits"),
+        (lambda r: r.read_keyed_state("counter", "counts", columns=["valu"]), "no column 'valu': .* mean 'value'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_at_the_call(
+    reader: SavepointReader, read: Callable[[SavepointReader], Any], told: str
+) -> None:
+    with pytest.raises(SnapshotError, match=told):
+        read(reader)
+
+
+def test_a_folder_without_a_snapshot_is_refused(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match=r"is no snapshot: there is no _metadata\.json"):
+        SavepointReader.read(spark, str(tmp_path))
+
+
+def test_times_are_the_same_moments_in_every_time_zone(spark: Any, tmp_path: Path) -> None:
+    maker = Maker(tmp_path)
+    at = datetime.datetime(2026, 3, 29, 1, 30, 0, 1, tzinfo=datetime.UTC)
+    maker.operator("clock", maker.values("at", {1: at}, StateTypes(t.LONG, t.INSTANT)))
+    frame = SavepointReader.read(spark, maker.write()).read_keyed_state("clock", "at")
+    assert rows(frame.selectExpr("unix_micros(value)")) == [(int(at.timestamp()) * 1_000_000 + 1,)]
+
+
+def test_credentials_are_used_and_not_shown(spark: Any, s3_root: str, capfd: pytest.CaptureFixture[str]) -> None:
+    where = s3_root.format(path="spark-secrets")
+    maker = Maker(where)
+    maker.operator("counter", maker.values("counts", {1: 2}, StateTypes(t.LONG, t.LONG)))
+    location = maker.write()
+    pointer = where.replace("/spark-secrets", location.removeprefix("s3://bucket"))
+    frame = SavepointReader.read(spark, pointer).read_keyed_state("counter", "counts")
+    assert rows(frame.select("key", "value")) == [(1, 2)]
+    for mode in ("simple", "extended", "codegen", "cost", "formatted"):
+        frame.filter("key = 1").explain(mode)
+    with pytest.raises(Exception, match="has no state 'conts'") as told:
+        spark.read.format("millstream").options(uid="counter", state="conts").load(pointer)
+    shown = capfd.readouterr()
+    for text in (str(told.value), shown.out, shown.err, str(frame), frame._jdf.queryExecution().toString()):
+        assert "testsecret" not in text

@@ -1,0 +1,86 @@
+"""States as the runtime's own writers write them, and what Spark hands out of them as the same Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import strategies as st
+from snapshot_maker import Maker
+from typed_values import BASIC, typed_values
+
+from millstream.core.records import types as t
+from millstream.core.snapshot import StateKind, StateSnapshot, StateTypes, read_rows
+from millstream.core.snapshot.inspection.opened import OpenedSnapshot
+from millstream.core.snapshot.tables.columns import from_array
+from millstream.spark.reading.states import OpenState
+from millstream.spark.types import to_stored
+
+WINDOW = t.TupleType((t.LONG, t.LONG), ("start", "end"))
+_KEYS = [kind for kind in BASIC if kind not in (t.FLOAT, t.DOUBLE)]  # of which not every one equals itself
+
+
+@st.composite
+def states(draw: st.DrawFn, maker: Maker, name: str) -> StateSnapshot:
+    """A state of any kind, with keys and values of any types, written into the snapshot."""
+    key_type = draw(st.sampled_from(_KEYS))
+    keys = draw(st.lists(BASIC[key_type], max_size=5, unique=True))
+    kind, values = draw(typed_values())
+
+    def some(each: Any, **sizes: int) -> list[Any]:
+        return [draw(each) for _ in keys] if not sizes else draw(st.lists(each, **sizes))
+
+    types = StateTypes(key_type, kind)
+    match draw(st.sampled_from(["value", "expiring", "windows", "list", "map", "timers", "elements", "broadcast"])):
+        case "value":
+            return maker.values(name, dict(zip(keys, some(values), strict=True)), types)
+        case "expiring":
+            times = some(st.integers(0, 2**40))
+            return maker.expiring(name, dict(zip(keys, some(values), strict=True)), types, times)
+        case "windows":
+            windows = some(st.tuples(st.integers(0, 2**40), st.integers(0, 2**40)))
+            entries = dict(zip(keys, some(values), strict=True))
+            return maker.values(name, entries, StateTypes(key_type, kind, WINDOW), namespaces=windows)
+        case "list":
+            return maker.lists(name, dict(zip(keys, some(st.lists(values, max_size=3)), strict=True)), types)
+        case "map":
+            maps = some(st.dictionaries(BASIC[t.DATE], values, max_size=3))
+            return maker.maps(name, dict(zip(keys, maps, strict=True)), StateTypes(key_type, kind, map_key=t.DATE))
+        case "timers" if keys:
+            timers = [(key, draw(st.integers(-(2**63), 2**63 - 1)), "event") for key in keys]
+            return maker.timers(name, timers, StateTypes(key_type))
+        case "broadcast":
+            entries = draw(st.dictionaries(BASIC[t.STRING], values, max_size=3))
+            return maker.broadcast(name, entries, StateTypes(value=kind, map_key=t.STRING), copies=2)
+    lists = some(st.lists(values, max_size=3), max_size=3)
+    of = draw(st.sampled_from([StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION]))
+    return maker.elements(name, lists, StateTypes(value=kind), of)
+
+
+def rows_of_runtime(snapshot: OpenedSnapshot, opened: OpenState) -> list[str]:
+    """The rows as the runtime reads them, as text: what is no number equals itself there."""
+    found: list[str] = []
+    for file, table in snapshot.tables(opened.state):
+        if file not in opened.files:
+            continue
+        rows = read_rows(table, opened.state)
+        content, detail = rows.content, rows.detail
+        columns = {
+            "key_group": rows.key_groups, "key": rows.keys, "namespace": rows.namespaces, "value": content,
+            "element": content, "position": detail, "map_key": detail, "map_value": content, "timestamp": content,
+            "domain": detail, "expires_at": rows.expires_at or [], "subtask": [file.subtask] * len(content),
+        }  # fmt: skip
+        found += map(repr, zip(*(columns[column.name] for column in opened.columns), strict=True))
+    return sorted(found)
+
+
+def rows_of_spark(tables: Iterator[Any], opened: OpenState) -> list[str]:
+    """The rows of Arrow tables that Spark got or handed out, as the same text."""
+    found: list[str] = []
+    for table in tables:
+        columns = [
+            from_array(to_stored(table.column(column.name), column.type, column.name), column.type, column.name)
+            for column in opened.columns
+        ]
+        found += map(repr, zip(*columns, strict=True))
+    return sorted(found)
