@@ -1,10 +1,14 @@
-"""Keyed state (int64 to int64) of a savepoint, read by Spark with two cores, as a curve over the number of keys.
+"""Keyed state (int64 to int64) of a savepoint, read and written by Spark with two cores, as a curve over the keys.
 
 `SavepointReader` compares every file with its checksum and its rows with the metadata. The peer is Spark reading the
 same Parquet files as such, which is the least that reading takes. Both read all rows and columns into Spark's sink that
 keeps nothing; the median of five times, after one that is not counted, without the start of Spark. The memory is the
 most that the driver, its JVM and all Python workers took at one time. 10 M keys, for which the target is, are only in
 the long form: with few keys it is planning in a Python worker that takes the time, some 0.3 s for any read.
+
+A bootstrap hashes, moves, sorts and writes the rows, and reads all files again to check them. The peer is Spark writing
+the same rows as Parquet with the same compression, neither moved nor sorted: the least that writing takes. The note has
+the time without the check, and that of Spark writing the rows sorted by ranges of the key. The median of three times.
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ HALF_AS_FAST = Target(0.5, at_least=True, of_ratio=True)
 
 def measure(scale: Scale) -> list[Row]:
     sizes = [*SIZES, *([LONG] if scale.factor >= 5 else [])]
-    return [row for size in sizes for row in _reading(max(1000, int(size * min(1.0, scale.factor))))]
+    counts = [max(1000, int(size * min(1.0, scale.factor))) for size in sizes]
+    return [row for measured in (_reading, _writing) for count in counts for row in measured(count)]
 
 
 def _reading(keys: int) -> list[Row]:
@@ -38,6 +43,23 @@ def _reading(keys: int) -> list[Row]:
         Row(f"{keys:,} keys: read", rates[1], "keys/s", target, Peer("Spark, Parquet", rates[0]), note),
         Row(f"{keys:,} keys: memory", ours["peak"], "MiB", peer=Peer("Spark, Parquet", plain["peak"])),
     ]
+
+
+def _writing(keys: int) -> list[Row]:
+    found = {}
+    for how in ("plain", "sorted", "state", "verified"):
+        with tempfile.TemporaryDirectory(prefix="millstream-benchmark-") as folder:
+            (found[how],) = _run("write", "spark_write.py", how, str(keys), folder)
+    medians = {how: statistics.median(mark["seconds"]) for how, mark in found.items()}
+    note = f"without the check {medians['state']:.2f} s; Spark, sorted {medians['sorted']:.2f} s"
+    ours, peer = keys / medians["verified"], Peer("Spark, Parquet", keys / medians["plain"])
+    return [
+        Row(f"{keys:,} keys: bootstrap", ours, "keys/s", HALF_AS_FAST, peer, note),
+        Row(
+            f"{keys:,} keys: memory of a bootstrap", found["verified"]["peak"], "MiB",
+            peer=Peer("Spark, Parquet", found["plain"]["peak"]),
+        ),
+    ]  # fmt: skip
 
 
 def _read(how: str, path: str, keys: int) -> dict[str, Any]:

@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from snapshot_maker import Maker
 
 from millstream.core.records import types as t
-from millstream.core.snapshot import StateTypes
+from millstream.core.snapshot import METADATA_FILE, StateTypes, storage_at, verify_snapshot
 
 HERE = Path(__file__).parent
 
@@ -22,10 +23,30 @@ pytestmark = pytest.mark.process
 def test_a_state_is_read_by_separate_executors(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "snapshots", rows_per_file=300)
     maker.operator("counter", maker.values("counts", {n: n for n in range(1000)}, StateTypes(t.LONG, t.LONG)))
+    found = ran("cluster_read.py", maker.write(), str(tmp_path / "spark"))
+    assert found == {"sum": 499500, "one": [[7, 7]], "executors": 2}
+
+
+def test_a_killed_executor_leaves_a_whole_savepoint_or_none(tmp_path: Path) -> None:
+    (tmp_path / "spark").mkdir()
+    target = tmp_path / "savepoint"
+    found = ran("cluster_write.py", str(target), str(tmp_path / "spark"))
+    assert found["killed"]
+    if found["outcome"] != "written":
+        assert not (target / METADATA_FILE).exists()
+        return
+    storage, location = storage_at(str(target))
+    metadata = verify_snapshot(storage, location)
+    assert sum(file.rows for file in metadata.files()) == 20_000
+    assert {str(path.relative_to(target)) for path in target.rglob("*.parquet")} == {f.path for f in metadata.files()}
+
+
+def ran(program: str, *arguments: str) -> Any:
+    """What a program with a cluster of its own has found."""
     done = subprocess.run(
-        [sys.executable, str(HERE / "cluster_read.py"), maker.write(), str(tmp_path / "spark")],
+        [sys.executable, str(HERE / program), *arguments],
         capture_output=True, text=True, timeout=240, check=False, env={**os.environ, "PYTHONPATH": str(HERE)},
     )  # fmt: skip
     told = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
     assert told, done.stderr[-3000:]
-    assert json.loads(told[0].removeprefix("FOUND ")) == {"sum": 499500, "one": [[7, 7]], "executors": 2}
+    return json.loads(told[0].removeprefix("FOUND "))

@@ -4,7 +4,21 @@ The only package that uses Spark. It shares the snapshot format and the key grou
 runtime, and knows none of the services.
 """
 
+from millstream.spark.functions import KeyedStateBootstrapFunction
+from millstream.spark.operator_identifier import OperatorIdentifier
 from millstream.spark.reading.reader import SavepointReader
 from millstream.spark.registration import register
+from millstream.spark.savepoint_diff import SavepointDiff
+from millstream.spark.savepoint_writer import SavepointWriter, Untouched
+from millstream.spark.writing.identity import KeepOnConflict
 
-__all__ = ["SavepointReader", "register"]
+__all__ = [
+    "KeepOnConflict",
+    "KeyedStateBootstrapFunction",
+    "OperatorIdentifier",
+    "SavepointDiff",
+    "SavepointReader",
+    "SavepointWriter",
+    "Untouched",
+    "register",
+]

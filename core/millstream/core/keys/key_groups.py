@@ -102,26 +102,84 @@ def _mix_array(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 def stable_hash_column(column: Any) -> npt.NDArray[np.uint64]:
     """The hashes of an Arrow array's values: the same as `stable_hash` of each value."""
-    import numpy as np
     import pyarrow as pa
 
     kind = column.type
-    if pa.types.is_signed_integer(kind) and column.null_count == 0:
-        return _mix_array(column.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64))
-    if pa.types.is_unsigned_integer(kind) and kind.bit_width < 64 and column.null_count == 0:
-        return _mix_array(column.to_numpy(zero_copy_only=False).astype(np.uint64))
     if pa.types.is_struct(kind):
-        combined = combine_hashes([stable_hash_column(child) for child in column.flatten()])
-        return np.where(column.is_null().to_numpy(zero_copy_only=False), np.uint64(_NULL), combined)
-    encoded = column if pa.types.is_dictionary(kind) else in_microseconds(column).dictionary_encode()
-    unique = np.fromiter(map(stable_hash, encoded.dictionary.to_pylist()), np.uint64, len(encoded.dictionary))
-    if encoded.null_count == 0:
-        hashes: npt.NDArray[np.uint64] = unique[encoded.indices.to_numpy(zero_copy_only=False)]
+        hashes = combine_hashes([stable_hash_column(child) for child in column.flatten()])
+    elif pa.types.is_dictionary(kind):
+        hashes = _hashes_by_value(column)
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        hashes = _hashes_by_value(column.dictionary_encode())
+    else:
+        column = in_microseconds(column)
+        hashes = _hash_scalars(column)
+    return hashed_nulls(column, hashes)
+
+
+def hashed_nulls(column: Any, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The hashes of a column, with that of None for its nulls."""
+    import numpy as np
+
+    if column.null_count == 0:
         return hashes
-    indices = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    nulls = encoded.is_null().to_numpy(zero_copy_only=False)
-    hashes = unique[indices] if len(unique) else np.zeros(len(column), np.uint64)
-    return np.where(nulls, np.uint64(_NULL), hashes)
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), np.uint64(_NULL), hashes)
+
+
+def _hashes_by_value(encoded: Any) -> npt.NDArray[np.uint64]:
+    """Of a column that names its different values: each is hashed once. What a null has does not matter."""
+    import numpy as np
+
+    unique = _hash_scalars(encoded.dictionary)
+    if not len(unique):
+        return np.zeros(len(encoded), np.uint64)
+    hashes: npt.NDArray[np.uint64] = unique[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+    return hashes
+
+
+def _hash_scalars(column: Any) -> npt.NDArray[np.uint64]:
+    """Of values that are not composite; what a null has does not matter."""
+    import numpy as np
+    import pyarrow as pa
+
+    kinds, kind = pa.types, column.type
+    if kinds.is_signed_integer(kind) or (kinds.is_unsigned_integer(kind) and kind.bit_width < 64):
+        return _mix_array(_numbers(column, 0).astype(np.int64).view(np.uint64))
+    if kinds.is_boolean(kind) or kinds.is_date32(kind):
+        return _hash_scalars(column.cast(pa.int8() if kinds.is_boolean(kind) else pa.int32()))
+    for test, exact in (
+        (kinds.is_timestamp, pa.timestamp("us", getattr(kind, "tz", None))), (kinds.is_time, pa.time64("us")),
+        (kinds.is_duration, pa.duration("us")),
+    ):  # fmt: skip
+        if test(kind):
+            return _hash_scalars(column.cast(exact).cast(pa.int64()))
+    if kinds.is_floating(kind):
+        return _hash_floats(_numbers(column, 0.0).astype(np.float64))
+    if kinds.is_string(kind) or kinds.is_binary(kind):
+        tag = _TEXT if kinds.is_string(kind) else _BINARY
+        sums = map(zlib.crc32, column.fill_null(b"" if tag == _BINARY else "").cast(pa.binary()).to_pylist())
+        return _mix_array(np.fromiter(sums, np.uint64, len(column)) ^ np.uint64(tag))
+    return np.fromiter(map(stable_hash, column.to_pylist()), np.uint64, len(column))
+
+
+def _numbers(column: Any, null: Any) -> npt.NDArray[Any]:
+    filled = column.fill_null(null) if column.null_count else column
+    numbers: npt.NDArray[Any] = filled.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _hash_floats(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
+    import numpy as np
+
+    whole = np.isfinite(values) & (np.floor(values) == values)
+    small = whole & (np.abs(values) < 2.0**63)
+    bits = np.where(np.isnan(values), np.float64("nan"), values).view(np.uint64)
+    hashes = _mix_array(
+        np.where(small, np.where(small, values, 0.0).astype(np.int64).view(np.uint64), bits ^ np.uint64(_FRACTION))
+    )
+    for row in np.flatnonzero(whole & ~small):
+        hashes[row] = stable_hash(float(values[row]))
+    return hashes
 
 
 def combine_hashes(columns: list[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:

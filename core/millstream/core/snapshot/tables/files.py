@@ -53,10 +53,12 @@ def write_state(
     first_part: int = 0,
     rows_per_file: int = ROWS_PER_FILE,
     bytes_per_file: int = BYTES_PER_FILE,
+    attempt: str = "",
 ) -> tuple[StateFile, ...]:
     """Writes a state of a subtask; nothing for an empty table. When it raises, nothing of it is left.
 
-    `key_groups` is what the subtask owns; without it the files say what they hold.
+    `key_groups` is what the subtask owns; without it the files say what they hold. An `attempt` is part of the names
+    of the files, where several may write the same part at a time.
     """
     written: list[tuple[WrittenFile, StateFile]] = []
     writer: StateWriter | None = None
@@ -64,8 +66,8 @@ def write_state(
     try:
         for number, part in enumerate(slices):
             writer = storage.create_writer(
-                location, operator, state, subtask, format.value, part=first_part + number, shared=shared,
-                inline_below=inline_below,
+                location, operator, state, subtask, f"{attempt}.{format.value}" if attempt else format.value,
+                part=first_part + number, shared=shared, inline_below=inline_below,
             )  # fmt: skip
             encode_table(part, writer, format)
             result = writer.commit()

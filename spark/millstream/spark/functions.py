@@ -1,0 +1,24 @@
+"""Functions that fill state from rows, for what columns do not say."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, TypeAlias
+
+from millstream.datastream.functions import Function
+from millstream.datastream.functions.contexts import KeyedContext
+
+
+class KeyedStateBootstrapFunction(Function, ABC):
+    """Fills the keyed state of one operator. Picklable: each task that writes has a copy of its own.
+
+    `open` asks for state as a `KeyedProcessFunction` does, `process_element` is called for each row with its key set,
+    and `close` once all rows of the task's keys have been seen. State and timers are the runtime's own. Timers are only
+    registered: they fire in the job that starts from the savepoint.
+    """
+
+    Context: TypeAlias = KeyedContext
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: KeyedContext) -> None:
+        """Called for each row, a `Row` with the DataFrame's columns; those of one key come in the order given."""
