@@ -3,7 +3,8 @@
 `SavepointReader` compares every file with its checksum and its rows with the metadata. The peer is Spark reading the
 same Parquet files as such, which is the least that reading takes. Both read all rows and columns into Spark's sink that
 keeps nothing; the median of five times, after one that is not counted, without the start of Spark. The memory is the
-most that the driver, its JVM and all Python workers took at one time. 10 M keys are only in the long form.
+most that the driver, its JVM and all Python workers took at one time. 10 M keys, for which the target is, are only in
+the long form: with few keys it is planning in a Python worker that takes the time, some 0.3 s for any read.
 
 A bootstrap hashes, moves, sorts and writes the rows, and reads all files again to check them. The peer is Spark writing
 the same rows as Parquet with the same compression, neither moved nor sorted: the least that writing takes. The note has
@@ -22,7 +23,7 @@ from rows import Peer, Row, Scale, Target, check
 SIZES = (100_000, 1_000_000)
 LONG = 10_000_000
 TIMEOUT = 300.0
-NOT_HALF_AS_FAST = Target(0.5, at_least=True, of_ratio=True)
+HALF_AS_FAST = Target(0.5, at_least=True, of_ratio=True)
 
 
 def measure(scale: Scale) -> list[Row]:
@@ -36,9 +37,10 @@ def _reading(keys: int) -> list[Row]:
         (made,) = _run("savepoint", "spark_savepoint.py", str(keys), folder)
         plain, ours = (_read(how, made["path"], keys) for how in ("plain", "state"))
     rates = [keys / statistics.median(each["seconds"]) for each in (plain, ours)]
+    target = HALF_AS_FAST if keys >= LONG else None
     note = "runs: " + ", ".join(f"{each:.2f} s" for each in ours["seconds"])
     return [
-        Row(f"{keys:,} keys: read", rates[1], "keys/s", NOT_HALF_AS_FAST, Peer("Spark, Parquet", rates[0]), note),
+        Row(f"{keys:,} keys: read", rates[1], "keys/s", target, Peer("Spark, Parquet", rates[0]), note),
         Row(f"{keys:,} keys: memory", ours["peak"], "MiB", peer=Peer("Spark, Parquet", plain["peak"])),
     ]
 
@@ -52,7 +54,7 @@ def _writing(keys: int) -> list[Row]:
     note = f"without the check {medians['state']:.2f} s; Spark, sorted {medians['sorted']:.2f} s"
     ours, peer = keys / medians["verified"], Peer("Spark, Parquet", keys / medians["plain"])
     return [
-        Row(f"{keys:,} keys: bootstrap", ours, "keys/s", NOT_HALF_AS_FAST, peer, note),
+        Row(f"{keys:,} keys: bootstrap", ours, "keys/s", HALF_AS_FAST, peer, note),
         Row(
             f"{keys:,} keys: memory of a bootstrap", found["verified"]["peak"], "MiB",
             peer=Peer("Spark, Parquet", found["plain"]["peak"]),

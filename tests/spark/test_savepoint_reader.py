@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from shop import shop_snapshot
 from snapshot_maker import Maker
 from thoroughness import cases
-from written_states import WINDOW, rows_of_runtime, rows_of_spark, states
+from written_states import rows_of_runtime, rows_of_spark, states
 
 from millstream.common import Types
 from millstream.core.keys.key_groups import key_group_of
@@ -37,32 +37,9 @@ KINDS: dict[StateKind, Callable[[SavepointReader, str, str], Any]] = {
 }
 
 
-@dataclass
-class Order:
-    item: str
-    price: float | None = None
-
-
-ORDER = t.DataclassType(Order)
-
-
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A snapshot with a state of each kind."""
-    maker = Maker(tmp_path_factory.mktemp("shop"), rows_per_file=300)
-    maker.operator(
-        "counter",
-        maker.values("counts", {n: n * n for n in range(1000)}, StateTypes(t.LONG, t.LONG)),
-        maker.values("orders", {"a": Order("tea", 1.5), "b": Order("cup")}, StateTypes(t.STRING, ORDER)),
-        maker.values("seen", {"a": {"n": 1, "tags": ["x"]}, "b": None}, StateTypes(t.STRING, t.PICKLED)),
-        maker.values("mixed", {(1, "k"): (2, {"n": 3})}, StateTypes(t.PICKLED, t.TupleType((t.LONG, t.PICKLED)))),
-        maker.maps("prices", {"a": {"tea": 1.5, "cup": 3.0}}, StateTypes(t.STRING, t.DOUBLE, map_key=t.STRING)),
-        maker.values("open", {"a": 5}, StateTypes(t.STRING, t.LONG, WINDOW), namespaces=[(0, 1000)]),
-        maker.timers("timers", [("a", 1000, "event")], StateTypes(t.STRING)),
-    )
-    splits = maker.elements("splits", [[("file", 7)], [("other", 9)]], StateTypes(value=t.PICKLED), StateKind.SPLITS)
-    maker.operator("source", splits, name="Source")
-    return maker.write()
+    return shop_snapshot(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture(scope="module")
@@ -202,30 +179,6 @@ def test_a_value_that_is_not_of_the_given_type_fails_the_query(reader: Savepoint
     frame = reader.read_keyed_state("counter", "seen", value_type=int)
     with pytest.raises(Exception, match=r"column 'value', row 0: .* is not a Long"):
         frame.filter("key = 'a'").collect()
-
-
-@pytest.mark.parametrize(
-    ("read", "told"),
-    [
-        (lambda r: r.read_keyed_state("conter", "counts"), "no operator 'conter': .* did you mean 'counter'"),
-        (lambda r: r.read_keyed_state("counter", "count"), "no state 'count': .* did you mean 'counts'"),
-        (lambda r: r.read_map_state("counter", "counts"), "is value state, and read_map_state reads map state: use"),
-        (lambda r: r.read_keyed_state("counter", "prices"), "is map state, .*: use read_map_state"),
-        (lambda r: r.read_keyed_state("counter", "open"), "is value state of windows, .*: use read_window_state"),
-        (lambda r: r.read_window_state("counter", "counts"), "is value state, .*: use read_keyed_state"),
-        (lambda r: r.read_keyed_state("counter", "seen"), "pickled values in its column value, .*: give value_type"),
-        (lambda r: r.read_source_positions("source"), "pickled values in its column element"),
-        (lambda r: r.read_keyed_state("counter", "counts", value_type=int), "declared as Long, and value_type is for"),
-        (lambda r: r.read_keyed_state("counter", "seen", function=lambda v: v), "whose type is not known: annotate"),
-        (lambda r: r.read_timers("source"), "has no state of the kind timers: it has splits"),
-        (lambda r: r.read_keyed_state("counter", "counts", columns=["valu"]), "no column 'valu': .* mean 'value'"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_read_is_refused_at_the_call(
-    reader: SavepointReader, read: Callable[[SavepointReader], Any], told: str
-) -> None:
-    with pytest.raises(SnapshotError, match=told):
-        read(reader)
 
 
 def test_a_folder_without_a_snapshot_is_refused(spark: Any, tmp_path: Path) -> None:

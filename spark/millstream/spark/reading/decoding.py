@@ -22,7 +22,6 @@ from millstream.spark.reading.states import OpenState
 from millstream.spark.types import arrow_type_of, spark_type, to_spark, to_stored, type_information
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column
 
 Function = Callable[[Any], Any]
@@ -69,18 +68,23 @@ def wanted_types(state: OpenState, given: Mapping[str, Any], function: Function 
 
 def decoded(name: str, stored: t.TypeInformation, wanted: t.TypeInformation, function: Function | None) -> Column:
     """The column of that name with its pickled values loaded, each given to the function if there is one."""
-    result = spark_type(wanted)
-    target = arrow_type_of(result)
+    return arrow_udf(loader(name, stored, wanted, function), spark_type(wanted))(col(name)).alias(name)
 
-    def load(column: pa.Array) -> pa.Array:
+
+def loader(
+    name: str, stored: t.TypeInformation, wanted: t.TypeInformation, function: Function | None
+) -> Callable[[Any], Any]:
+    """What makes a column with loaded values of one with pickled values; both as Spark has them."""
+    target = arrow_type_of(spark_type(wanted))
+
+    def load(column):  # type: ignore[no-untyped-def]  # by annotations Spark would choose another kind of function
         values = from_array(to_stored(column, stored, name), stored, name, unpickle=True)
         if function is not None:
             values = [None if value is None else function(value) for value in values]
         made = to_array([shaped(value, wanted) for value in values], wanted, name)
         return to_spark(made, wanted, target)
 
-    load.__annotations__.clear()  # they name Arrow's types, by which Spark would choose another kind of function
-    return arrow_udf(load, result)(col(name)).alias(name)
+    return load
 
 
 def shaped(value: Any, type: t.TypeInformation) -> Any:
