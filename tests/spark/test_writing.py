@@ -219,7 +219,7 @@ class Totals(KeyedStateBootstrapFunction):
 
 def filled(folder: Path, numbers: list[int]) -> list[PartReport]:
     filling = Filling(None, pickle.dumps(Totals()), t.LONG, ("n",), ordered=True)
-    batch = pa.RecordBatch.from_pydict({"key": [n % 2 for n in numbers], f"{PREFIX}n": numbers, ORDER: numbers})
+    batch = pa.RecordBatch.from_pydict({"key": [n % 2 for n in numbers], f"{PREFIX}0": numbers, ORDER: numbers})
     cut = Cut(16, 2, type_to_json(t.LONG))
     made = blocks(keyed_rows(filling)([batch]), cut)
     destination = Destination(str(folder), "op")

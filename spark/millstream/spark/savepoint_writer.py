@@ -143,7 +143,8 @@ class SavepointWriter:
         from pyspark.sql import functions as f
 
         keys = picked(df, "key", key, key_type, is_key=True)
-        columns = [keys.column.alias(KEY), *(f.col(f"`{name}`").alias(f"{PREFIX}{name}") for name in df.columns)]
+        given = [picked(df, "row", name).column.alias(f"{PREFIX}{number}") for number, name in enumerate(df.columns)]
+        columns = [keys.column.alias(KEY), *given]
         if order_by is not None:
             column = picked(df, "order_by", order_by)
             moment = column.type in (t.INSTANT, t.TIMESTAMP)
