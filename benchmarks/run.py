@@ -40,6 +40,7 @@ BENCHMARKS = (
     "timers",
     "interval_join",
     "rescale",
+    "failover",
     "control_plane",
     "spark_state",
 )

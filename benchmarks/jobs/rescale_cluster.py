@@ -8,7 +8,6 @@ no task ran (`stopped`), and the longest time without a result (`gap`). Checks t
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import socket
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import marks
+from counted_output import longest_gap, lost_keys, results  # beside this file
 
 HERE = Path(__file__).parent
 DEADLINE = 60.0
@@ -90,16 +90,6 @@ def _free_ports() -> dict[str, str]:
     return ports
 
 
-def _results(folder: Path) -> list[tuple[int, int, int]]:
-    lines = [line.split() for file in folder.glob("*.txt") for line in file.read_text().splitlines()]
-    return sorted((int(line[0]), int(line[1]), int(line[2])) for line in lines if len(line) == 3)
-
-
-def _longest_gap(results: list[tuple[int, int, int]], begin: int, end: int) -> float:
-    moments = [moment for moment, _, _ in results if begin <= moment <= end]
-    return max(later - earlier for earlier, later in itertools.pairwise(moments)) / 1e9
-
-
 def main() -> None:
     times, rate = int(sys.argv[1]), sys.argv[2]
     with tempfile.TemporaryDirectory(prefix="millstream-rescale-") as name:
@@ -110,7 +100,7 @@ def main() -> None:
         cluster.start()
         try:
             job_id = cluster.submit(str(out), rate)
-            while not _results(out):
+            while not results(out):
                 time.sleep(0.1)
             spans: list[tuple[int, int, int, float, float]] = []
             for number in range(2 * times):
@@ -121,14 +111,11 @@ def main() -> None:
                 time.sleep(SETTLING)
                 spans.append((parallelism, begin, time.monotonic_ns(), whole, stopped))
             cluster.get(f"/jobs/{job_id}?mode=cancel", "PATCH")
-            results = _results(out)
+            found = results(out)
             for parallelism, begin, end, whole, stopped in spans:
-                gap = _longest_gap(results, begin, end)
+                gap = longest_gap(found, begin, end)
                 marks.report("rescale", parallelism=parallelism, whole=whole, stopped=stopped, gap=gap)
-            counts: dict[int, set[int]] = {}
-            for _, key, count in results:
-                counts.setdefault(key, set()).add(count)
-            marks.report("lost", keys=[k for k, seen in counts.items() if seen != set(range(1, max(seen) + 1))])
+            marks.report("lost", keys=lost_keys(found))
         finally:
             cluster.stop()
 

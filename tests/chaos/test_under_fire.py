@@ -8,47 +8,22 @@ counts, once. The seed is printed with a failure; set CHAOS_SEED to run it again
 
 from __future__ import annotations
 
-import json
 import os
 import random
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
+from counted_numbers import KEYS, body, check, counted
 from processes import frozen
 from system import Cluster, given, running_cluster, wait_until, write_job
 
 pytestmark = [pytest.mark.process, pytest.mark.alone]
 
-KEYS, LANES = 31, 2
+LANES = 2
 POLICIES = ("on_checkpoint_rolling_policy()", "default_rolling_policy(part_size=2048)")
 """Either way most checkpoints hold parts to commit: a wrong commit shows only where there is one."""
-BODY = """
-import sys
-from millstream.common import Types
-from millstream.datastream import KeyedProcessFunction
-from millstream.datastream.connectors.datagen import DataGeneratorSource
-from millstream.datastream.connectors.file_system import FileSink, RollingPolicy
-from millstream.datastream.state import ValueStateDescriptor
-
-class Count(KeyedProcessFunction):
-    def open(self, runtime_context):
-        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
-
-    def process_element(self, value, ctx):
-        count = (self.count.value() or 0) + 1
-        self.count.update(count)
-        yield (ctx.get_current_key(), count, value)
-
-source = DataGeneratorSource(lambda index: index, None, 2000, Types.LONG())
-numbers = env.from_source(source, None, "numbers").uid("numbers")
-counted = numbers.key_by(lambda x: x % {keys}, Types.LONG()).process(Count()).uid("count")
-counted.sink_to(FileSink.for_json_lines(sys.argv[1]).with_rolling_policy(RollingPolicy.{policy})).uid("files")
-env.execute("under fire")
-"""
 
 
 @pytest.fixture
@@ -121,7 +96,7 @@ def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_pat
     chance = random.Random(seed)
     policy = chance.choice(POLICIES)
     print(policy)
-    script = write_job(tmp_path, "fire", BODY.format(keys=KEYS, policy=policy))
+    script = write_job(tmp_path, "fire", body(2000, policy))
     options = [
         "execution.checkpointing.interval=150ms",
         f"execution.checkpointing.dir={tmp_path / 'checkpoints'}",
@@ -134,7 +109,7 @@ def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_pat
     ]
     print(options)
     output = tmp_path / "output"
-    job_id = chaos_cluster.submit(script, *given(*options), parallelism=LANES, arguments=(str(output),))
+    job_id = chaos_cluster.submit(script, *given(*options), parallelism=LANES, arguments=(str(output), "under fire"))
     chaos_cluster.wait_for(job_id, "RUNNING")
     chaos = Chaos(chaos_cluster, job_id, tmp_path / "checkpoints", chance)
     for number in range(kills):
@@ -146,29 +121,6 @@ def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_pat
     chaos.wait_for_checkpoint()
     chaos_cluster.cli("stop", "--drain", "-m", chaos_cluster.rest, "-p", str(tmp_path / "savepoints"), job_id)
     chaos_cluster.wait_for(job_id, "FINISHED")
-    check(output, counted(tmp_path / "savepoints"), f"CHAOS_SEED={seed}")
-
-
-def counted(savepoints: Path) -> dict[int, int]:
-    """How many records of each key the job has counted, by its own state."""
-    rows = [row for file in savepoints.rglob("count/count/*.parquet") for row in pq.read_table(file).to_pylist()]
-    return {row["key"]: row["value"] for row in rows}
-
-
-def check(output: Path, expected: dict[int, int], seed: str) -> None:
-    """The committed files are those of one run without failures over a first part of the numbers, to its last one."""
-    counts: dict[int, list[int]] = defaultdict(list)
-    seen: list[int] = []
-    for file in output.rglob("*"):
-        assert not file.name.startswith("."), f"{file} is left of a dead attempt, {seed}"
-        for line in file.read_text().splitlines() if file.is_file() else ():
-            key, count, value = json.loads(line)
-            assert key == value % KEYS, f"{line} in {file}, {seed}"
-            counts[key].append(count)
-            seen.append(value)
-    for lane in range(LANES):
-        numbers = sorted(value for value in seen if value % LANES == lane)
-        assert numbers == list(range(lane, numbers[-1] + 1, LANES)), f"lane {lane} has lost or doubled numbers, {seed}"
-    assert counts.keys() == expected.keys() == set(range(KEYS)), seed
-    for key, found in counts.items():
-        assert sorted(found) == list(range(1, expected[key] + 1)), f"key {key} was counted wrongly, {seed}"
+    expected = counted(tmp_path / "savepoints")
+    assert expected.keys() == set(range(KEYS))
+    check(output, expected, LANES, f"CHAOS_SEED={seed}")

@@ -80,6 +80,22 @@ def test_disposing(cli: Any, fake_cluster: Any) -> None:
     assert fake_cluster.bodies == [{"savepoint-path": "/sp/{1}"}, {"savepoint-path": str(cli.home / "sp")}]
 
 
+def test_a_dispatcher_that_has_followed_another_is_asked_for_the_same_once_more(cli: Any, fake_cluster: Any) -> None:
+    path, stop = "/jobs/abc/savepoints", "/jobs/abc/stop"
+    lost = (404, {"errors": ["no savepoint has the trigger id"]})
+    said = iter([(200, IN_PROGRESS), lost, (200, completed(location="/sp/1"))])
+    fake_cluster.answers[f"POST {stop}"] = (202, {"request-id": "t1"})
+    fake_cluster.answers[f"GET {path}/t1"] = lambda: next(said)
+    assert cli("stop", "-m", fake_cluster.address, "abc").stdout == "Savepoint completed. Path: /sp/1\n"
+    first, again = fake_cluster.bodies
+    assert again == {**first, "triggerId": "t1"}
+    asked = iter([(202, {"request-id": "t1"}), (409, {"errors": ["it is already FINISHED"]})])
+    fake_cluster.answers[f"POST {stop}"] = lambda: next(asked)
+    fake_cluster.answers[f"GET {path}/t1"] = lost
+    told = cli.fails("stop", "-m", fake_cluster.address, "abc")
+    assert "what came of it is not known: it is already FINISHED" in told
+
+
 def test_failures_are_one_line(cli: Any, fake_cluster: Any) -> None:
     path = "/jobs/abc/savepoints"
     cause = {"class": "x.Y", "stack-trace": "no space left\n  at some.place"}

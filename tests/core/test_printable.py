@@ -5,7 +5,7 @@ from __future__ import annotations
 from millstream.core.jobs.ids import AllocationId, JobId
 from millstream.core.logs.printable import printable
 from millstream.core.messages.task_manager import StartWorker
-from millstream.taskmanager.worker.main import where
+from millstream.taskmanager.worker.process import where
 
 
 def test_what_would_leave_the_line_is_escaped() -> None:

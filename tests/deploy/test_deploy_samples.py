@@ -93,7 +93,8 @@ def test_a_stopped_application_is_no_failed_unit_and_a_failed_job_is_not_run_aga
     service = unit(DEPLOY / "systemd" / "millstream-application@.service")["Service"]
     assert (service["SuccessExitStatus"], service["Restart"]) == ("143", "on-abnormal")
     (job,) = [found for found in kubernetes_objects("application") if found["kind"] == "Job"]
-    (rule,) = job["spec"]["podFailurePolicy"]["rules"]
+    ignored, rule = job["spec"]["podFailurePolicy"]["rules"]
+    assert (ignored["action"], ignored["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
     assert (rule["action"], rule["onExitCodes"]["operator"], rule["onExitCodes"]["values"]) == (
         "FailJob", "NotIn", [137, 143],
     )  # fmt: skip
@@ -180,6 +181,24 @@ def test_the_quorum_is_the_ensemble() -> None:
     assert [node["ZOO_MY_ID"] for node in nodes.values()] == [1, 2, 3]
     for node in nodes.values():
         _check_ensemble(list(nodes), node["ZOO_SERVERS"], CONFIGURATIONS["compose"])
+
+
+def test_the_ensemble_keeps_all_that_it_wrote() -> None:
+    """Its image has snapshots in one folder, and what was written since in another."""
+    (ensemble,) = [o for o in kubernetes_objects("session") if o["kind"] == "StatefulSet"]
+    (container,) = ensemble["spec"]["template"]["spec"]["containers"]
+    kept = [{mount["mountPath"] for mount in container["volumeMounts"]}]
+    for service in compose()["services"].values():
+        if service["image"].startswith("zookeeper"):
+            kept.append({volume.partition(":")[2] for volume in service["volumes"]})
+    assert kept == [{"/data", "/datalog"}] * 4
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_volumes_are_made_the_groups_once_and_what_is_private_in_them_stays_so(overlay: str) -> None:
+    """Else each new pod would open the folders to the group, and services refuse folders that others may write to."""
+    for name, pod in pods(kubernetes_objects(overlay)):
+        assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch", name
 
 
 def _check_ensemble(members: list[str], told: str, *configurations: dict[str, Any]) -> None:

@@ -32,7 +32,6 @@ from millstream.core.store.memory import MemoryStore
 from millstream.core.store.store import Contest, Kind
 from millstream.core.wire.contracts import DISPATCHER, JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher import lifecycle
-from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.service import DispatcherService
 
 
@@ -306,40 +305,6 @@ async def test_the_graph_is_kept_only_until_a_job_manager_has_it(dispatcher: Run
         assert kept(started) == 1  # a job manager that registers again without it is told once more
         await dispatcher.reported(manager, details(started, JobStatus.RUNNING))
         assert kept(started) == 0
-
-
-async def test_artifacts_have_a_limit_together(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path, 1000, 1500)
-
-    async def upload(content: bytes) -> None:
-        async def chunks() -> AsyncIterator[bytes]:
-            yield content
-
-        await store.store(Artifact(hashlib.sha256(content).hexdigest(), "file", ArtifactKind.ARCHIVE), chunks())
-
-    await upload(b"a" * 900)
-    with pytest.raises(ArtifactError, match=r"dispatcher\.artifacts\.max-total-size"):
-        await upload(b"b" * 900)
-    await upload(b"c" * 600)
-    assert len(os.listdir(tmp_path)) == 2
-
-
-def test_artifacts_that_no_job_needs_are_deleted(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path, 1000, 1 << 20)
-
-    def stored(content: bytes) -> str:
-        (tmp_path / "file").write_bytes(content)
-        return asyncio.run(store.adopt(tmp_path / "file", "file", ArtifactKind.ARCHIVE)).sha256
-
-    used, asked_for, unused = (stored(content) for content in (b"used", b"asked for", b"unused"))
-    (tmp_path / ".partial-x").touch()
-    for path in tmp_path.iterdir():
-        os.utime(path, (1, 1))
-    assert store.has(asked_for)
-    assert sorted(store.clean([used], 3600)) == sorted([unused, ".partial-x"])
-    assert store.clean([], 3600) == []
-    assert (store.has(used), store.has(asked_for), store.has(unused)) == (True, True, False)
-    assert (tmp_path / "file").exists()
 
 
 async def test_the_dispatcher_keeps_the_artifacts_of_jobs_that_have_not_ended(

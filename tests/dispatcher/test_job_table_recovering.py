@@ -20,10 +20,10 @@ def table() -> ev.JobTable:
     return ev.JobTable(5.0, 3, recovers=True)
 
 
-def play(machine: ev.JobTable, *events: ev.Event) -> list[ev.Effect]:
+def play(machine: ev.JobTable, *events: ev.Event, now: float = 0.0) -> list[ev.Effect]:
     effects: list[ev.Effect] = []
     for event in events:
-        effects = machine.handle(event, 0.0)
+        effects = machine.handle(event, now)
         machine.validate()
     return effects
 
@@ -89,6 +89,46 @@ def test_a_job_that_nobody_knows_has_ended() -> None:
     assert machine.phase(JobId("b")) is ev.Phase.ENDED
 
 
+def test_a_job_that_nothing_is_heard_of_is_recalled_after_a_grace_time_and_again() -> None:
+    machine = table()
+    play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A), ev.JobReported(S1, A, claim(1)))
+    play(machine, ev.ManagerRegistered(TWO, S2, {}), ev.ManagerDisconnected(ONE, S1, "cut"), now=10.0)
+    assert machine.next_deadline() == 15.0
+    assert play(machine, ev.TimePassed(), now=14.9) == []
+    assert play(machine, ev.TimePassed(), now=15.0) == [ev.RecallJob(A)]
+    assert play(machine, ev.TimePassed(), now=20.0) == [ev.RecallJob(A)], "another may have come to lead it"
+    assert play(machine, ev.NobodyLeads(A), now=21.0) == [ev.StartJob(S2, A)]
+    assert play(machine, ev.JobReported(S2, A, claim(2)), now=21.0) == [ev.RecordReport(A)]
+    assert machine.next_deadline() is None
+
+
+def test_a_recall_is_withdrawn_when_the_leader_is_back() -> None:
+    machine = table()
+    play(machine, ev.Recovered(A), ev.ManagerRegistered(TWO, S2, {}))
+    assert play(machine, ev.TimePassed(), now=5.0) == [ev.RecallJob(A)]
+    back = play(machine, ev.ManagerRegistered(ONE, S1, {A: claim(1)}), now=6.0)
+    assert back == [ev.RecordReport(A), ev.RecallJob(A, withdrawn=True)]
+    assert play(machine, ev.JobReported(S1, A, claim(1)), now=7.0) == [ev.RecordReport(A)]
+    assert machine.next_deadline() is None
+
+
+def test_a_job_is_not_recalled_while_no_other_job_manager_could_run_it_nor_as_soon_as_one_could() -> None:
+    machine = table()
+    play(machine, ev.Recovered(A))
+    assert machine.next_deadline() is None
+    assert play(machine, ev.TimePassed(), now=50.0) == []
+    play(machine, ev.ManagerRegistered(TWO, S2, {}), now=60.0)
+    assert machine.next_deadline() == 65.0
+
+
+def test_a_job_that_its_new_job_manager_waits_for_in_line_is_recalled_from_whoever_leads_it() -> None:
+    machine = table()
+    play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A))
+    assert play(machine, ev.TimePassed(), now=5.0) == [ev.RecallJob(A)]
+    won = play(machine, ev.JobReported(S1, A, claim(3)), now=6.0)
+    assert won == [ev.RecordReport(A), ev.RecallJob(A, withdrawn=True)]
+
+
 class RecoveringTable(RuleBasedStateMachine):
     """Job managers come and go, lead and lose jobs, under a store that knows who leads.
 
@@ -106,9 +146,10 @@ class RecoveringTable(RuleBasedStateMachine):
         self.submitted: set[JobId] = set()
         self.ended: set[JobId] = set()
         self.last_session = self.last_epoch = 0
+        self.now = 0.0
 
     def apply(self, event: ev.Event) -> None:
-        for effect in self.machine.handle(event, 0.0):
+        for effect in self.machine.handle(event, self.now):
             match effect:
                 case ev.StartJob(session, job_id):
                     assert job_id not in self.ended
@@ -123,6 +164,11 @@ class RecoveringTable(RuleBasedStateMachine):
                     self._leave(self._manager(session), job_id)
                 case ev.WatchLeader(job_id):
                     self.watched.add(job_id)
+                case ev.RecallJob(job_id, withdrawn=False):
+                    assert self.sessions, "nobody could lead it"
+                    leader = next(iter(self.line.get(job_id, [])), None)
+                    if leader is not None and leader not in self.sessions:
+                        self._leave(leader, job_id)
                 case ev.EndJob(job_id):
                     self.ended.add(job_id)
 
@@ -194,6 +240,21 @@ class RecoveringTable(RuleBasedStateMachine):
             if status.is_terminal:
                 assert self.machine.phase(job_id) is ev.Phase.ENDED, "the leader was not believed"
                 self.ended.add(job_id)
+
+    @rule(seconds=st.sampled_from([1.0, 6.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        deadline = self.machine.next_deadline()
+        if deadline is not None and deadline <= self.now:
+            self.apply(ev.TimePassed())
+
+    @rule()
+    def nobody_leads_for_ever_what_the_dispatcher_hears_nothing_of(self) -> None:
+        """Once time passes, jobs are led by job managers that have a session, as long as there are any."""
+        self.wait(6.0)
+        self.look()
+        for job_id in self.submitted - self.ended if self.sessions else ():
+            assert self.line[job_id][0] in self.sessions, "it is led by one that is out of touch"
 
     @rule()
     def look(self) -> None:

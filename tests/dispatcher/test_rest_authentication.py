@@ -34,7 +34,22 @@ ROUTES = [
     ("POST", "/savepoint-disposal", Role.OPERATE), ("POST", "/jars/upload", Role.SUBMIT),
     ("POST", "/jars/x.whl/run", Role.SUBMIT), ("GET", "/jars/x.whl/plan", Role.SUBMIT),
     ("POST", "/wheels/x.whl/plan", Role.SUBMIT), ("DELETE", "/v1/wheels/x.whl", Role.SUBMIT),
+    ("PUT", f"/jobs/{JOB}/resource-requirements", Role.OPERATE), ("PATCH", f"/jobs/{JOB}/rescaling", Role.OPERATE),
 ]  # fmt: skip
+FOR_ANYONE = {"GET /healthz", "GET /readyz"}
+OPERATING = {
+    "PATCH /jobs/{jobid}", "PATCH /jobs/{jobid}/rescaling", "PUT /jobs/{jobid}/resource-requirements",
+    "POST /jobs/{jobid}/savepoints", "POST /jobs/{jobid}/stop", "POST /jobs/{jobid}/checkpoints",
+    "POST /savepoint-disposal",
+}  # fmt: skip
+RUNNING_CODE = {
+    f"{method} {path}"
+    for root, one in (("/jars", "/jars/{jarid}"), ("/wheels", "/wheels/{wheelid}"))
+    for method, path in (
+        ("POST", f"{root}/upload"), ("DELETE", one), ("POST", f"{one}/run"), ("GET", f"{one}/plan"),
+        ("POST", f"{one}/plan"),
+    )
+}  # fmt: skip
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -69,6 +84,18 @@ async def test_every_route_demands_its_role(tmp_path: Path) -> None:
                     assert status == 403, (method, path, name)
                 else:
                     assert status not in (401, 403), (method, path, name)
+
+
+async def test_a_route_that_does_not_only_read_is_in_the_lists_of_this_test(tmp_path: Path) -> None:
+    async with running(configuration(tmp_path)) as service:
+        paths = (await Http(service.rest_address)("GET", "/openapi.json")).json["paths"]
+    roles = {f"{m.upper()} {path}": row["x-millstream-role"] for path, rows in paths.items() for m, row in rows.items()}
+    named = {"anyone": FOR_ANYONE, "operate": OPERATING, "submit": RUNNING_CODE}
+    for role, expected in named.items():
+        assert {request for request, needed in roles.items() if needed == role} == expected
+    readers = {request for request, needed in roles.items() if needed == "read"}
+    assert readers == roles.keys() - set().union(*named.values())
+    assert {request.partition(" ")[0] for request in readers} == {"GET"}
 
 
 async def test_wrong_credentials_are_refused_even_where_none_are_needed(tmp_path: Path) -> None:
@@ -238,6 +265,23 @@ async def test_what_was_done_is_in_a_file_of_its_own(tmp_path: Path) -> None:
     assert events[2]["request"] == f"PATCH /jobs/{job.job_id}"
     text = file.read_text()
     assert not any(secret in text for secret in (SECRET, "operatoroperator", "password"))
+
+
+async def test_credentials_that_do_not_count_are_in_the_audit_log_and_not_too_often(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = configuration(tmp_path, **{"security.rest.auth.tokens-file": str(tokens_file(tmp_path))})
+    with caplog.at_level("INFO", "millstream.audit"):
+        async with running(options) as service:
+            http = Http(service.rest_address)
+            asked = [await http("GET", "/jobs", headers=bearer("guess")) for _ in range(60)]
+            await http("GET", "/jobs", headers=bearer("lookerlooker"), status=200)
+    statuses = [answer.status for answer in asked]
+    assert set(statuses) == {401, 429}
+    events = [json.loads(record.message) for record in caplog.records if record.name == "millstream.audit"]
+    assert len(events) == statuses.count(401)
+    assert {(e["action"], e["role"], e["request"]) for e in events} == {("log in", "anyone", "GET /jobs")}
+    assert all("none of this cluster's" in e["outcome"] and "guess" not in e["outcome"] for e in events)
 
 
 async def test_without_a_folder_it_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

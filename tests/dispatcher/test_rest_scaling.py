@@ -54,6 +54,16 @@ async def test_requirements_are_shown_and_passed_on(dispatcher: RunningDispatche
             assert ((await answer).status, (await answer).json) == (status, {"errors": [error]})
 
 
+async def test_a_job_manager_that_goes_away_leaves_requirements_unanswered(dispatcher: RunningDispatcher) -> None:
+    job = graph()
+    body = json.dumps({vertex.id: bounds(1, 2) for vertex in job.vertices}).encode()
+    async with dispatcher.running_job(job) as manager:
+        answer = asyncio.ensure_future(dispatcher.http("PUT", f"/jobs/{job.job_id}/resource-requirements", body))
+        await manager.next(RescaleRequest)
+    assert (await answer).status == 503
+    assert "may rescale the job or not" in (await answer).json["errors"][0]
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -17,17 +17,17 @@ from typing import Any
 import yaml
 from ports import free_port
 from processes import is_alive, processes_with
-from system import Cluster
+from system import Cluster, given
 from waiting import wait_until
 
 from millstream.core.jobs.ids import NO_JOB, JobId
-from millstream.core.services.leader_lookup import KnownLeader, Role
+from millstream.core.services.leader_lookup import KnownLeader, Role, address_options
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.high_availability import open_store
 from millstream.core.store.store import Contest
 
 SESSION_TIMEOUT = 4.0
-_ROLES = {"dispatcher": Role.DISPATCHER, "resourcemanager": Role.RESOURCE_MANAGER, "jobmanager": Role.JOB_MANAGER}
+ROLES = {"dispatcher": Role.DISPATCHER, "resourcemanager": Role.RESOURCE_MANAGER, "jobmanager": Role.JOB_MANAGER}
 
 
 class FailoverCluster(Cluster):
@@ -36,7 +36,7 @@ class FailoverCluster(Cluster):
     def __init__(self, directory: Path, store: dict[str, str]) -> None:
         super().__init__(directory)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._rest_ports = {f"dispatcher-{n}": free_port() for n in (1, 2)}
+        self._rest = {f"dispatcher-{n}": f"127.0.0.1:{free_port()}" for n in (1, 2)}
         for folder in ("conf", "log"):
             (directory / folder).mkdir(mode=0o700, parents=True)
         self.options = {
@@ -47,7 +47,7 @@ class FailoverCluster(Cluster):
             "heartbeat.timeout": "10 s",
             "metrics.fetcher.update-interval": "200 ms",
             "taskmanager.numberOfTaskSlots": "2",
-            **{f"{service}.rpc.port": "0" for service in (*_ROLES, "taskmanager")},
+            **{f"{service}.rpc.port": "0" for service in (*ROLES, "taskmanager")},
             **store,
         }
         (directory / "conf" / "config.yaml").write_text(yaml.safe_dump(self.options))
@@ -61,27 +61,35 @@ class FailoverCluster(Cluster):
         for n in range(1, task_managers + 1):
             self.start_member(f"taskmanager-{n}")
         slots = 2 * task_managers
-        wait_until(lambda: self.free_slots() == slots, f"{slots} slots to be there")
+        wait_until(lambda: self.get("/overview")["slots-total"] == slots, f"{slots} slots to be there")
 
     def start_member(self, name: str) -> None:
         kind = name.partition("-")[0]
-        command = [sys.executable, "-m", "millstream.cli.main", kind, "--configDir", str(self.directory / "conf")]
-        if name in self._rest_ports:
-            command += ["-D", f"rest.port={self._rest_ports[name]}"]
+        service = [sys.executable, "-m", "millstream.cli.main", kind, "--configDir", str(self.directory / "conf")]
+        options = given(*(f"{key}={value}" for key, value in self._options_of(name).items()))
+        command = [*self._prefix_of(name), *service, *options]
         member = {**os.environ, "MILLSTREAM_CLUSTER_MEMBER": str(self.directory)}
         with self._log_of(name).open("ab") as log:
             started = subprocess.Popen(command, env=member, stdout=log, stderr=log, start_new_session=True)
         self._processes[name] = started
         self._choose_rest()
 
+    def _options_of(self, name: str) -> dict[str, str]:
+        """What one member is started with, beside what all are."""
+        return address_options(Role.REST, self._rest[name]) if name in self._rest else {}
+
+    def _prefix_of(self, name: str) -> list[str]:
+        """What goes before a member's command."""
+        return []
+
     def _log_of(self, name: str) -> Path:
         return self.directory / "log" / f"{name}.log"
 
     def _choose_rest(self) -> None:
         """Any dispatcher does that lives."""
-        living = [port for name, port in self._rest_ports.items() if self.lives(name)]
+        living = [address for name, address in self._rest.items() if self.lives(name)]
         if living:
-            self.rest = f"127.0.0.1:{living[0]}"
+            self.rest = living[0]
 
     def lives(self, name: str) -> bool:
         process = self._processes.get(name)
@@ -123,7 +131,7 @@ class FailoverCluster(Cluster):
 
     def leader(self, kind: str, job_id: str = NO_JOB) -> str:
         """The name of the member that leads, once there is one."""
-        contest = Contest(_ROLES[kind], JobId(job_id))
+        contest = Contest(ROLES[kind], JobId(job_id))
 
         def found() -> str | None:
             known = asyncio.run(self._known(contest))
@@ -158,6 +166,9 @@ class FailoverCluster(Cluster):
                 process.wait()
         for pid in self._members():
             os.kill(pid, signal.SIGKILL)
+
+    def logs(self) -> str:
+        return "".join(file.read_text(errors="replace") for file in (self.directory / "log").iterdir())
 
     def said(self) -> str:
         """The ends of all logs, for a test that failed."""

@@ -5,6 +5,7 @@ The job writes into an exactly-once file sink. It dawdles, so that it cannot end
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 from failover_system import FailoverCluster, failover_cluster
 from system import given, wait_until, write_job
+
+from millstream.core.snapshot.storage.uri_files import UriFiles
 
 sys.path.append(str(Path(__file__).parents[1] / "core" / "store"))
 from zookeeper_process import running_zookeeper, why_not
@@ -119,6 +122,40 @@ def test_a_cluster_that_was_killed_as_a_whole_goes_on_with_its_jobs(cluster: Fai
     cluster.start_all(job_managers=1)
     job.goes_on()
     job.ends_exactly()
+
+
+def test_a_cluster_that_shares_nothing_but_a_bucket_goes_on_from_it(tmp_path: Path, s3_root: str) -> None:
+    """Leaders are killed, then all hosts are lost with their disks: graph, artifacts and state come from storage."""
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+
+    def stored(path: str) -> list[str]:
+        files = UriFiles(s3_root.format(path="ha"))
+        return files.files(f"{files.root}/default/{path}")
+
+    with running_zookeeper() as server:
+        options = {
+            "high-availability.type": "zookeeper",
+            "high-availability.zookeeper.quorum": f"127.0.0.1:{server.port}",
+            "high-availability.storageDir": s3_root.format(path="ha"),
+        }
+        with failover_cluster(tmp_path / "cluster", options) as cluster:
+            cluster.start_all()
+            job = Job(cluster, tmp_path)
+            for kind in ("dispatcher", "jobmanager"):
+                cluster.kill_member(cluster.leader(kind, job.id if kind == "jobmanager" else ""))
+            job.goes_on()
+            cluster.kill_everything()
+            shutil.rmtree(tmp_path / "cluster" / "tmp")
+            cluster.start_all(job_managers=1)
+            job.goes_on()
+            assert len(stored("job-graphs")) == 1
+            assert stored(f"checkpoints/{job.id}")
+            shown = [cluster.get(f"/jobs/{job.id}{path}") for path in ("", "/checkpoints", "/checkpoints/config")]
+            job.ends_exactly()
+            wait_until(lambda: not stored("job-graphs") and not stored("checkpoints"), "the bucket to be cleaned up")
+            assert len(stored("job-results")) == 1
+            assert "testsecret" not in cluster.logs() + str(shown)
 
 
 def test_a_job_that_was_rescaled_goes_on_as_it_ran_last(cluster: FailoverCluster, tmp_path: Path) -> None:

@@ -112,9 +112,12 @@ def test_what_the_cluster_has_no_slots_for_leaves_the_job_as_it_is(cluster: Clus
     cluster.cancel(job.id)
 
 
-def test_the_autoscaler_gives_a_busy_job_more_tasks_and_says_why(cluster: Cluster, tmp_path: Path) -> None:
-    quick = {"metrics.window": "1 s", "stabilization.interval": "500 ms", "vertex.max-parallelism": "2"}
-    options = [f"job.autoscaler.{key}={value}" for key, value in {"enabled": "true", **quick}.items()]
+def test_the_autoscaler_gives_a_busy_job_more_tasks_and_an_idle_one_fewer_and_says_why(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    quick = {"metrics.window": "1 s", "stabilization.interval": "500 ms", "scale-down.interval": "1 s"}
+    wanted = {"enabled": "true", "vertex.max-parallelism": "2", **quick}
+    options = [f"job.autoscaler.{key}={value}" for key, value in wanted.items()]
     job = Job(cluster, tmp_path, *options)
     wait_until(lambda: "RESCALE_COMPLETED" in job.events(), "the job to be rescaled")
     events = cluster.get(f"/jobs/{job.id}/events")["events"]
@@ -122,6 +125,8 @@ def test_the_autoscaler_gives_a_busy_job_more_tasks_and_says_why(cluster: Cluste
     assert " 1 -> 2: busy " in events[0]["message"]
     assert max(job.parallelisms()) == 2
     job.shows_everything_once()
+    wait_until(lambda: job.parallelisms() == {1}, "the idle job to be scaled down")
+    assert " 2 -> 1: busy " in cluster.cli("events", "-m", cluster.rest, job.id).stdout
 
 
 def test_a_job_that_takes_no_checkpoints_by_itself_is_rescaled_through_one(cluster: Cluster, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import grpc
 from job_graphs import pipeline
 from links import Link, next_of
+from msgspec.structs import replace
 from ports import free_port
 
 from millstream.core.jobs.details import JobDetails
@@ -26,6 +27,7 @@ from millstream.core.services.leader_lookup import ConfiguredLeaders
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.services.session import Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.contents import Contents
 from millstream.core.store.high_availability import in_memory
 from millstream.core.store.store import Store
 from millstream.core.wire.contract import ServiceContract, SessionContract
@@ -127,7 +129,10 @@ class Cluster:
         self.task_managers: list[FakeTaskManager] = []
         self.service: JobManagerService
 
-    async def start(self, store: Store | None = None, **options: Any) -> None:
+    async def start(
+        self, store: Store | None = None, results: Contents[JobDetails] | None = None, **options: Any
+    ) -> None:
+        """With `results`, others take up what this job manager leaves."""
         await self.dispatcher.start()
         await self.resource_manager.start()
         configuration = Configuration(
@@ -139,6 +144,8 @@ class Cluster:
             }
         )
         ha = in_memory(store, ConfiguredLeaders(configuration)) if store is not None else None
+        if ha is not None and results is not None:
+            ha = replace(ha, results=results, recovers=True)
         self.service = JobManagerService(configuration, ha=ha)
         await self.service.start()
         await self.dispatcher.next(dp.RegisterJobManager)
@@ -186,9 +193,11 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def running_cluster(store: Store | None = None, **options: Any) -> AsyncIterator[Cluster]:
+async def running_cluster(
+    store: Store | None = None, results: Contents[JobDetails] | None = None, **options: Any
+) -> AsyncIterator[Cluster]:
     cluster = Cluster()
-    await cluster.start(store, **options)
+    await cluster.start(store, results, **options)
     try:
         yield cluster
     finally:

@@ -16,6 +16,7 @@ from millstream.core.jobs.states import JOB_TRANSITIONS, TASK_TRANSITIONS, Execu
 from millstream.core.messages.rescaling import VertexBounds
 from millstream.core.messages.takeover import FoundSlot, FoundTask
 from millstream.core.messages.task_manager import TaskUpdate
+from millstream.jobmanager.adaptive.bounds import Requirements
 from millstream.jobmanager.adaptive.settings import AdaptiveSettings, RescaleSettings
 from millstream.jobmanager.failover.restart_strategy import create_restart_strategy
 from millstream.jobmanager.failover.settings import NoRestart, RestartSettings
@@ -54,13 +55,14 @@ class JobDriver:
         succeeding: Succeeding | None = None,
         rescaling: RescaleSettings | None = None,
         adaptive: AdaptiveSettings | None = None,
+        bounds: Requirements | None = None,
     ) -> None:
         self.now = 1_000
         self.ahead = 1_700_000_000_000  # of the wall clock
         strategy = create_restart_strategy(restart or NoRestart(), Random(7))
         self.master = ScalingJobMaster(
             graph, slot_timeout, self.instant, strategy, restoring=restoring, succeeding=succeeding,
-            rescaling=rescaling, adaptive=adaptive,
+            rescaling=rescaling, adaptive=adaptive, bounds=bounds,
         )  # fmt: skip
         self.latest = succeeding.latest if succeeding is not None else None
         self.asked: list[ev.TakeOver] = []

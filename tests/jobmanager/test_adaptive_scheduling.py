@@ -265,3 +265,33 @@ def test_tasks_that_cannot_be_deployed_twice_are_not() -> None:
     assert of_type(driver.tick(), ev.Deploy) == []
     assert len(driver.deployed) == deployed
     assert set(driver.states()) == {ExecutionState.RUNNING}
+
+
+def test_other_bounds_end_a_rescale_whose_tasks_still_run_and_the_same_ones_do_not() -> None:
+    driver = running(2)
+    driver.tick(30)
+    driver.offer_missing()
+    driver.tick()
+    assert driver.master.is_rescaling
+    driver.bound({"v0": (1, 4), "v1": (1, 4)}, "same")
+    assert (driver.master.is_rescaling, driver.rescales["same"].error) == (True, "")
+    driver.bound({"v0": (1, 2), "v1": (1, 2)}, "other")
+    assert (driver.master.is_rescaling, driver.declared, parallelisms(driver)) == (False, 2, [2, 2])
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_spare_slot_takes_the_place_of_one_that_was_lost(lost: int) -> None:
+    graph = job([vertex("a", 2), vertex("b", 1, "other")], [edge("a", "b", "FORWARD")])
+    driver = JobDriver(graph, restart=RESTARTS, adaptive=SETTINGS)
+    driver.start()
+    for number in (1, 2, 3):
+        driver.offer(f"s{number}", f"tm{number}")
+    up(driver)
+    assert parallelisms(driver) == [1, 1], "both vertices go together, in slots of their own"
+    driver.lose_task_manager(f"tm{lost}")
+    driver.answer_cancels()
+    driver.tick(10)
+    driver.restored()
+    up(driver)
+    assert driver.master.status is JobStatus.RUNNING
+    assert len(driver.held) == 2

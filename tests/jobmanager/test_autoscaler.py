@@ -138,7 +138,10 @@ def test_what_the_program_or_the_user_fixed_stays() -> None:
     a, b, c, d = pipeline(1, 1, 1, 1).vertices
     fixed = (replace(a, parallelism_fixed=True), replace(b, non_parallel=True), c, replace(d, max_parallelism=1))
     graph = job(fixed, [edge(f"v{i}", f"v{i + 1}", "HASH") for i in range(3)])
-    assert Measured(graph, replace(SETTINGS, excluded=frozenset({"v2"}))).window(busy) is None
+    decision = Measured(graph, replace(SETTINGS, excluded=frozenset({"v2"}))).window(busy)
+    assert decision is not None
+    assert decision.parallelism == {}
+    assert "'v0', 'v1', 'v2': busier than it should be" in decision.reason
 
 
 def test_vertices_with_a_forward_edge_between_them_get_the_same() -> None:
@@ -179,6 +182,16 @@ def test_decisions_stay_within_their_limits_and_go_the_right_way(data: st.DataOb
             assert wanted >= v.parallelism * (1 - settings.scale_down_factor)
 
 
+def test_a_busy_vertex_that_cannot_be_scaled_is_told_of_in_the_same_words_each_time() -> None:
+    fixed = replace(vertex("work", 1), parallelism_fixed=True)
+    measured = Measured(job([vertex("v0", 1), fixed], [edge("v0", "work", "REBALANCE")]))
+    told = measured.window({"v0": (0.6, 0.0), "work": (1.0, 0.0)})
+    assert told is not None
+    assert (told.parallelism, "'work': busier than it should be" in told.reason) == ({}, True)
+    assert measured.work(10_000, {"v0": (0.6, 0.0), "work": (0.95, 0.0)}) == told
+    assert measured.work(10_000, {"v0": (0.6, 0.0), "work": (0.8, 0.0)}) is None
+
+
 @given(times=st.lists(st.integers(1, 8_000), max_size=60), busy=st.floats(0, 1))
 def test_there_is_never_more_than_one_decision_in_a_window(times: list[int], busy: float) -> None:
     measured, decided = Measured(pipeline(4)), list[int]()
@@ -193,7 +206,12 @@ def test_the_options_are_flinks() -> None:
     enabled = Configuration({"job.autoscaler.enabled": True, "job.autoscaler.vertex.exclude.ids": "a; b"})
     assert autoscaler_settings(enabled) == AutoscalerSettings(excluded=frozenset({VertexId("a"), VertexId("b")}))
     with pytest.raises(ConfigurationError, match=r"0\.95 is not between"):
-        autoscaler_settings(enabled.merged({"job.autoscaler.utilization.target": "0.95"}))
+        autoscaler_settings(
+            enabled.merged({"job.autoscaler.utilization.target": "0.95", "job.autoscaler.utilization.max": "0.9"})
+        )
+    high = autoscaler_settings(enabled.merged({"job.autoscaler.utilization.target": "0.95"}))
+    assert high is not None
+    assert (high.lowest, high.highest) == (0.75, 1.15), "bounds that nobody set move with the target"
     with pytest.raises(ConfigurationError, match=r"did you mean 'job\.autoscaler\.enabled'"):
         Configuration({"job.autoscaler.enable": True})
     assert Configuration({"job.date": "today"}).to_dict() == {"job.date": "today"}, "a key of the user's own"

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from millstream.core.jobs.job_events import JobEventKind
 from millstream.core.jobs.states import ExecutionState, JobStatus
-from millstream.jobmanager.adaptive.settings import RescaleSettings
+from millstream.jobmanager.adaptive.bounds import Bounds, Requirements
+from millstream.jobmanager.adaptive.settings import AdaptiveSettings, RescaleSettings
 from millstream.jobmanager.failover.settings import FixedDelay
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.details import job_details
@@ -214,9 +215,38 @@ def test_what_cannot_be_wanted_is_refused_with_what_would_do() -> None:
     assert "lowerBound <= upperBound" in driver.rescales["t"].error
     driver.bound({"v0": (1, 1), "v1": (1, 1), "v2": (1, 1)})
     assert "no vertex v2" in driver.rescales["t"].error
-    driver.rescale(2, "first")
-    driver.rescale(3)
-    assert "try again" in driver.rescales["t"].error
+
+
+def test_who_asks_again_is_served_as_long_as_the_tasks_still_run() -> None:
+    driver = running(1)
+    driver.rescale(9, "mistyped")
+    driver.rescale(129)
+    assert "mistyped" not in driver.rescales, "what is refused changes nothing"
+    gathered(driver, 2)
+    assert "another parallelism was asked for since; the job goes on as before" in driver.rescales["mistyped"].error
+    assert (driver.declared, driver.checkpoint_wanted) == (2, 2)
+    driver.checkpointed()
+    driver.rescale(3, "late")
+    assert "try again" in driver.rescales["late"].error
+    restarted(driver)
+    assert (parallelisms(driver), driver.rescales["t"].error) == ([2, 2], "")
+
+
+def test_the_parallelism_that_a_job_has_ends_a_wait_for_slots() -> None:
+    driver = running(1)
+    driver.rescale(9, "mistyped")
+    driver.rescale(1)
+    assert driver.rescales["mistyped"].error
+    assert (driver.declared, driver.rescales["t"].message) == (1, "the job runs at this parallelism")
+    assert not driver.master.is_rescaling
+
+
+def test_a_job_that_restarts_is_rescaled_when_it_runs() -> None:
+    driver = running(1, FixedDelay(attempts=1, delay_ms=0))
+    driver.lose_task_manager()
+    assert driver.master.status is JobStatus.RESTARTING
+    driver.rescale(2)
+    assert "RESTARTING; try again when it runs" in driver.rescales["t"].error
 
 
 def test_vertices_whose_parallelism_the_program_set_do_not_follow() -> None:
@@ -257,3 +287,50 @@ def test_the_same_parallelism_is_answered_at_once() -> None:
     assert driver.rescales["t"].message
     assert driver.master.status is JobStatus.RUNNING
     assert kinds(driver) == []
+
+
+def accepted_before(parallelism: int) -> Requirements:
+    """What an earlier leader of a job of two vertices was asked for."""
+    return dict.fromkeys((v.id for v in pipeline(1, 1).vertices), Bounds(1, parallelism))
+
+
+def test_a_rescale_that_an_earlier_leader_accepted_begins_when_all_tasks_run() -> None:
+    driver = JobDriver(pipeline(1, 1, source=True), bounds=accepted_before(2))
+    assert driver.master.requirements == accepted_before(2)
+    driver.run()
+    assert kinds(driver) == [JobEventKind.RESCALE_STARTED]
+    assert driver.declared == 2
+    driver.offer_missing()
+    driver.ready_all()
+    driver.tick()
+    driver.checkpointed()
+    restarted(driver)
+    assert parallelisms(driver) == [2, 2]
+    assert driver.master.requirements == accepted_before(2)
+
+
+def test_one_that_fails_after_all_is_not_tried_by_every_leader_again() -> None:
+    driver = JobDriver(
+        pipeline(1, 1, source=True), rescaling=RescaleSettings(slot_timeout_ms=0), bounds=accepted_before(2)
+    )
+    driver.run()
+    driver.tick(1_000)
+    assert kinds(driver) == [JobEventKind.RESCALE_STARTED, JobEventKind.RESCALE_FAILED]
+    assert driver.master.requirements == accepted_before(1)
+
+
+def test_a_later_request_counts_in_place_of_one_that_was_left_over() -> None:
+    driver = JobDriver(pipeline(1, 1, source=True), bounds=accepted_before(2))
+    driver.deploy()
+    driver.rescale(1)
+    for execution in driver.executions:
+        driver.update(execution, ExecutionState.INITIALIZING)
+        driver.update(execution, ExecutionState.RUNNING)
+    assert kinds(driver) == [JobEventKind.REQUIREMENTS_CHANGED]
+    assert parallelisms(driver) == [1, 1]
+
+
+def test_bounds_of_an_adaptive_job_are_those_that_were_accepted() -> None:
+    driver = JobDriver(pipeline(1, 1, source=True), adaptive=AdaptiveSettings(), bounds=accepted_before(3))
+    assert driver.master.requirements == accepted_before(3)
+    assert driver.master.slots_wanted == 3

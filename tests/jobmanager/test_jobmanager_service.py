@@ -39,6 +39,17 @@ async def test_a_job_that_waits_says_what_for(cluster: Cluster) -> None:
         pass
 
 
+async def test_changes_of_a_large_job_are_reported_together(cluster: Cluster) -> None:
+    await cluster.submit(pipeline(2_000))
+    task_manager = cluster.task_manager()
+    for number in range(30):
+        assert await task_manager.offer(f"a{number}")
+    reports = 1
+    while (await cluster.details_in(JobStatus.CREATED)).slots_held < 30:
+        reports += 1
+    assert reports < 15, "each holds 4,000 subtasks"
+
+
 async def test_a_job_that_waits_in_vain_fails_with_what_it_waited_for() -> None:
     async with running_cluster(slot_request_timeout="200 ms") as cluster:
         await cluster.submit(pipeline(2))

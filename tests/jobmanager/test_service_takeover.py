@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,15 +12,18 @@ import pytest
 from fake_cluster import Cluster, FakeTaskManager, Task, running_cluster
 from job_graphs import pipeline
 from test_service_checkpoints import acknowledge, checkpointed, completion, triggered
+from waiting import wait_until
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, JobId
+from millstream.core.jobs.job_events import JobEventKind
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import checkpoints as cp
 from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.deployment import DeployTasks
+from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.takeover import FoundReader, FoundSlot, FoundTask
 from millstream.core.store.memory import MemorySession, MemoryStore
 from millstream.core.store.store import Key, Kind
@@ -111,9 +115,7 @@ async def test_a_job_of_which_a_task_is_not_found_is_restored_from_its_last_chec
             assert {task.attempt for task in deployed} == {1}, "attempts are numbered over all leaders"
             assert {task.restore_location for task in deployed} == {location}
             await second.details_in(JobStatus.RUNNING)
-            stored = await store.connect().read(Key(Kind.CHECKPOINTS, "job"))
-            assert stored is not None
-            assert b'"attempts":{"v0":[1,1]}' in stored.value
+            assert b'"attempts":{"v0":[1,1]}' in await stored_pointers(store)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +152,106 @@ async def test_a_job_that_took_no_checkpoint_goes_on_with_its_tasks_and_ends_wit
             await again.update_all(tasks, ExecutionState.FINISHED)
             await second.details_in(JobStatus.FINISHED)
             assert await again.freed() == {"a0", "a1"}
+
+
+async def test_a_job_began_when_its_first_leader_did_and_its_events_count_those_that_followed() -> None:
+    store, graph = MemoryStore(), pipeline(2)
+    session, second_session = store.connect(), store.connect()
+    async with running_cluster(session) as first:
+        _, tasks = await first.running_job(graph)
+        began = (await first.details_in(JobStatus.RUNNING)).start_time
+        await die(first, session)
+        async with running_cluster(second_session) as second:
+            second.dispatcher.send(dp.StartJob(graph))
+            await second.resource_manager.next(rm.Requirement)
+            await die(second, second_session)
+            async with second_leader(store, graph) as third:
+                await offer_all(third, tasks)
+                while not (details := await third.details_in(JobStatus.RUNNING)).events:
+                    pass
+                assert details.start_time == details.state_times[JobStatus.INITIALIZING] == began
+                assert details.state_times[JobStatus.RUNNING] > began
+                (event,) = details.events
+                assert event.kind is JobEventKind.LEADER_CHANGED
+                told = "another job manager leads the job, and is number 3: it goes on with its 2 tasks"
+                assert event.message == told
+
+
+async def test_a_job_that_its_first_leader_never_started_began_with_it_all_the_same() -> None:
+    store, graph = MemoryStore(), pipeline(2)
+    session = store.connect()
+    async with running_cluster(session) as first:
+        first.dispatcher.send(dp.StartJob(graph))
+        began = (await first.details_in(JobStatus.CREATED)).start_time
+        await die(first, session)
+        async with second_leader(store, graph) as second:
+            assert (await second.details_in(JobStatus.CREATED)).start_time == began
+
+
+@pytest.mark.parametrize("takes_over", [True, False])
+async def test_files_that_no_checkpoint_refers_to_after_the_death_of_a_job_manager_are_deleted_by_the_next(
+    tmp_path: Path, takes_over: bool
+) -> None:
+    store, graph = MemoryStore(), checkpointed(tmp_path)
+    session, home = store.connect(), tmp_path / "job"
+    async with running_cluster(session) as first:
+        task_manager, tasks = await first.running_job(graph)
+        completed, _ = await triggered(task_manager)
+        await acknowledge(task_manager, tasks, completed)
+        await completion(task_manager, completed)
+        under_way, _ = await triggered(task_manager)
+        left, unused = home / f"chk-{under_way}" / "v0" / "part", home / "shared" / "unused.arrow"
+        for path in (left, unused):
+            await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+            await asyncio.to_thread(path.touch)
+        await die(first, session)
+        timeout = "1 h" if takes_over else "100 ms"
+        async with second_leader(store, graph, jobmanager_takeover_timeout=timeout) as second:
+            if takes_over:
+                again = await offer_all(second, tasks, completed=completed)
+            else:
+                again = second.task_manager()
+                for allocation in ("b0", "b1"):
+                    assert await again.offer(allocation)
+                for allocation in ("b0", "b1"):
+                    await again.run_worker(allocation)
+                deployed = [await again.next(DeployTasks) for _ in range(2)]
+                tasks = [(d.allocation_id, d.tasks[0].attempt_id) for d in deployed]
+                await again.update_all(tasks, RUNNING)
+            await asyncio.to_thread(wait_until, lambda: not left.exists(), "the checkpoint under way to be gone")
+            assert (home / f"chk-{completed}" / "_metadata.json").exists()
+            later, _ = await triggered(again)
+            await acknowledge(again, tasks, later)
+            await completion(again, later)
+            await asyncio.to_thread(wait_until, lambda: not unused.exists(), "the shared file to be gone")
+            assert (home / f"chk-{later}" / "_metadata.json").exists()
+
+
+async def test_bounds_that_were_accepted_outlive_the_job_manager_and_are_carried_out_by_the_next() -> None:
+    store, graph = MemoryStore(), pipeline(2)
+    session = store.connect()
+    async with running_cluster(session) as first:
+        _, tasks = await first.running_job(graph)
+        session.suspend_within_write(takes_effect=False)
+        first.dispatcher.send(RescaleRequest(JobId("job"), "t1", parallelism=3))
+        assert (await first.resource_manager.next(rm.Requirement)).slots == 3
+        assert b'"bounds":{}' in await stored_pointers(store), "the store does not answer"
+        session.resume()
+        assert (await first.dispatcher.next(RescaleResult)).message == "accepted"
+        assert b'"bounds":{"v0":[1,3]}' in await stored_pointers(store)
+        await die(first, session)
+        async with second_leader(store, graph) as second:
+            await offer_all(second, tasks)
+            details = await second.details_in(JobStatus.RUNNING)
+            assert [(v.parallelism, v.lower_bound, v.upper_bound) for v in details.vertices] == [(2, 1, 3)]
+            while (await second.resource_manager.next(rm.Requirement)).slots != 3:
+                pass
+
+
+async def stored_pointers(store: MemoryStore) -> bytes:
+    stored = await store.connect().read(Key(Kind.CHECKPOINTS, "job"))
+    assert stored is not None
+    return stored.value
 
 
 async def test_tasks_that_wait_for_a_last_checkpoint_get_it_from_the_new_leader(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from millstream.jobmanager import restore_points
 from millstream.jobmanager.checkpoint_files import CheckpointFiles
 from millstream.jobmanager.checkpoints import completing
 from millstream.jobmanager.checkpoints import events as ev
+from millstream.jobmanager.recalls import Recalls
 from millstream.taskmanager.supervisor.service import TaskManagerService
 from millstream.taskmanager.supervisor.slot_table import SlotTable
 
@@ -114,6 +115,17 @@ def ids_come_again() -> Iterator[None]:
         patch.object(restore_points.RestorePoints, "reserve", _begin_anew),
         patch.object(restore_points.RestorePoints, "may_use", lambda _self, _id: True),
     ):
+        yield
+
+
+@contextlib.contextmanager
+def recalls_not_looked_for() -> Iterator[None]:
+    """A job manager that no dispatcher reaches keeps its jobs."""
+
+    async def watch(_self: Any) -> None:
+        return
+
+    with patch.object(Recalls, "watch", watch):
         yield
 
 

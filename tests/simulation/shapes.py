@@ -1,7 +1,8 @@
 """How large a simulated schedule is, and how long things take in it.
 
 `SHORT` is for thousands: few processes, small jobs, several faults within a few seconds, and timeouts to match.
-`STANDBYS` is the same with up to two of each service on a store that is in trouble now and then. `LONG` has more of
+`STANDBYS` is the same with up to two of each service on a store that is in trouble now and then. In `UNREACHED`, one
+job manager is cut off from all dispatchers for good, and jobs do not end soon by themselves. `LONG` has more of
 everything, and the timeouts of a small real cluster.
 """
 
@@ -43,6 +44,8 @@ class Shape:
     resource_managers: Range = (1, 1)
     thorough: float = 1.0
     """Of runs that go on after all is at rest: they wait out every timeout, and have a job run on every slot."""
+    out_of_touch: float = 0.0
+    """Of runs with several job managers in which no dispatcher reaches one of them any more, also when faults stop."""
     converted: float = 1.0
     """Of runs in which messages are turned into bytes and back."""
 
@@ -128,7 +131,9 @@ SHORT = Shape(
     converted=0.05,
 )
 
-STANDBYS = replace(SHORT, recovers=True, dispatchers=(1, 2), resource_managers=(1, 2))
+STANDBYS = replace(SHORT, recovers=True, dispatchers=(1, 2), resource_managers=(1, 2), out_of_touch=0.1)
 
-SHAPES = {"short": SHORT, "long": LONG, "standbys": STANDBYS}
+UNREACHED = replace(STANDBYS, job_managers=(2, 3), work=(1.0, 1_000.0), out_of_touch=1.0)
+
+SHAPES = {"short": SHORT, "long": LONG, "standbys": STANDBYS, "unreached": UNREACHED}
 """By the names that `make simulate` has for them."""

@@ -27,9 +27,11 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.states import JobStatus
 from millstream.core.messages.resource_manager import Overview
+from millstream.core.store.store import Kind
 
 PATIENCE = 30.0  # jobs that still run then are cancelled: with mishaps, some work for very long
 REST_WITHIN = 300.0
+FOR_EVER = 1e9
 COMES_TWICE = 0.05
 TOLD = 150  # lines of a story at most
 
@@ -78,6 +80,8 @@ class Simulation:
         self._job_managers = self._names("jm", shape.job_managers)
         self._looked_at = 0.0
         self._has_faults = shape.fault_rate > 0
+        self._out_of_touch = ""
+        """A job manager that no dispatcher reaches ever again, and that the others have to do without."""
 
     def _names(self, role: str, number: Range) -> list[str]:
         return [f"{role}{index + 1}" for index in range(self._random.randint(*number))]
@@ -145,6 +149,13 @@ class Simulation:
         if not any(daemon.is_alive for daemon in cluster.task_managers) and self._random.random() < 0.1:
             cluster.start_task_manager()
 
+    def _keep_out_of_touch(self) -> None:
+        network = self.world.network
+        for daemon in self.cluster.job_managers:
+            for dispatcher in self.cluster.dispatchers if daemon.name == self._out_of_touch else ():
+                network.cut_off(daemon.process, dispatcher.process, FOR_EVER)
+                network.cut_off(dispatcher.process, daemon.process, FOR_EVER)
+
     async def _look_at_jobs(self) -> dict[JobId, JobDetails] | None:
         starts = self.cluster.starts
         jobs = await self._client.list_jobs()
@@ -163,8 +174,12 @@ class Simulation:
         self.cluster.store.heal()
         for daemon in self.cluster.daemons():
             loop.thaw(daemon.process)
+        if len(self._job_managers) > 1 and self._random.random() < self._shape.out_of_touch:
+            self._out_of_touch = self._random.choice(self._job_managers)
+            self.world.tell_fault(f"no dispatcher reaches {self._out_of_touch} any more")
         began_at, still_since = loop.time(), None
         while True:
+            self._keep_out_of_touch()
             await asyncio.sleep(3.0 * scale if still_for else 0.5 * scale)
             self._bring_back()
             self._invariants.check()
@@ -199,6 +214,10 @@ class Simulation:
             return f"jobs {going}", tuple(going)
         if children := self.cluster.children.living():
             return f"children {[child.process.name for child in children]}", tuple(c.process.name for c in children)
+        if self._shape.recovers and (left := self.cluster.store.names(Kind.CHECKPOINTS)):
+            return f"the store has pointers of jobs that have ended: {left}", tuple(left)
+        if self._shape.recovers and (left := self.cluster.store.names(Kind.JOB_GRAPH)):
+            return f"the store has graphs of jobs that have ended: {left}", tuple(left)
         overview = await self._client.overview()
         if overview is None:
             return "the resource manager does not answer", ("resourcemanager",)

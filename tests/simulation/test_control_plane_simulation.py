@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from faults import FAULTS, STORE_FAULTS
 from schedules import run_all
-from shapes import LONG, SHORT, STANDBYS, Shape
+from shapes import LONG, SHORT, STANDBYS, UNREACHED, Shape
 from simulation import simulate
 from thoroughness import cases
 
@@ -47,6 +47,12 @@ def test_ten_thousand_short_schedules(tmp_path: Path, chunk: int, shape: Shape) 
         assert sum(run.restarts for run in runs) > each / 4
         assert sum(run.restored for run in runs) > 0
         assert sum(run.commits for run in runs) > each / 4
+
+
+def test_jobs_of_a_job_manager_that_no_dispatcher_reaches_ever_again_are_led_by_another(tmp_path: Path) -> None:
+    """Else they could not be cancelled, which those are that take too long."""
+    runs = run_all(range(schedules(100)), str(tmp_path), UNREACHED)
+    assert JobStatus.CANCELED in {end for run in runs for end in run.ends}
 
 
 @pytest.mark.parametrize("start", [0, 100])  # for two cores

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 import pytest
 import seeded_bugs
 from schedules import replay
-from shapes import LONG, SHORT, STANDBYS, Shape
+from shapes import LONG, SHORT, STANDBYS, UNREACHED, Shape
 from simulation import SimulationFailed, simulate
 
 Bug = Callable[[], AbstractContextManager[None]]
@@ -37,6 +37,7 @@ def first_failure(bug: Bug, shape: Shape, seeds: Iterable[int], told: str) -> Si
         (seeded_bugs.lease_never_ends, LONG, range(60), "which is reported as FAILED"),
         (seeded_bugs.epochs_not_compared, STANDBYS, range(2_000), "was looked for and"),
         (seeded_bugs.writes_not_fenced, STANDBYS, range(2_000), "epoch .* wrote"),
+        (seeded_bugs.recalls_not_looked_for, UNREACHED, range(100), "no rest"),
         (seeded_bugs.ids_come_again, STANDBYS, range(2_000), "has come twice"),
     ],
     ids=lambda value: getattr(value, "__name__", None),

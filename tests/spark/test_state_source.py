@@ -79,6 +79,17 @@ def test_conditions_that_nothing_meets_read_nothing(tmp_path: Path) -> None:
     assert read(source(where), EqualTo(("key_group",), 1), EqualTo(("key_group",), 2)) == []
 
 
+def test_a_relative_path_is_one_from_where_the_query_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(counts(tmp_path, 10).location.removeprefix("file://"))
+    monkeypatch.chdir(folder.parent)
+    asked = source(folder.name)
+    reader = asked.reader(asked.schema())
+    monkeypatch.chdir("/")
+    assert sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part)) == 10
+
+
 def test_a_large_file_is_read_by_several_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("millstream.core.snapshot.tables.files.ROWS_PER_BATCH", 100)
     where = counts(tmp_path).location

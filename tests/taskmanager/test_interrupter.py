@@ -15,7 +15,7 @@ from waiting import DEADLINE
 
 from millstream.core.processes.control_pipe import ControlPipe, framed
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.main import Interrupter
+from millstream.taskmanager.worker.process import Interrupter
 
 
 class CancellingWorker:

@@ -108,9 +108,9 @@ class FakeWorker:
 
 
 class Rig:
-    """A task manager with a slot, a resource manager, and two job managers; a source runs for the first."""
+    """A task manager with one slot, a resource manager and two job managers, the first with a worker, mostly a task."""
 
-    def __init__(self, folder: Path, heartbeat_timeout: float) -> None:
+    def __init__(self, folder: Path, heartbeat_timeout: float, deploys: bool) -> None:
         self.resource_manager = Peer(RESOURCE_MANAGER, TASK_MANAGER_AT_RESOURCE_MANAGER)
         self.old = Peer(JOB_MANAGER, TASK_MANAGER_AT_JOB_MANAGER)
         self.new = Peer(JOB_MANAGER, TASK_MANAGER_AT_JOB_MANAGER)
@@ -118,6 +118,7 @@ class Rig:
         self.task_manager: TaskManagerService
         self._folder = folder
         self._timeout = heartbeat_timeout
+        self._deploys = deploys
 
     async def start(self) -> None:
         for peer in (self.resource_manager, self.old, self.new):
@@ -143,12 +144,17 @@ class Rig:
         assert offer.found is None
         self.old.send(tm.OfferAnswer(SLOT, accepted=True))
         self.old.send(tm.StartWorker(SLOT, JOB))
-        deployment = TaskDeployment(ATTEMPT, JOB, VertexId("s"), "s", 0, 1, 128, 2, b"")
-        self.old.send(DeployTasks(SLOT, (deployment,)))
         await self.resource_manager.next(rm.SlotReport)
         self.worker = await launched
-        await next_of(self.worker.told, DeployTasks)
         self.worker.say(tm.WorkerReady(SLOT, "host:9"))
+        await self.old.next(tm.WorkerReady)
+        if self._deploys:
+            await self._deploy()
+
+    async def _deploy(self) -> None:
+        deployment = TaskDeployment(ATTEMPT, JOB, VertexId("s"), "s", 0, 1, 128, 2, b"")
+        self.old.send(DeployTasks(SLOT, (deployment,)))
+        await next_of(self.worker.told, DeployTasks)
         self.worker.say(tm.TaskUpdate(SLOT, ATTEMPT, ExecutionState.RUNNING))
         self.worker.say(src.ReaderEvent(JOB, VertexId("s"), 0, src.SplitRequest("host"), ATTEMPT))
         await self.old.next(src.ReaderEvent)
@@ -163,8 +169,8 @@ class Rig:
 
 
 @asynccontextmanager
-async def running_rig(folder: Path, heartbeat_timeout: float = 50.0) -> AsyncIterator[Rig]:
-    rig = Rig(folder, heartbeat_timeout)
+async def running_rig(folder: Path, heartbeat_timeout: float = 50.0, deploys: bool = True) -> AsyncIterator[Rig]:
+    rig = Rig(folder, heartbeat_timeout, deploys)
     try:
         await rig.start()
         yield rig
@@ -190,6 +196,15 @@ async def test_a_new_leader_is_offered_what_runs_and_readers_ask_it_again(tmp_pa
         assert request.kind == src.SplitRequest("host")
         rig.worker.say(tm.TaskUpdate(SLOT, ATTEMPT, ExecutionState.FINISHED))
         assert (await rig.new.next(tm.TaskUpdate)).state is ExecutionState.FINISHED
+
+
+async def test_a_new_leader_that_wants_a_worker_is_told_of_the_one_that_waits_for_tasks(tmp_path: Path) -> None:
+    async with running_rig(tmp_path, deploys=False) as rig:
+        rig.lead(rig.new.address, 5)
+        assert (await rig.new.next(tm.SlotOffer)).found is None
+        rig.new.send(tm.OfferAnswer(SLOT, accepted=True))
+        rig.new.send(tm.StartWorker(SLOT, JOB))
+        assert await rig.new.next(tm.WorkerReady) == tm.WorkerReady(SLOT, "host:9")
 
 
 async def test_a_leader_that_was_followed_is_not_listened_to_any_more(tmp_path: Path) -> None:

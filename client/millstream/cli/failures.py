@@ -61,7 +61,7 @@ def run(group: click.Group, arguments: list[str] | None) -> int:
         status = group.main(args=arguments, prog_name="millstream", standalone_mode=False)
     except CommandFailedError as failed:
         if failed.verbose and failed.__cause__ is not None:
-            traceback.print_exception(failed.__cause__, file=sys.stderr)
+            print(without_secrets("".join(traceback.format_exception(failed.__cause__))), end="", file=sys.stderr)
         cause = failed.__cause__
         _say(failed.command_path, str(cause), isinstance(cause, MillstreamError) and cause.keeps_lines)
         return failed.status

@@ -7,9 +7,10 @@ import asyncio
 from millstream.core.errors import UnreachableError
 from millstream.core.services.leader_lookup import KnownLeader, Role, address_options
 from millstream.core.settings.configuration import Configuration
-from millstream.core.store.high_availability import open_leaders
+from millstream.core.store.high_availability import HaType, open_leaders
 
 _PATIENCE = 10.0
+_LOCAL_PATIENCE = 1.0  # the kernel says who is dead: nobody leads for moments only, or for long
 _LOOK_AGAIN = 0.1
 
 
@@ -22,7 +23,8 @@ def leading_rest(configuration: Configuration) -> dict[str, str]:
 async def _look(configuration: Configuration) -> KnownLeader:
     leaders = open_leaders(configuration)
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PATIENCE
+    patience = _LOCAL_PATIENCE if configuration.string("high-availability.type") == HaType.FILE else _PATIENCE
+    deadline = loop.time() + patience
     try:
         while True:
             try:
@@ -33,6 +35,6 @@ async def _look(configuration: Configuration) -> KnownLeader:
                     raise
                 await asyncio.sleep(_LOOK_AGAIN)
     except TimeoutError:
-        raise UnreachableError(f"the store of the cluster does not answer within {_PATIENCE:g} s") from None
+        raise UnreachableError(f"the store of the cluster does not answer within {patience:g} s") from None
     finally:
         await leaders.close()

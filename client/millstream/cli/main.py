@@ -9,6 +9,7 @@ import click
 from millstream.cli import failures
 from millstream.cli.cluster.commands import cluster
 from millstream.cli.daemons import DAEMONS
+from millstream.cli.events import events
 from millstream.cli.exceptions import exceptions
 from millstream.cli.explain_idle import explain_idle
 from millstream.cli.jobs import cancel, list_jobs
@@ -36,8 +37,8 @@ def millstream() -> None:
 
 
 _COMMANDS = (
-    run, info, list_jobs, exceptions, explain_idle, logs, cancel, stop, savepoint, checkpoint, rescale, state, cluster,
-    security, standalone_job, *DAEMONS,
+    run, info, list_jobs, exceptions, events, explain_idle, logs, cancel, stop, savepoint, checkpoint, rescale, state,
+    cluster, security, standalone_job, *DAEMONS,
 )  # fmt: skip
 for _command in _COMMANDS:
     millstream.add_command(_command)

@@ -1,4 +1,8 @@
-"""A client of the cluster's REST API. Every failure is a `MillstreamError` that names the address."""
+"""A client of the cluster's REST API. Every failure is a `MillstreamError` that names the address.
+
+With high availability the client follows the leader: what is asked once more does nothing twice, and is, for as long as
+programs wait for a dispatcher. With an address that the user named it stays there.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import json
 import re
 import socket
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +19,15 @@ from millstream.cli.options import cluster_directory
 from millstream.core.errors import NO_CLUSTER, MillstreamError, UnreachableError
 from millstream.core.services.cluster_secret import SECRET_FILE, Proof, cluster_secret, read_private
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.high_availability import is_highly_available, leader_patience
 
 _HTTPS = "security.ssl.rest.enabled"
 _CERTIFICATE = "security.ssl.rest.cert"
 _AUTHORITY = "security.ssl.rest.ca"
 _TOKEN_FILE = "security.rest.auth.token-file"
 _PROOF, _ANSWER = "Millstream-Proof", "Millstream-Answer"
+_REPEATABLE = frozenset({"GET", "PATCH"})
+_ASK_AGAIN = 0.2
 _NO_TLS_ANSWER = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_MESSAGE"})
 
 
@@ -32,19 +40,27 @@ class RestError(MillstreamError):
 
 
 class RestClient:
-    """One request, one connection. Blocks for at most `timeout` seconds a step."""
+    """One request, one connection. Blocks for at most `timeout` seconds a step, and while a leader is looked for."""
 
     def __init__(self, configuration: Configuration, timeout: float = 30.0, advises: bool = True) -> None:
         host, port = configuration.string("rest.address"), configuration.integer("rest.port")
-        self.address = f"{host}:{port}"
         self._host = host
         self._port = port
+        self._configuration = configuration
+        self._follows = advises and is_highly_available(configuration)
+        self._patience = leader_patience(configuration)
+        self._was_answered = False
         self._timeout = timeout
         self._advises = advises  # false for those who start or watch the cluster, and need no telling
         self._tls = _tls(configuration)
         token = configuration.string(_TOKEN_FILE)
         self._token = read_private(Path(token), _TOKEN_FILE).strip() if token else ""
         self._secret = None if token else cluster_secret(configuration)
+
+    @property
+    def address(self) -> str:
+        """Where the cluster was asked last."""
+        return f"{self._host}:{self._port}"
 
     def get(self, path: str) -> Any:
         """The JSON that the path answers."""
@@ -80,6 +96,44 @@ class RestClient:
             raise MillstreamError(f"{self.address} answers {path} with no JSON: is it a Millstream cluster?") from error
 
     def _send(
+        self, method: str, path: str, content: str | None, headers: dict[str, str]
+    ) -> tuple[bytes, http.client.HTTPMessage]:
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                answer = self._send_once(method, path, content, dict(headers))
+            except (UnreachableError, RestError) as error:
+                if not self._may_ask_again(method, error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_ASK_AGAIN)
+                asked = self.address
+                if self._follows and not self._found_leader() and not self._was_answered:
+                    raise
+                if isinstance(error.__cause__, TimeoutError) and self.address == asked:
+                    raise  # it leads, and says nothing: it has had its time
+            else:
+                self._was_answered = True
+                return answer
+
+    def _may_ask_again(self, method: str, error: UnreachableError | RestError) -> bool:
+        """Whether the next leader may answer, and the request does nothing twice if this one has done it."""
+        if isinstance(error, RestError):
+            return error.status == 503 and method in _REPEATABLE and (self._follows or self._was_answered)
+        never_sent = isinstance(error.__cause__, ConnectionRefusedError)
+        return self._follows and (never_sent or method in _REPEATABLE)
+
+    def _found_leader(self) -> bool:
+        """Whether somebody leads, who is asked from now on."""
+        from millstream.cli.leading_rest import leading_rest
+
+        try:
+            found = self._configuration.merged(leading_rest(self._configuration))
+        except UnreachableError:
+            return False
+        self._host, self._port = found.string("rest.address"), found.integer("rest.port")
+        return True
+
+    def _send_once(
         self, method: str, path: str, content: str | None, headers: dict[str, str]
     ) -> tuple[bytes, http.client.HTTPMessage]:
         connection = self._connection()

@@ -15,13 +15,14 @@ import click
 from millstream.cli.failures import Command
 from millstream.cli.options import absolute_location, checked_job_id, client_configuration, client_options
 from millstream.cli.progress import progress_on_terminal
-from millstream.cli.rest import RestClient
+from millstream.cli.rest import RestClient, RestError
 from millstream.core.errors import MillstreamError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _FIRST_POLL = 0.05
 _LAST_POLL = 1.0
+_DISPOSAL = "/savepoint-disposal"
 _FORMATS = click.Choice(["canonical", "native"], case_sensitive=False)
 
 
@@ -63,7 +64,7 @@ def savepoint(
     client = RestClient(client_configuration(config_dir, overrides, address))
     if dispose is not None:
         path = absolute_location(dispose)
-        operation = _Operation(client, "/savepoint-disposal", "/savepoint-disposal", {"savepoint-path": path})
+        operation = _Operation(client, _DISPOSAL, _DISPOSAL, {"savepoint-path": path})
         return operation.run(lambda _: f"Savepoint '{path}' disposed.", detached, as_json, verbose)
     assert job_id is not None
     body = {"formatType": format_type.upper(), **_directory("target-directory", directory)}
@@ -154,7 +155,28 @@ class _Operation:
 
     def _outcome(self, trigger_id: str) -> dict[str, Any]:
         pause = _FIRST_POLL
-        while (answer := self._client.get(f"{self._status}/{trigger_id}"))["status"]["id"] != "COMPLETED":
+        while (answer := self._answer(trigger_id))["status"]["id"] != "COMPLETED":
             time.sleep(pause)
             pause = min(pause * 1.5, _LAST_POLL)
         return answer.get("operation") or {}
+
+    def _answer(self, trigger_id: str) -> dict[str, Any]:
+        """How far it is. A dispatcher that has followed another one does not know: it is asked under the same id.
+
+        The job manager takes that for the same request, and answers what came of it.
+        """
+        path = f"{self._status}/{trigger_id}"
+        try:
+            return dict(self._client.get(path))
+        except RestError as error:
+            if error.status != 404 or self._trigger == _DISPOSAL:
+                raise
+        try:
+            self._client.post(self._trigger, {**self._body, "triggerId": trigger_id})
+        except RestError as error:
+            if error.status != 409:
+                raise
+            raise MillstreamError(
+                f"the dispatcher that was asked is gone, and what came of it is not known: {error}"
+            ) from error
+        return dict(self._client.get(path))

@@ -8,9 +8,9 @@ from __future__ import annotations
 import grpc
 
 from millstream.core.services.leader_lookup import Role
-from millstream.core.services.rpc import Stub, open_channel
+from millstream.core.services.rpc import Stub, channel_for_calls
 from millstream.core.settings.configuration import Configuration
-from millstream.core.store.high_availability import FoundLeaders, is_highly_available
+from millstream.core.store.high_availability import FoundLeaders, leader_patience
 from millstream.core.wire.contracts import DISPATCHER
 
 
@@ -23,10 +23,8 @@ class DispatcherLink:
         self._configuration = configuration
         self._channel: grpc.aio.Channel | None = None
         self._stub: Stub | None = None
-        self.patience = configuration.seconds("heartbeat.timeout")
+        self.patience = leader_patience(configuration)
         """How long a dispatcher is waited for that does not answer."""
-        if is_highly_available(configuration):
-            self.patience += configuration.seconds("high-availability.zookeeper.client.session-timeout")
 
     @property
     def follows(self) -> bool:
@@ -51,7 +49,7 @@ class DispatcherLink:
         if self._channel is None or leader.address != self.address:
             if self._channel is not None:
                 await self._channel.close()
-            self.address, self._channel = leader.address, open_channel(leader.address, self._configuration)
+            self.address, self._channel = leader.address, channel_for_calls(leader.address, self._configuration)
             self._stub = Stub(self._channel, DISPATCHER)
 
     async def close(self) -> None:

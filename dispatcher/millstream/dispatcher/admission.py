@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import JobGraph
@@ -20,7 +20,9 @@ def is_id(text: str) -> bool:
     return _ID.match(text) is not None
 
 
-def check_graph(graph: JobGraph, is_known: Callable[[JobId], bool], has_artifact: Callable[[str], bool]) -> None:
+async def check_graph(
+    graph: JobGraph, is_known: Callable[[JobId], bool], has_artifact: Callable[[str], Awaitable[bool]]
+) -> None:
     """Raises InvalidProgramError, or ConfigurationError for an option of the job, unless the graph can be run."""
     if not is_id(graph.job_id):
         raise InvalidProgramError(f"the job id '{graph.job_id}' is not 32 hexadecimal digits")
@@ -54,6 +56,6 @@ def check_graph(graph: JobGraph, is_known: Callable[[JobId], bool], has_artifact
         if edge.strategy not in STRATEGIES:
             raise InvalidProgramError(f"an edge of job '{graph.name}' has the unknown strategy '{edge.strategy}'")
     for artifact in graph.artifacts:
-        if not has_artifact(artifact.sha256):
+        if not await has_artifact(artifact.sha256):
             raise InvalidProgramError(f"the artifact {artifact.name} of job '{graph.name}' was not uploaded")
     Configuration(graph.configuration)

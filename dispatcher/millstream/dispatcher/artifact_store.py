@@ -2,6 +2,9 @@
 
 Several dispatchers of a host may share a folder, and none knows the others' jobs. So what is in use is said by a file's
 time: each dispatcher renews it for the artifacts of its jobs, and deletes what nobody has renewed for long.
+
+Where dispatchers share other storage than a folder, an artifact is there when it is in that, and the folder is what
+this host has of it: filled when an artifact comes or is asked for.
 """
 
 from __future__ import annotations
@@ -12,42 +15,59 @@ import os
 import re
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from millstream.core.environments.artifacts import CHUNK_SIZE, PARTIAL, ArtifactError, WholeFile, sha256_of
 from millstream.core.jobs.graph import Artifact, ArtifactKind
+from millstream.dispatcher.shared_artifacts import SharedArtifacts
 
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
 class ArtifactStore:
-    """Keeps artifacts below `root`. A file there is whole and has the content that its name promises."""
+    """Keeps artifacts below `root`. A file there is whole and has the content that its name promises.
 
-    def __init__(self, root: Path, max_size: int, max_total_size: int) -> None:
+    Owned by the dispatcher's loop. Raises ArtifactError, and SnapshotError when shared storage fails.
+    """
+
+    def __init__(
+        self, root: Path, max_size: int, max_total_size: int, shared: SharedArtifacts | None = None, kept: float = 0
+    ) -> None:
+        """`kept`: how many seconds this host keeps what it has of shared storage and does not need."""
         self._root = root
         self._max_size = max_size
         self._max_total_size = max_total_size
+        self._shared = shared
+        self._kept = kept
+        self._fetching: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def path(self, sha256: str) -> Path:
-        """Where the artifact is. Raises ArtifactError when it is not there."""
-        path = self._path(sha256)
-        if not path.exists():
-            raise ArtifactError(f"no artifact with sha256 {sha256}; upload it first")
-        return path
-
-    def has(self, sha256: str) -> bool:
+    async def has(self, sha256: str) -> bool:
         """Whether the artifact is there; then it stays long enough to submit a job with it."""
+        return await asyncio.to_thread(self._has, sha256)
+
+    def _has(self, sha256: str) -> bool:
+        is_here = self._is_here(sha256)
+        return is_here if self._shared is None else self._shared.has(sha256)
+
+    def _is_here(self, sha256: str) -> bool:
         try:
             os.utime(self._path(sha256))
         except FileNotFoundError:
             return False
         return True
 
-    def clean(self, in_use: Iterable[str], unused_for: float) -> list[str]:
+    async def clean(self, in_use: Iterable[str], unused_for: float) -> list[str]:
         """Deletes what nobody has used for so many seconds, and answers it. What is in use counts as used now."""
+        if self._shared is None:
+            return await asyncio.to_thread(self._clean, in_use, unused_for)
+        return await asyncio.to_thread(self._shared.clean, in_use, unused_for)
+
+    def _clean(self, in_use: Iterable[str], unused_for: float) -> list[str]:
         for sha256 in in_use:
-            self.has(sha256)
+            self._is_here(sha256)
         oldest = time.time() - unused_for
         deleted = []
         for path in self._root.iterdir():
@@ -58,6 +78,8 @@ class ArtifactStore:
         return deleted
 
     def _total_size(self) -> int:
+        if self._shared is not None:
+            return self._shared.total_size()
         total = 0
         for path in self._root.iterdir():
             with contextlib.suppress(OSError):  # it was deleted meanwhile
@@ -70,7 +92,7 @@ class ArtifactStore:
         return self._root / sha256
 
     async def store(self, artifact: Artifact, chunks: AsyncIterator[bytes]) -> None:
-        """Writes what comes and keeps it when it is what the artifact says. Raises ArtifactError."""
+        """Writes what comes and keeps it when it is what the artifact says."""
         taken = await asyncio.to_thread(self._total_size)
         with WholeFile(self._path(artifact.sha256), artifact.sha256) as file:
             async for data in chunks:
@@ -84,12 +106,33 @@ class ArtifactStore:
                     raise ArtifactError(f"{artifact.name} is larger than web.upload.max-size ({self._max_size} bytes)")
                 await asyncio.to_thread(file.write, data)
             await asyncio.to_thread(file.commit, artifact.name)
+        await asyncio.to_thread(self._share, artifact.sha256)
+
+    def _share(self, sha256: str) -> None:
+        """An artifact has come to this host: the others get it, and what this one does not need goes."""
+        if self._shared is not None:
+            self._shared.put(sha256, self._path(sha256))
+            self._clean((sha256,), self._kept)
 
     async def read(self, sha256: str) -> AsyncGenerator[bytes, None]:
         """The artifact's content in pieces."""
-        with await asyncio.to_thread(open, self.path(sha256), "rb") as file:
+        with await self._open(sha256) as file:
             while data := await asyncio.to_thread(file.read, CHUNK_SIZE):
                 yield data
+
+    async def _open(self, sha256: str) -> BinaryIO:
+        """The artifact, which is fetched when this host does not have it. Raises ArtifactError when there is none."""
+        path = self._path(sha256)
+        try:
+            async with self._fetching[sha256]:  # many ask at once when a job starts
+                if not await asyncio.to_thread(self._is_here, sha256) and self._shared is not None:
+                    await asyncio.to_thread(self._clean, (), self._kept)
+                    await asyncio.to_thread(self._shared.get, sha256, path)
+                return await asyncio.to_thread(open, path, "rb")
+        except FileNotFoundError as error:
+            raise ArtifactError(f"no artifact with sha256 {sha256}; upload it first") from error
+        finally:
+            self._fetching.pop(sha256, None)
 
     async def adopt(self, path: Path, name: str, kind: ArtifactKind) -> Artifact:
         """Makes an artifact of a file on this host."""
@@ -97,13 +140,15 @@ class ArtifactStore:
 
     def _adopt(self, path: Path, name: str, kind: ArtifactKind) -> Artifact:
         artifact = Artifact(sha256_of(path), name, kind)
-        if not self.has(artifact.sha256):
+        if not self._has(artifact.sha256):
             with WholeFile(self._path(artifact.sha256), artifact.sha256) as file, open(path, "rb") as source:
                 while data := source.read(CHUNK_SIZE):
                     file.write(data)
                 file.commit(name)
+            self._share(artifact.sha256)
         return artifact
 
     async def copy(self, artifact: Artifact, path: Path) -> None:
         """Writes the artifact to a path; the `fetch` of job environments made by the dispatcher itself."""
-        await asyncio.to_thread(shutil.copyfile, self.path(artifact.sha256), path)
+        with await self._open(artifact.sha256) as source, await asyncio.to_thread(open, path, "wb") as target:
+            await asyncio.to_thread(shutil.copyfileobj, source, target)

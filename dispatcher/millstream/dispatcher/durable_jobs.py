@@ -1,13 +1,16 @@
 """What the dispatcher keeps of its jobs in the store, for the dispatcher that follows it.
 
 Owned by the dispatcher's loop, for one term of its leadership. What is to be cleaned up is tried for as long as the
-term lasts, and the next one goes on with it: the result of a job that has ended is there until its graph is gone.
+term lasts, and the next one goes on with it. Of a job that has ended, its job manager deletes its checkpoints and last
+its pointers; if it died over that, another one is asked to. Only then the graph goes, and only then the result may.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from msgspec import Struct
@@ -15,16 +18,18 @@ from msgspec import Struct
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.ids import ANY_EPOCH, JobId
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.leader_lookup import Role
+from millstream.core.store.changes import leader_of, read
 from millstream.core.store.contents import NoContentError
 from millstream.core.store.high_availability import HighAvailability
 from millstream.core.store.job_graphs import JobGraphStore, StoredGraph
 from millstream.core.store.job_results import JobResultStore
-from millstream.core.store.store import Contest, Leadership, StoreError
+from millstream.core.store.store import Contest, Key, Kind, Leadership, StoreError
 
 log = logging.getLogger(__name__)
+_ASK_AGAIN = 5.0  # seconds after which another job manager is asked to clean up
 
 
 class LeftJob(Struct, frozen=True):
@@ -42,6 +47,8 @@ class DurableJobs:
         self.recovers = ha.recovers
         self._store = ha.store
         self._background = background
+        self._recalling = asyncio.Lock()  # a recall and its withdrawal take effect in their order
+        self._gone: dict[JobId, asyncio.Event] = {}
         self._graphs = JobGraphStore(ha.store, ha.graphs, leadership)
         self._results = JobResultStore(ha.store, ha.results, leadership)
 
@@ -74,32 +81,58 @@ class DurableJobs:
             self._spawn(self._graphs.remove(graph))
         return not self.recovers
 
-    def ended(self, details: JobDetails, graph: StoredGraph | None) -> None:
-        """The job has ended: its graph goes, once its end is known for good."""
-        self._spawn(self._end(details, graph))
+    def ended(self, details: JobDetails, graph: StoredGraph | None, have_cleaned: Callable[[JobGraph], None]) -> None:
+        """The job has ended: its graph goes, once its end is known for good and nothing else is left of it.
 
-    async def _end(self, details: JobDetails, graph: StoredGraph | None) -> None:
-        if self.recovers:
+        With `have_cleaned` a job manager is asked to see to that, if there is one.
+        """
+        self._spawn(self._end(details, graph, have_cleaned, self._gone.setdefault(details.job_id, asyncio.Event())))
+
+    async def _end(
+        self, details: JobDetails, graph: StoredGraph | None, ask: Callable[[JobGraph], None], gone: asyncio.Event
+    ) -> None:
+        if self.recovers and not await self._results.has(details.job_id):
             await self._results.add(details)
         if graph is not None:
+            if self.recovers:
+                await self._cleaned(graph.graph, ask)
             await self._graphs.remove(graph)
+        gone.set()
+
+    async def _cleaned(self, graph: JobGraph, ask: Callable[[JobGraph], None]) -> None:
+        contest = Contest(Role.JOB_MANAGER, graph.job_id)
+        while True:
+            await self.nobody_leads(graph.job_id)
+            if await read(self._store, Key(Kind.CHECKPOINTS, graph.job_id)) is None:
+                return
+            ask(graph)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._store.changed(contest, ANY_EPOCH), _ASK_AGAIN)
 
     def forget(self, job_id: JobId) -> None:
-        """The job is remembered no longer."""
+        """The job is remembered no longer. Its result stays until its graph is gone: who finds that runs the job."""
         if self.recovers:
-            self._spawn(self._results.remove(job_id))
+            self._spawn(self._forget(job_id, self._gone.pop(job_id, None)))
+
+    async def _forget(self, job_id: JobId, gone: asyncio.Event | None) -> None:
+        if gone is not None:
+            await gone.wait()
+        await self._results.remove(job_id)
+
+    def recall(self, job_id: JobId, withdrawn: bool) -> None:
+        """Whoever leads the job now is to leave it to another job manager; or is not, after all."""
+        self._spawn(self._recall(job_id, withdrawn))
+
+    async def _recall(self, job_id: JobId, withdrawn: bool) -> None:
+        async with self._recalling:
+            leader = None if withdrawn else await leader_of(self._store, Contest(Role.JOB_MANAGER, job_id))
+            if withdrawn or leader is not None:
+                await self._graphs.recall(job_id, leader.epoch if leader is not None else ANY_EPOCH)
 
     async def nobody_leads(self, job_id: JobId) -> None:
         """Returns when no job manager leads the job."""
         contest = Contest(Role.JOB_MANAGER, job_id)
-        while True:
-            try:
-                leader = await self._store.leader(contest)
-            except StoreError:
-                await self._store.connected()
-                continue
-            if leader is None:
-                return
+        while (leader := await leader_of(self._store, contest)) is not None:
             await self._store.changed(contest, leader.epoch)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -111,5 +144,3 @@ async def _unless_over(work: Coroutine[Any, Any, None]) -> None:
         await work
     except StoreError as error:
         log.warning("left to the dispatcher that leads now: %s", error)
-    except OSError as error:
-        log.error("what a job left cannot be written or deleted: %s", error)

@@ -14,6 +14,10 @@ Without high availability, a job belongs to its job manager for good:
 With it (`recovers`), a job belongs to whoever leads it, and all jobs are known from the store:
 - the jobs of a job manager that is disconnected, and those that a new dispatcher finds, are orphaned: somebody may lead
   them. They are queued again when nobody does, as the store says, or belong to whoever registers with them;
+- one that nobody is heard of for a grace time, while job managers are registered that could run it, is recalled: it is
+  led by somebody who reaches the store and its tasks, but not the dispatcher. Its leader, which looks for that in the
+  store, leaves it. That is decided here, and not by the leader alone: only the dispatcher knows of others that could
+  lead the job, and where there are none, or no dispatcher leads, it is better left where its tasks go on;
 - of two that claim a job, the one with the higher epoch has it.
 """
 
@@ -145,6 +149,13 @@ class AbandonJob(Struct, frozen=True):
     epoch: LeaderEpoch = ANY_EPOCH
 
 
+class RecallJob(Struct, frozen=True):
+    """Have whoever leads the job leave it; or withdraw that, when the leader is back."""
+
+    job_id: JobId
+    withdrawn: bool = False
+
+
 class WatchLeader(Struct, frozen=True):
     """Say when nobody leads the job."""
 
@@ -185,7 +196,18 @@ class DropJob(Struct, frozen=True):
     job_id: JobId
 
 
-Effect = StartJob | CancelJob | AbandonJob | WatchLeader | ForgetJob | RecordReport | EndJob | JobOutOfTouch | DropJob
+Effect = (
+    StartJob
+    | CancelJob
+    | AbandonJob
+    | RecallJob
+    | WatchLeader
+    | ForgetJob
+    | RecordReport
+    | EndJob
+    | JobOutOfTouch
+    | DropJob
+)
 
 
 class _Job(Struct):
@@ -195,6 +217,13 @@ class _Job(Struct):
     reported: bool = False
     cancel_requested: bool = False
     epoch: LeaderEpoch = ANY_EPOCH
+    heard: bool = False  # of, from the job manager that has it
+    recall_at: float = 0.0  # while it is not
+    recalled: bool = False
+
+    @property
+    def may_be_recalled(self) -> bool:
+        return not self.heard and self.phase in (Phase.ORPHANED, Phase.ASSIGNED)
 
 
 class _Manager(Struct):
@@ -231,25 +260,31 @@ class JobTable:
 
     def next_deadline(self) -> float | None:
         """When `TimePassed` is due, on the clock of `now`."""
+        if self._recovers:
+            unheard = [job.recall_at for job in self._jobs.values() if job.may_be_recalled]
+            return min(unheard, default=None) if self._managers else None
         return min((m.lost_at for m in self._managers.values() if m.session is None), default=None)
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Takes one event; answers what has to be done, in order."""
         match event:
             case Submitted(job_id):
-                return self._submitted(job_id)
+                return self._submitted(job_id, now)
             case Recovered(job_id, cancelled):
-                self._jobs[job_id] = _Job(Phase.ORPHANED, reported=True, cancel_requested=cancelled)
+                recall_at = now + self._grace
+                self._jobs[job_id] = _Job(
+                    Phase.ORPHANED, reported=True, cancel_requested=cancelled, recall_at=recall_at
+                )
                 return [WatchLeader(job_id)]
             case FoundEnded(job_id, status):
                 self._jobs[job_id] = _Job(status=status)
                 return self._record_end(job_id)
             case NobodyLeads(job_id):
-                return self._nobody_leads(job_id)
+                return self._nobody_leads(job_id, now)
             case CancelRequested(job_id):
                 return self._cancel_requested(job_id)
             case ManagerRegistered(manager, session, jobs):
-                return self._registered(manager, session, jobs)
+                return self._registered(manager, session, jobs, now)
             case ManagerDisconnected(manager, session, reason):
                 return self._disconnected(manager, session, reason, now)
             case JobReported(session, job_id, claim):
@@ -259,30 +294,30 @@ class JobTable:
             case _:
                 assert_never(event)
 
-    def _submitted(self, job_id: JobId) -> list[Effect]:
+    def _submitted(self, job_id: JobId, now: float) -> list[Effect]:
         assert job_id not in self._jobs, f"job {job_id} was submitted before"
         self._jobs[job_id] = _Job()
-        return self._assign_queued()
+        return self._assign_queued(now)
 
-    def _assign_queued(self) -> list[Effect]:
+    def _assign_queued(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         connected = [(key, m, m.session) for key, m in self._managers.items() if m.session is not None]
         for job_id, job in self._jobs.items():
             if job.phase is Phase.QUEUED and connected:
                 key, manager, session = min(connected, key=lambda entry: len(entry[1].jobs))
-                job.phase, job.manager = Phase.ASSIGNED, key
+                job.phase, job.manager, job.heard, job.recall_at = Phase.ASSIGNED, key, False, now + self._grace
                 manager.jobs.add(job_id)
                 effects.append(StartJob(session, job_id))
                 if job.cancel_requested:
                     effects.append(CancelJob(session, job_id))
         return effects
 
-    def _nobody_leads(self, job_id: JobId) -> list[Effect]:
+    def _nobody_leads(self, job_id: JobId, now: float) -> list[Effect]:
         job = self._jobs.get(job_id)
         if job is None or job.phase is not Phase.ORPHANED:
             return []
-        job.phase = Phase.QUEUED
-        return self._assign_queued()
+        job.phase, job.recalled = Phase.QUEUED, False
+        return self._assign_queued(now)
 
     def _cancel_requested(self, job_id: JobId) -> list[Effect]:
         job = self._jobs.get(job_id)
@@ -294,19 +329,24 @@ class JobTable:
         session = self.session_of(job_id)
         return [CancelJob(session, job_id)] if session is not None else []
 
-    def _registered(self, key: JobManagerId, session: SessionId, claims: Mapping[JobId, Claim]) -> list[Effect]:
+    def _registered(
+        self, key: JobManagerId, session: SessionId, claims: Mapping[JobId, Claim], now: float
+    ) -> list[Effect]:
+        if not self._managers:  # it was out of touch with all of them: the others may be on their way
+            for job in self._jobs.values():
+                job.recall_at = max(job.recall_at, now + self._grace)
         manager = self._managers.setdefault(key, _Manager(session))
         manager.session = session
         missing = [job_id for job_id in self._jobs if job_id in manager.jobs and job_id not in claims]
         effects: list[Effect] = []
         if self._recovers:
-            effects += self._orphan(manager, missing)
+            effects += self._orphan(manager, missing, now)
         else:
             for job_id in missing:
                 effects += self._no_longer_run(key, session, job_id)
         for job_id, claim in claims.items():
             effects += self._claimed(key, session, job_id, claim)
-        return effects + self._assign_queued()
+        return effects + self._assign_queued(now)
 
     def _no_longer_run(self, key: JobManagerId, session: SessionId, job_id: JobId) -> list[Effect]:
         job = self._jobs[job_id]
@@ -353,23 +393,26 @@ class JobTable:
             return []
         if self._recovers:
             del self._managers[key]
-            return self._orphan(manager, [job_id for job_id in self._jobs if job_id in manager.jobs])
+            return self._orphan(manager, [job_id for job_id in self._jobs if job_id in manager.jobs], now)
         manager.session, manager.lost_at, manager.reason = None, now + self._grace, reason
         return [JobOutOfTouch(job_id, self._grace) for job_id in self._jobs if job_id in manager.jobs]
 
-    def _orphan(self, manager: _Manager, job_ids: list[JobId]) -> list[Effect]:
+    def _orphan(self, manager: _Manager, job_ids: list[JobId], now: float) -> list[Effect]:
         for job_id in job_ids:
             manager.jobs.discard(job_id)
-            self._jobs[job_id].phase, self._jobs[job_id].manager = Phase.ORPHANED, None
+            job = self._jobs[job_id]
+            job.phase, job.manager, job.heard, job.recall_at = Phase.ORPHANED, None, False, now + self._grace
         return [effect for job_id in job_ids for effect in (JobOutOfTouch(job_id), WatchLeader(job_id))]
 
     def _reported(self, session: SessionId, job_id: JobId, claim: Claim) -> list[Effect]:
         job, status = self._jobs.get(job_id), claim.status
         if job is None or self.session_of(job_id) != session:
             return self._reported_by_another(session, job_id, job, claim)
-        job.status, job.reported, job.epoch = status, True, max(job.epoch, claim.epoch)
+        job.status, job.reported, job.heard, job.epoch = status, True, True, max(job.epoch, claim.epoch)
         if not status.is_terminal:
-            return [RecordReport(job_id)]
+            withdrawn = [RecallJob(job_id, withdrawn=True)] if job.recalled else []
+            job.recalled = False
+            return [RecordReport(job_id), *withdrawn]
         return [RecordReport(job_id), ForgetJob(session, job_id), *self._record_end(job_id)]
 
     def _reported_by_another(self, session: SessionId, job_id: JobId, job: _Job | None, claim: Claim) -> list[Effect]:
@@ -381,6 +424,12 @@ class JobTable:
 
     def _time_passed(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
+        if self._recovers:
+            for job_id, job in self._jobs.items() if self._managers else ():
+                if job.may_be_recalled and job.recall_at <= now:
+                    job.recall_at, job.recalled = now + self._grace, True  # another may have come to lead it since
+                    effects.append(RecallJob(job_id))
+            return effects
         for key, manager in list(self._managers.items()):
             if manager.session is None and manager.lost_at <= now:
                 for job_id in [j for j in self._jobs if j in manager.jobs]:

@@ -122,9 +122,9 @@ class JobLifecycle:
     def _take_up(self, job: LeftJob) -> None:
         now = self._clock.now_ms()
         if job.result is not None:
-            self._records[job.job_id] = _Record(job.result, job.result.end_time, job.graph)
-            self._handle(jobs.FoundEnded(job.job_id, job.result.state))
-            self._clean_up(self._records[job.job_id])
+            record = self._records[job.job_id] = _Record(job.result, job.result.end_time, job.graph)
+            self._clean_up(record)
+            self._handle(jobs.FoundEnded(job.job_id, job.result.state))  # by which it may be remembered no longer
         elif job.graph is not None:
             details = replace(submitted_details(job.graph.graph, now), message="looking for its job manager")
             self._records[job.job_id] = _Record(details, now, job.graph)
@@ -273,20 +273,21 @@ class JobLifecycle:
                 pass
 
     async def rescale(self, request: RescaleRequest) -> RescaleResult:
-        """Runs a job at another parallelism; what keeps that from being done or accepted is in the answer."""
+        """Runs a job at another parallelism; what keeps that from being done or accepted is in the answer.
+
+        Raises UnreachableError when no job manager answers.
+        """
         wanted = replace(request, trigger_id=request.trigger_id or new_id())
         timeout = None if wanted.wait else ANSWER_TIMEOUT
+        session_id = await self._manager_of(request.job_id)
+        send = partial(self._send, session_id, wanted)
         try:
-            session_id = await self._manager_of(request.job_id)
-            send = partial(self._send, session_id, wanted)
             return await self._rescales.answer(session_id, wanted.trigger_id, send, timeout)
-        except UnreachableError as error:
-            why = str(error)
         except TimeoutError:
-            why = f"the job manager did not answer within {ANSWER_TIMEOUT:g} s"
+            raise UnreachableError(f"the job manager did not answer within {ANSWER_TIMEOUT:g} s") from None
         except SessionEndedError as error:
             why = f"the job manager is disconnected, and may rescale the job or not: {error}"
-        return RescaleResult(wanted.trigger_id, error=why)
+            raise UnreachableError(why) from error
 
     async def query_checkpoints(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What the job manager knows of a job's checkpoints. Raises UnreachableError when none answers."""
@@ -419,6 +420,13 @@ class JobLifecycle:
                     log.warning("job %s %s, and another job manager still has it: it is told to stop it", job_id, what)
                     reason = "the dispatcher had reported the job as ended, while this job manager was away"
                     self._send(session, msg.AbandonJob(job_id, reason, epoch))
+                case jobs.RecallJob(job_id, withdrawn):
+                    if self._durable is not None:
+                        self._durable.recall(job_id, withdrawn)
+                    if not withdrawn:
+                        log.warning("job %s: nothing is heard of its job manager, which is to leave it", job_id)
+                        message = "no connection to its job manager, which is asked to leave the job to another one"
+                        self._update(job_id, replace(self._records[job_id].details, message=message))
                 case jobs.WatchLeader(job_id):
                     self._background.spawn(self._watch_leader(job_id))
                 case jobs.ForgetJob(session, job_id):
@@ -457,8 +465,13 @@ class JobLifecycle:
     def _clean_up(self, record: _Record) -> None:
         """The job has ended."""
         if self._durable is not None and not self._closed:
-            self._durable.ended(record.details, record.graph)
+            self._durable.ended(record.details, record.graph, self._have_cleaned)
             record.graph = None
+
+    def _have_cleaned(self, graph: JobGraph) -> None:
+        """A job manager that is told to run a job which has ended finds that out, and deletes what is left of it."""
+        for session in list(self._sessions)[:1]:
+            self._send(session, msg.StartJob(graph))
 
     async def _watch_leader(self, job_id: JobId) -> None:
         durable = self._durable

@@ -1,16 +1,23 @@
-"""The dispatcher's gRPC service, as `dispatcher.proto` has it. Errors become status codes here."""
+"""The dispatcher's gRPC service, as `dispatcher.proto` has it. Errors become status codes here.
+
+gRPC cancels the method of a client that goes away. What changes something goes on to its end all the same, and into the
+audit log: a job that is in the store but not in the table would be run by the next leader, and by no other.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from typing import NoReturn
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 
+from millstream.core.environments.artifacts import ArtifactError
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.details import JobDetails
-from millstream.core.jobs.graph import Artifact
+from millstream.core.jobs.graph import Artifact, JobGraph
+from millstream.core.jobs.ids import JobId
 from millstream.core.messages import dispatcher as msg
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.session import Empty
@@ -18,11 +25,12 @@ from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
 from millstream.core.services.rpc import too_large
 from millstream.core.services.session import serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.wire.contracts import JOB_GRAPH, JOB_MANAGER_AT_DISPATCHER
 from millstream.dispatcher.admission import check_graph
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.audit import Audit
-from millstream.dispatcher.callers import rpc_caller
+from millstream.dispatcher.callers import Caller, rpc_caller
 from millstream.dispatcher.claims import check_start
 from millstream.dispatcher.lifecycle import (
     JobEndedError,
@@ -33,6 +41,7 @@ from millstream.dispatcher.lifecycle import (
     UnknownJobError,
 )
 
+A = TypeVar("A")
 Context = grpc.aio.ServicerContext[object, object]
 _ENVELOPE = 64 * 1024  # what services add to a job when they hand it on
 
@@ -47,32 +56,49 @@ class DispatcherRpc:
         self._audit = audit
         self._lifecycle = lifecycle
         self._artifacts = artifacts
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     async def submit_job(self, request: msg.SubmitJobRequest, context: Context) -> msg.SubmitJobResponse:
         """Accepts a job, or refuses it with INVALID_ARGUMENT."""
-        graph = request.graph
-        try:
-            size = len(JOB_GRAPH.to_bytes(graph)) + _ENVELOPE
-            if refused := too_large("the job, with all its functions and collections,", size, self._configuration):
-                raise MillstreamError(refused)
-            check_graph(graph, self._lifecycle.knows, self._artifacts.has)
-            check_start(graph.configuration, self._lifecycle.all())
-            await self._lifecycle.submit(graph)
-        except (MillstreamError, ValueError) as error:
-            self._audit.record("submit", rpc_caller(context), graph.job_id, str(error))
-            await _abort(context, error)
-        self._audit.record("submit", rpc_caller(context), graph.job_id)
-        return msg.SubmitJobResponse(graph.job_id)
+        await self._audited("submit", request.graph.job_id, context, self._submit(request.graph))
+        return msg.SubmitJobResponse(request.graph.job_id)
+
+    async def _submit(self, graph: JobGraph) -> None:
+        size = len(JOB_GRAPH.to_bytes(graph)) + _ENVELOPE
+        if refused := too_large("the job, with all its functions and collections,", size, self._configuration):
+            raise MillstreamError(refused)
+        await check_graph(graph, self._lifecycle.knows, self._artifacts.has)
+        check_start(graph.configuration, self._lifecycle.all())
+        await self._lifecycle.submit(graph)
 
     async def cancel_job(self, request: msg.JobRequest, context: Context) -> Empty:
         """Returns once the cancellation is asked for, not once it is done."""
-        try:
-            await self._lifecycle.cancel(request.job_id)
-        except MillstreamError as error:
-            self._audit.record("cancel", rpc_caller(context), request.job_id, str(error))
-            await _abort(context, error)
-        self._audit.record("cancel", rpc_caller(context), request.job_id)
+        await self._audited("cancel", request.job_id, context, self._lifecycle.cancel(request.job_id))
         return Empty()
+
+    async def _audited(self, action: str, job_id: JobId, context: Context, work: Awaitable[A]) -> A:
+        """What the work answers, or its error as a status."""
+        doing = asyncio.ensure_future(self._recorded(action, job_id, rpc_caller(context), work))
+        self._under_way.add(doing)
+        doing.add_done_callback(self._ended)
+        try:
+            return await asyncio.shield(doing)
+        except (MillstreamError, ValueError) as error:
+            await _abort(context, error)
+
+    async def _recorded(self, action: str, job_id: JobId, caller: Caller, work: Awaitable[A]) -> A:
+        try:
+            answer = await work
+        except (MillstreamError, ValueError) as error:
+            self._audit.record(action, caller, job_id, str(error))
+            raise
+        self._audit.record(action, caller, job_id, answer.error if isinstance(answer, SnapshotResult) else "")
+        return answer
+
+    def _ended(self, done: asyncio.Task[Any]) -> None:
+        self._under_way.discard(done)
+        if not done.cancelled():
+            done.exception()  # the client's to hear, which may be gone
 
     async def get_job(self, request: msg.JobRequest, context: Context) -> JobDetails:
         """One job."""
@@ -110,18 +136,13 @@ class DispatcherRpc:
 
     async def trigger_snapshot(self, request: SnapshotRequest, context: Context) -> SnapshotResult:
         """A savepoint, a checkpoint, or a stop with a savepoint; what went wrong with it is in the result."""
-        try:
-            result = await self._lifecycle.trigger_snapshot(request)
-        except MillstreamError as error:
-            self._audit.record(request.kind.name.lower(), rpc_caller(context), request.job_id, str(error))
-            await _abort(context, error)
-        self._audit.record(request.kind.name.lower(), rpc_caller(context), request.job_id, result.error)
-        return result
+        taking = self._lifecycle.trigger_snapshot(request)
+        return await self._audited(request.kind.name.lower(), request.job_id, context, taking)
 
     async def has_artifact(self, request: msg.ArtifactRequest, context: Context) -> msg.ArtifactStatus:
         """Whether an upload can be saved."""
         try:
-            return msg.ArtifactStatus(self._artifacts.has(request.sha256))
+            return msg.ArtifactStatus(await self._artifacts.has(request.sha256))
         except MillstreamError as error:
             await _abort(context, error)
 
@@ -141,12 +162,13 @@ class DispatcherRpc:
     ) -> AsyncIterator[msg.ArtifactChunk]:
         """An artifact's content."""
         try:
-            self._artifacts.path(request.sha256)
-        except MillstreamError as error:
+            async with contextlib.aclosing(self._artifacts.read(request.sha256)) as pieces:
+                async for data in pieces:
+                    yield msg.ArtifactChunk(data=data)
+        except ArtifactError as error:
             await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
-        async with contextlib.aclosing(self._artifacts.read(request.sha256)) as pieces:
-            async for data in pieces:
-                yield msg.ArtifactChunk(data=data)
+        except SnapshotError as error:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 
     async def connect_job_manager(self, _: object, context: Context) -> None:
         """A job manager's session."""

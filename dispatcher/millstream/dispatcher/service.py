@@ -8,18 +8,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
 
 from millstream.core.clock import Clock, SystemClock
-from millstream.core.errors import MillstreamError
+from millstream.core.errors import ConfigurationError, MillstreamError
 from millstream.core.files.directories import work_directory
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.settings.configuration import Configuration
+from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.store.high_availability import HighAvailability, open_high_availability
 from millstream.core.store.store import Contest, Leadership, StoreError
 from millstream.core.store.terms import StepDown, hold_office
@@ -29,6 +31,7 @@ from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.durable_jobs import DurableJobs
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rpc_service import DispatcherRpc
+from millstream.dispatcher.shared_artifacts import SharedArtifacts
 
 if TYPE_CHECKING:
     from millstream.dispatcher.rest.api import RestApi
@@ -73,9 +76,7 @@ class DispatcherService:
         """Listens for programs, job managers and REST clients. Raises MillstreamError when it cannot."""
         configuration = self._configuration
         self._ha = ha = self._ha or open_high_availability(configuration)
-        folder = ha.artifacts or work_directory(configuration, "artifacts")
-        sizes = [configuration.integer(key) for key in ("web.upload.max-size", "dispatcher.artifacts.max-total-size")]
-        self._artifacts = artifacts = ArtifactStore(folder, *sizes)
+        self._artifacts = artifacts = await self._open_artifacts(ha)
         self._background.spawn(self._clean_repeatedly())
         self._audit = audit = Audit(configuration)
         handler = service_handler(DISPATCHER, DispatcherRpc(configuration, self._lifecycle, artifacts, audit))
@@ -101,6 +102,22 @@ class DispatcherService:
             self._background.spawn(hold_office(ha.store, Contest(Role.DISPATCHER), self.address, self._lead))
         else:  # nobody else can lead: it is done when this returns
             await self._lead(await ha.store.campaign(Contest(Role.DISPATCHER), self.address))
+
+    async def _open_artifacts(self, ha: HighAvailability) -> ArtifactStore:
+        configuration = self._configuration
+        max_size = configuration.integer("web.upload.max-size")
+        max_total_size = configuration.integer("dispatcher.artifacts.max-total-size")
+        if isinstance(ha.artifacts, Path):
+            return ArtifactStore(ha.artifacts, max_size, max_total_size)
+        folder = work_directory(configuration, "artifacts")
+        if ha.artifacts is None:
+            return ArtifactStore(folder, max_size, max_total_size)
+        shared = SharedArtifacts(ha.artifacts)
+        try:
+            await asyncio.to_thread(shared.check)
+        except SnapshotError as error:
+            raise ConfigurationError(f"option 'high-availability.storageDir': {error}") from error
+        return ArtifactStore(folder, max_size, max_total_size, shared, self._retention)
 
     async def _lead(self, leadership: Leadership) -> StepDown:
         assert self._ha is not None, "start comes first"
@@ -131,7 +148,11 @@ class DispatcherService:
         if not self._lifecycle.leads:  # it does not know what is in use
             return
         in_use = self._lifecycle.artifacts_in_use()
-        deleted = await asyncio.to_thread(self._artifacts.clean, in_use, self._retention)
+        try:
+            deleted = await self._artifacts.clean(in_use, self._retention)
+        except (OSError, SnapshotError) as error:
+            log.warning("artifacts are cleaned up later: %s", error)
+            return
         if deleted:
             log.info("deleted %d artifacts that no job has needed for %g s", len(deleted), self._retention)
 

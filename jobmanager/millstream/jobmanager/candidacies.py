@@ -1,7 +1,8 @@
 """The jobs that this job manager was told to run, until it leads them, and the end of that.
 
 Whoever runs a job leads it in the store. Without high availability that is at once so; with it, an earlier leader has
-to be gone. A job that has ended by then, as the store says, is not run again: only that it has ended is told.
+to be gone. A job that has ended by then, as the store says, is not run again: only that it has ended is told, and what
+its leader left of it is cleaned up.
 
 Owned by the job manager's loop.
 """
@@ -13,9 +14,13 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from millstream.core.clock import Clock
+from millstream.core.errors import MillstreamError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId
+from millstream.core.store.checkpoint_pointers import JobPointers
+from millstream.core.store.contents import until_reached
 from millstream.core.store.high_availability import HighAvailability
 from millstream.core.store.job_results import JobResultStore
 from millstream.core.store.leaders import Candidate
@@ -36,6 +41,10 @@ class Manager(Protocol):
         """The job has ended under an earlier leader."""
         ...
 
+    def delete_left_over(self, graph: JobGraph, result: JobDetails, stored: JobPointers) -> None:
+        """What that leader left of it. Blocks, on another thread. Raises MillstreamError and OSError."""
+        ...
+
     def lost(self, job_id: JobId) -> None:
         """It leads the job no more, unless it has left it by itself."""
         ...
@@ -44,8 +53,9 @@ class Manager(Protocol):
 class Candidacies:
     """Of one job manager, which is reached at `address`."""
 
-    def __init__(self, ha: HighAvailability, address: str, manager: Manager) -> None:
+    def __init__(self, ha: HighAvailability, address: str, manager: Manager, clock: Clock) -> None:
         self._ha = ha
+        self._clock = clock
         self._candidate = Candidate(ha.store, address)
         self._manager = manager
         self._running: dict[JobId, asyncio.Task[None]] = {}
@@ -98,11 +108,13 @@ class Candidacies:
         try:
             led = await points.lead()
             results = JobResultStore(self._ha.store, self._ha.results, led.leadership)
-            if self._ha.recovers and (result := await results.get(graph.job_id)) is not None:
+            result = await until_reached(lambda: results.get(graph.job_id)) if self._ha.recovers else None
+            if result is not None:
                 log.info("job %s has ended before, as %s", graph.job_id, result.state)
                 self._manager.found_ended(result)
-                await points.resign()
+                await self._clean_up(graph, result, led)
                 return
+            led = await points.begin(led, self._clock.now_ms())
         except StoreError as error:
             log.warning("job %s is not led: %s", graph.job_id, error)
             return
@@ -114,6 +126,17 @@ class Candidacies:
         watching = self._watching[graph.job_id] = asyncio.ensure_future(self._watch(graph.job_id, led.leadership))
         watching.add_done_callback(lambda done: self._ended(self._watching, graph.job_id, done))
         self._manager.won(graph, led)
+
+    async def _clean_up(self, graph: JobGraph, result: JobDetails, led: Led) -> None:
+        """The pointers go last: while there are any, the dispatcher has the job looked at again."""
+        try:
+            if led.follows:
+                await asyncio.to_thread(self._manager.delete_left_over, graph, result, led.stored)
+        except (MillstreamError, OSError) as error:
+            log.warning("job %s has ended, and what is left of it cannot be deleted now: %s", graph.job_id, error)
+            await led.points.resign()
+        else:
+            await led.points.leave(keeps_pointers=False)
 
     def _spawn(self, leaving: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(leaving)

@@ -2,7 +2,7 @@
 
 Owned by the job manager's loop; everything that may block runs on threads. Deletions run one after the other. A file
 that another retained checkpoint refers to stays, and so does one that a checkpoint under way may refer to, until that
-has ended; what cannot be deleted is logged and left.
+has ended; what cannot be deleted is logged, and tried again with each checkpoint that completes and when the job ends.
 
 A task that is told too late that a checkpoint was given up may write into its folder after that was deleted. So the
 folder is deleted once more when a later checkpoint completes, or many have been given up since; and what the job does
@@ -11,6 +11,12 @@ not keep, when it has ended: at once, and again when the last slot workers are g
 A job deletes what it wrote or claimed, and nothing else. What is in its folder when it starts is of an earlier run
 under the same id, and may be what this one starts from, or another: it stays, and ids of checkpoints begin after it.
 What an earlier leader of the job has stored is the job's, with the shared files that it refers to.
+
+A leader that is killed leaves more: folders of checkpoints that were under way, and shared files that no checkpoint
+refers to. The next one deletes what the first one did not find there already (`inherit`), once all restore points are
+read: folders at once, shared files after a checkpoint of its own. That needs no fence, for nothing of it can be needed
+again, whoever leads the job by then: ids do not come twice, only restore points are restored from, and tasks refer to
+files of completed checkpoints only, of which none refers to these.
 """
 
 from __future__ import annotations
@@ -32,6 +38,7 @@ from millstream.core.snapshot import (
     SnapshotMetadata,
 )
 from millstream.core.snapshot.storage.uri_files import has_options, root_of, with_options_of
+from millstream.core.store.checkpoint_pointers import Home
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
@@ -74,14 +81,19 @@ class CheckpointFiles:
         self._start: StartingSnapshot | None = None
         self._first_id: int | None = None
         self._is_prepared = False
+        self._found: list[int] = []
         self._foreign: frozenset[str] = frozenset()
+        self._abandoned: frozenset[str] = frozenset()
         self._kept_start: frozenset[str] = frozenset()
         self._folders: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
         self._written: dict[CheckpointId, tuple[str, ...]] = {}
         self._discarded: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
         self._unused: dict[str, tuple[CheckpointStorage, frozenset[CheckpointId]]] = {}
         self._deletions: deque[tuple[str, Callable[[], None]]] = deque()
+        self._not_deleted: deque[tuple[str, Callable[[], None]]] = deque(maxlen=_REMEMBERED)
         self._deleting = False
+        self._all_deleted = asyncio.Event()
+        self._all_deleted.set()
 
     @property
     def home(self) -> str:
@@ -125,25 +137,46 @@ class CheckpointFiles:
         With `follows`, that may be of an earlier leader of the job. Answers the highest id of a checkpoint that is
         taken, or 0.
         """
-        found: list[int] = []
         storage = self._storage
         if isinstance(storage, FileSystemStorage):
             if create:
                 await asyncio.to_thread(storage.create_root, private=True)
-            found = [stored.checkpoint_id for stored in await asyncio.to_thread(storage.list_checkpoints)]
+            self._found = [stored.checkpoint_id for stored in await asyncio.to_thread(storage.list_checkpoints)]
             self._foreign = frozenset(await asyncio.to_thread(storage.shared_files))
-            if (found or self._foreign) and not follows:
+            if (self._found or self._foreign) and not follows:
                 log.warning(
                     "job %s: an earlier run with this id left checkpoints (%d, the last is chk-%d) and shared files "
                     "(%d) in %s. They stay; delete those that nothing is to start from while no job runs under this id",
                     self._job_id,
-                    len(found),
-                    max(found, default=0),
+                    len(self._found),
+                    max(self._found, default=0),
                     len(self._foreign),
                     storage.home,
                 )
         self._is_prepared = True
-        return max(found, default=0)
+        return max(self._found, default=0)
+
+    def settled(self) -> Home:
+        """What of the folder is the job's own, as its first leader has found it."""
+        return Home(self.home, max(self._found, default=0) + 1, not self._foreign)
+
+    def inherit(self, home: Home, retained: Collection[int]) -> None:
+        """What earlier leaders left in the folder goes, but for these checkpoints, whose files are registered."""
+        if not home.location or home.location != self.home:
+            return
+        self._first_id = home.first_id
+        self.given_up(CheckpointId(n) for n in self._found if n >= home.first_id and n not in retained)
+        if home.owns_shared:
+            self._abandoned, self._foreign = self._foreign, frozenset()
+
+    def _sweep(self) -> None:
+        """A checkpoint of this leader's is complete: what no checkpoint refers to by now, none will."""
+        storage, used = self._storage, {path.rpartition("/")[2] for path in (*self._shared.files, *self._kept_start)}
+        names = sorted(self._abandoned - used)
+        self._abandoned = frozenset()
+        if names and isinstance(storage, FileSystemStorage):
+            log.info("job %s: %d shared files of earlier leaders are not needed", self._job_id, len(names))
+            self._delete_later("shared files of earlier leaders", lambda: storage.delete_shared_files(names))
 
     @property
     def is_prepared(self) -> bool:
@@ -214,6 +247,14 @@ class CheckpointFiles:
         self._shared.register(checkpoint_id, self._written.pop(checkpoint_id, ()))
         for number in [number for number in self._discarded if number < checkpoint_id]:
             self._delete_again(number)
+        self._sweep()
+        self._try_again()
+
+    def _try_again(self) -> None:
+        again = list(self._not_deleted)
+        self._not_deleted.clear()
+        for what, work in again:
+            self._delete_later(what, work)
 
     def released(self, checkpoint_id: CheckpointId) -> None:
         """The snapshot is the user's alone; its files are left to them."""
@@ -275,8 +316,15 @@ class CheckpointFiles:
         self._folders.pop(number, None)
         self._delete_folder(f"the remains of checkpoint {number}", *self._discarded.pop(number))
 
+    async def clean_up(self) -> bool:
+        """The job has ended: what it does not keep goes, and what could not go before; whether all of it is gone."""
+        self._try_again()
+        self._delete_leftovers()
+        await self._all_deleted.wait()
+        return not self._not_deleted
+
     def job_ended(self) -> None:
-        """What the job does not keep goes, after everything that is being deleted."""
+        """What the last writers leave goes, after everything that is being deleted."""
         self._delete_leftovers()
         self._background.spawn(self._delete_leftovers_later())
 
@@ -287,6 +335,7 @@ class CheckpointFiles:
     def _delete_leftovers(self) -> None:
         for number, folder in self._discarded.items():
             self._delete_folder(f"the remains of checkpoint {number}", *folder)
+        self._not_deleted.clear()
         self._delete_later("what the job left", self._clean_up)
 
     def _clean_up(self) -> None:
@@ -309,6 +358,7 @@ class CheckpointFiles:
         self._deletions.append((what, work))
         if not self._deleting:
             self._deleting = True
+            self._all_deleted.clear()
             self._background.spawn(self._delete_all())
 
     async def _delete_all(self) -> None:
@@ -319,5 +369,7 @@ class CheckpointFiles:
                     await asyncio.to_thread(work)
                 except (MillstreamError, OSError) as error:
                     log.warning("job %s: %s could not be deleted: %s", self._job_id, what, error)
+                    self._not_deleted.append((what, work))
         finally:
             self._deleting = False
+            self._all_deleted.set()

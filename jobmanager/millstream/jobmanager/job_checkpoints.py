@@ -47,6 +47,7 @@ from millstream.core.messages.sources import (
 from millstream.core.messages.task_manager import JobManagerCommand
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.snapshot.storage.memory_storage import SCHEME as MEMORY_SCHEME
+from millstream.core.store.checkpoint_pointers import JobPointers
 from millstream.core.store.store import StoreError
 from millstream.jobmanager import checkpoint_messages as messages
 from millstream.jobmanager.checkpoint_files import CheckpointFiles, storage_of
@@ -106,8 +107,9 @@ class Surroundings(Protocol):
 
 
 _TRY_AGAIN = 0.1  # seconds after which a job manager looks again whether it may complete a checkpoint
+_LONGEST_PAUSE = 60.0  # between two tries to delete what a job leaves
 _OPENED = frozenset({ExecutionState.RUNNING, ExecutionState.FINISHED})
-_OUTCOMES = {
+OUTCOMES = {
     JobStatus.FINISHED: ev.StopOutcome.FINISHED,
     JobStatus.CANCELED: ev.StopOutcome.CANCELED,
     JobStatus.FAILED: ev.StopOutcome.FAILED,
@@ -140,6 +142,7 @@ class JobCheckpoints:
         self.settings = settings
         self._recovery = recovery
         self._follows = follows
+        self._left = JobPointers()
         self._start: StartingSnapshot | None = None
         self._older: list[CompletedCheckpoint] = []
         self._begun = recovery is None
@@ -167,6 +170,7 @@ class JobCheckpoints:
         self._restart = 0
         self._not_stored: ev.StorePointer | None = None
         self._ended = False
+        self._is_over = False
         self._taken: dict[CheckpointId, dict[AttemptId, int]] = {}
         self._for_rescales: dict[str, int] = {}
 
@@ -180,11 +184,15 @@ class JobCheckpoints:
 
     async def prepare(self) -> None:
         """Comes to lead the job, and looks at the place of checkpoints: those in files are not taken before."""
-        await self._restore_points.lead()
+        self._left = (await self._restore_points.lead()).stored
         self._leads.set()
         try:
             await self._number_from(1)  # for savepoints, which need no place of checkpoints
             await self._number_from(await self._files.prepare_checkpoints(self.settings.enabled, self._follows) + 1)
+            if not self._follows and self._files.home:
+                await self._restore_points.settle(self._files.settled())
+            elif self._begun:
+                self._inherit()
             self._prepared.set()
         except StoreError as error:
             self._leads_no_more(error)
@@ -196,6 +204,11 @@ class JobCheckpoints:
             reason = f"option 'execution.checkpointing.dir': {error}"
             failure = job_failure(self._graph.job_id, reason, self._clock.now_ms(), final=True)
             self._surroundings.tell(job_ev.JobFailed(failure))
+
+    def _inherit(self) -> None:
+        """All that earlier leaders left to restore the job from is known."""
+        if self._follows:
+            self._files.inherit(self._left.home, [pointer.checkpoint_id for pointer in self._left.pointers])
 
     async def _number_from(self, at_least: int) -> None:
         self._first_id = await self._restore_points.reserve(at_least)
@@ -368,8 +381,14 @@ class JobCheckpoints:
             self.handle(ev.PointerFailed(effect.checkpoint_id, reason))
 
     def _drop(self, checkpoint_id: CheckpointId, delete: Callable[[], None] | None = None) -> None:
-        """Takes the pointer out of the store, and only then deletes the files; without `delete` they are left."""
+        """Takes the pointer out of the store, and only then deletes the files; without `delete` they are left.
+
+        Those of a job that has ended go first, as nobody restores it: so whoever follows finds what is still to go.
+        """
         then = delete or partial(self._files.released, checkpoint_id)
+        if self._is_over:
+            then()
+            return
         self._background.spawn(self._drop_pointer(checkpoint_id, then))
 
     async def _drop_pointer(self, checkpoint_id: CheckpointId, then: Callable[[], None]) -> None:
@@ -484,13 +503,18 @@ class JobCheckpoints:
         self.interrupt()
         self._give_up_storing()
         kept = keeps_all and status is JobStatus.FAILED
-        self.handle(ev.Stopped(ev.StopOutcome.SUSPENDED if kept else _OUTCOMES[status]))
+        self._is_over = True
+        self.handle(ev.Stopped(ev.StopOutcome.SUSPENDED if kept else OUTCOMES[status]))
         self._ended = True
         self._schedule()
         self._background.spawn(self._clean_up(kept))
 
     async def _clean_up(self, keeps_pointers: bool) -> None:
         await self._settled.wait()
+        pause = _TRY_AGAIN
+        while not await self._files.clean_up():
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
         try:
             await self._restore_points.leave(keeps_pointers)
         except StoreError as error:
@@ -583,6 +607,8 @@ class JobCheckpoints:
             self._begun = True
             self._older, self._start, self._graph = older, start, start.graph
             self._files.start_from(start)
+            if len(older) == len(recovery.older):  # else there is one of which it is not known what it refers to
+                self._inherit()
             self.coordinator = self._coordinator()
 
     # Tasks of an earlier leader

@@ -10,16 +10,18 @@ Ids of checkpoints are reserved well before they are used: barriers cannot wait 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.jobs.ids import JobId
 from millstream.core.services.leader_lookup import Role
 from millstream.core.store.changes import resign
-from millstream.core.store.checkpoint_pointers import CheckpointPointers, JobPointers, Pointer
+from millstream.core.store.checkpoint_pointers import CheckpointPointers, Home, JobPointers, Pointer, Terms
 from millstream.core.store.leaders import Candidate
-from millstream.core.store.store import Contest, Leadership
+from millstream.core.store.store import Contest, Leadership, StoreError
 from millstream.jobmanager.checkpoints.model import CheckpointId
 
 _BLOCK = 64
@@ -42,6 +44,14 @@ class RestorePoints:
             if self._leadership is None:
                 self._leadership = await self._candidate.campaign(Contest(Role.JOB_MANAGER, self._job_id))
             return Led(self, self._leadership, await self._pointers.read())
+
+    async def begin(self, led: Led, now_ms: int) -> Led:
+        """Counts this leader among those of the job; answers the same with that."""
+        async with self._turn:
+            terms = led.stored.terms.begun(led.leadership.epoch, now_ms)
+            with contextlib.suppress(StoreError):  # whoever watches the leadership is told
+                await self._pointers.begin(now_ms)
+            return replace(led, stored=replace(led.stored, terms=terms))
 
     async def leave(self, keeps_pointers: bool) -> None:
         """The job has ended; its pointers go, unless a later leader may want them."""
@@ -86,6 +96,16 @@ class RestorePoints:
         async with self._turn:
             await self._pointers.deploying(attempts)
 
+    async def settle(self, home: Home) -> None:
+        """Returns when whoever leads the job next knows what of its folder is its own."""
+        async with self._turn:
+            await self._pointers.settle(home)
+
+    async def require(self, bounds: Mapping[str, tuple[int, int]]) -> None:
+        """Returns when whoever leads the job next keeps to these bounds of its parallelism."""
+        async with self._turn:
+            await self._pointers.require(bounds)
+
     async def remove(self, checkpoint_id: CheckpointId) -> None:
         """Returns when nobody restores the job from this checkpoint any more."""
         async with self._turn:
@@ -112,4 +132,9 @@ class Led(Struct, frozen=True):
     @property
     def follows(self) -> bool:
         """Whether there was an earlier leader, which may have started tasks that still run."""
-        return self.stored != JobPointers()
+        return replace(self.stored, terms=Terms()) != JobPointers()
+
+    @property
+    def failovers(self) -> int:
+        """How many leaders the job has had before this one."""
+        return max(0, self.stored.terms.count - 1)

@@ -49,9 +49,10 @@ from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.store import Leadership, StoreError
+from millstream.jobmanager.adaptive.bounds import Bounds
 from millstream.jobmanager.adaptive.fitting import graph_at
 from millstream.jobmanager.adaptive.settings import adaptive_settings, rescale_settings
-from millstream.jobmanager.autoscaler.autoscaler import Autoscaler
+from millstream.jobmanager.autoscaler.autoscaler import Autoscaler, Decision
 from millstream.jobmanager.autoscaler.measured import Reading
 from millstream.jobmanager.autoscaler.settings import autoscaler_settings
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
@@ -146,6 +147,8 @@ class RunningJob:
         self._led = led
         self.is_recorded = False
         """Whether the job has ended, and that is known for good."""
+        self.report_not_before = 0.0
+        """On the loop's clock: what a report costs grows with the job, so those of a large one keep a distance."""
         self._configuration = cluster
         self._links = links
         self._background = background
@@ -183,8 +186,20 @@ class RunningJob:
             again = recovery is not None
             autoscaling = autoscaler_settings(configuration)
             self._autoscaler = Autoscaler(autoscaling) if autoscaling is not None else None
+            bounds = {VertexId(vertex): Bounds(*both) for vertex, both in led.stored.bounds.items()}
             self.master = ScalingJobMaster(
-                graph, slot_timeout, now, strategy, history, again, limit, succeeding, rescaling, adaptive, submitted
+                graph,
+                slot_timeout,
+                now,
+                strategy,
+                history,
+                again,
+                limit,
+                succeeding,
+                rescaling,
+                adaptive,
+                submitted,
+                bounds,
             )
             restarts = not isinstance(strategy, NoRestartStrategy)
             self.checkpoints = JobCheckpoints(
@@ -194,6 +209,10 @@ class RunningJob:
         except MillstreamError as error:
             self.master = ScalingJobMaster(graph, slot_timeout, now)
             self._refused = str(error)
+        if led.failovers:
+            self.master.state_times[JobStatus.INITIALIZING] = led.stored.terms.began_ms
+        self._kept_bounds = self.master.requirements
+        self._keeping_bounds = asyncio.Lock()
 
     def start(self) -> None:
         """The first steps; a job whose settings are refused fails with the reason."""
@@ -232,6 +251,14 @@ class RunningJob:
         await self.leave()
         for slot in slots:
             self.command(slot.task_manager, msg.FreeSlot(slot.allocation_id, reason))
+        await self._lead_no_more()
+
+    async def hand_over(self) -> None:
+        """Leaves the job to another job manager, with the tasks that run."""
+        await self.leave()
+        await self._lead_no_more()
+
+    async def _lead_no_more(self) -> None:
         with contextlib.suppress(StoreError):  # it is over already
             await self._led.points.resign()
 
@@ -282,13 +309,14 @@ class RunningJob:
             autoscaler.disturbed()
             return
         decision = autoscaler.observe(self.graph, Reading.of(executions, now.steady_ms))
-        if decision is None or all(master.requirements[v].upper == p for v, p in decision.parallelism.items()):
-            return  # the second: it is wanted already, and waits for slots
+        if decision is None or self._is_known(decision):
+            return
         acts = autoscaler.settings.acts
-        words = decision.reason if acts else f"{decision.reason} (job.autoscaler.scaling.enabled is false)"
+        idle = "" if acts or not decision.parallelism else " (job.autoscaler.scaling.enabled is false)"
+        words = f"{decision.reason}{idle}"
         log.info("job %s: the autoscaler decides: %s", self.graph.job_id, words)
         master.remember(JobEventKind.SCALING_DECISION, words, now)
-        if acts:
+        if acts and decision.parallelism:
             bounds = tuple(
                 VertexBounds(vertex, 1 if vertex in decision.parallelism else bound.lower, wanted)
                 for vertex, bound in master.requirements.items()
@@ -297,6 +325,12 @@ class RunningJob:
             autoscaler.disturbed()
             self.tell(ev.RescaleRequested(_BY_ITSELF, "the autoscaler wants it", bounds=bounds))
         self._links.report_soon(self.graph.job_id)
+
+    def _is_known(self, decision: Decision) -> bool:
+        """What is wanted is wanted already, and waits for slots; or nothing can be done, and that was said."""
+        if not decision.parallelism:
+            return any(event.message == decision.reason for event in self.master.events)
+        return all(self.master.requirements[v].upper == p for v, p in decision.parallelism.items())
 
     def checkpoint_answer(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What is known of the job's checkpoints."""
@@ -352,7 +386,7 @@ class RunningJob:
 
     def holds(self, allocation_id: AllocationId) -> bool:
         """Whether a slot is this job's."""
-        return any(slot.allocation_id == allocation_id for slot in self.master.slots.values())
+        return self.master.holds(allocation_id)
 
     def task_manager_message(self, message: ForTheJob) -> None:
         """What is for the checkpoints or the sources of this job."""
@@ -438,6 +472,7 @@ class RunningJob:
                 case ev.TakenOver():
                     self._taken_over(effect)
                 case ev.NotTakenOver(reason):
+                    self._remember_failover(f"it starts again from its last checkpoint: {reason}")
                     log.warning("%s: starts again from its last checkpoint: %s", self._name, reason)
                 case ev.TakeCheckpoint(number):
                     if self.checkpoints is not None:
@@ -449,8 +484,10 @@ class RunningJob:
                         self.checkpoints.rescaled(graph)
                 case ev.AnswerRescale(trigger_id, message, error) if trigger_id == _BY_ITSELF:
                     log.info("job %s: the autoscaler is told: %s", job_id, error or message)
-                case ev.AnswerRescale(trigger_id, message, error):
+                case ev.AnswerRescale(trigger_id, message, error) if error:
                     self._links.answer_rescale(RescaleResult(trigger_id, message, error))
+                case ev.AnswerRescale(trigger_id, message):
+                    self._background.spawn(self._accept_rescale(RescaleResult(trigger_id, message)))
                 case ev.WakeUpAt(at_ms):
                     self._wake_up_at(at_ms)
                 case ev.ReportDetails():
@@ -460,16 +497,40 @@ class RunningJob:
                 case _:
                     assert_never(effect)
 
+        changed = self.master.requirements != self._kept_bounds and not self.master.status.is_terminal
+        if changed and not self._keeping_bounds.locked():
+            self._background.spawn(self._keep_bounds())
+
+    async def _keep_bounds(self) -> str:
+        """Returns when the bounds of the parallelism cannot be lost any more; else why that is not known."""
+        async with self._keeping_bounds:
+            try:
+                while (bounds := self.master.requirements) != self._kept_bounds:
+                    await self._led.points.require({vertex: (b.lower, b.upper) for vertex, b in bounds.items()})
+                    self._kept_bounds = bounds
+            except StoreError as error:
+                return f"the job has another job manager by now, which may rescale it or not: {error}"
+        return ""
+
+    async def _accept_rescale(self, result: RescaleResult) -> None:
+        error = await self._keep_bounds()
+        self._links.answer_rescale(RescaleResult(result.trigger_id, error=error) if error else result)
+
     @property
     def _name(self) -> str:
         return f"job {self.graph.job_id} ({printable(self.graph.name)})"
 
     def _taken_over(self, effect: ev.TakenOver) -> None:
         log.info("%s: goes on with its %d tasks", self._name, len(effect.tasks))
+        self._remember_failover(f"it goes on with its {len(effect.tasks)} tasks")
         if self.checkpoints is not None:
             self.checkpoints.taken_over(effect)
         for allocation_id, task_manager in effect.slots:
             self.command(task_manager, msg.TasksTakenOver(allocation_id))
+
+    def _remember_failover(self, outcome: str) -> None:
+        told = f"another job manager leads the job, and is number {self._led.failovers + 1}: {outcome}"
+        self.master.remember(JobEventKind.LEADER_CHANGED, told, Instant.of(self._clock))
 
     def _log_restart(self, tasks: int, reason: str) -> None:
         """With the traceback when it is a new one; a failure that joins a restart is only named."""
@@ -506,6 +567,9 @@ class RunningJob:
         self.is_recorded = True
         if self.checkpoints is not None:
             self.checkpoints.job_ended(self.master.status, self.master.keeps_checkpoints)
+        else:
+            with contextlib.suppress(StoreError):
+                await self._led.points.leave(keeps_pointers=False)
         self._links.report_soon(self.graph.job_id)
 
     def _stop_enumerators(self) -> None:

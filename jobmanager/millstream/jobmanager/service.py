@@ -38,6 +38,7 @@ from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.checkpoint_pointers import JobPointers
 from millstream.core.store.high_availability import HighAvailability, open_high_availability
 from millstream.core.store.store import Leadership
 from millstream.core.wire.contract import SessionContract
@@ -48,7 +49,9 @@ from millstream.core.wire.contracts import (
     TASK_MANAGER_AT_JOB_MANAGER,
 )
 from millstream.jobmanager.candidacies import Candidacies
+from millstream.jobmanager.ended_jobs import delete_left_over
 from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.recalls import Recalls
 from millstream.jobmanager.restore_points import Led
 from millstream.jobmanager.running_job import ForTheJob, RunningJob
 from millstream.jobmanager.snapshot_requests import RequestResults
@@ -60,6 +63,7 @@ TaskManagerSession = Session[tm.JobManagerCommand, tm.TaskManagerMessage]
 _Registered = tm.SlotOffer | tm.WorkerProgress | tm.WorkerReady | tm.WorkerLost | tm.FromTasks
 """What a task manager that has registered says."""
 _TICK = 0.2
+_SUBTASKS_REPORTED = 10_000  # a second, at most: each takes some 30 µs here, and more at the dispatcher
 _NOT_COLLECTING = "the collecting task is not running"
 
 
@@ -90,6 +94,7 @@ class JobManagerService:
         self._epoch = epoch_of_start(self._clock)
         self._ha = ha
         self._candidacies: Candidacies | None = None
+        self._recalls: Recalls | None = None
         self._network = network
         self._launch = launch
         self._server: grpc.aio.Server | None = None
@@ -121,7 +126,8 @@ class JobManagerService:
             host, port, [handler], self._configuration, "jobmanager.rpc.port"
         )
         self.address = f"{host}:{bound}"
-        self._candidacies = Candidacies(self._ha, self.address, self)
+        self._candidacies = Candidacies(self._ha, self.address, self, self._clock)
+        self._recalls = Recalls(self._ha.store, self._configuration, self._could_be_left, self._hand_over)
         for keeping in (
             self._keep_connected(
                 Role.DISPATCHER, JOB_MANAGER_AT_DISPATCHER, self._dispatcher_connected, self._dispatcher_lost
@@ -135,6 +141,8 @@ class JobManagerService:
         ):
             self._background.spawn(keeping)
         self._background.spawn(self._tick())
+        if self._recovers:
+            self._background.spawn(self._recalls.watch())
 
     async def stop(self) -> None:
         """Ends enumerator processes and sessions; task managers free the jobs' slots when this one stays away."""
@@ -238,12 +246,16 @@ class JobManagerService:
         session.send(dp.RegisterJobManager(self._id, self.address, jobs))
         self._snapshots.connected(session.send)
         self._rescales.connected(session.send)
+        if self._recalls is not None:
+            self._recalls.in_touch()
         log.info("registered at the dispatcher")
         return self._unless_stopped(self._dispatcher_message)
 
     def _dispatcher_lost(self, reason: str) -> None:
         self.in_charge()  # with what it confirmed last
         self._dispatcher = None
+        if self._recalls is not None:
+            self._recalls.out_of_touch()
         self._snapshots.disconnected()
         self._rescales.disconnected()
         self._leading().stand_down_all()  # what is not won yet, the dispatcher gives to somebody once more
@@ -315,6 +327,10 @@ class JobManagerService:
         if self._dispatcher is not None:
             self._dispatcher.send(result)
 
+    def delete_left_over(self, graph: JobGraph, result: JobDetails, stored: JobPointers) -> None:
+        """See `candidacies.Manager`."""
+        delete_left_over(graph, result.state, stored, self._configuration, self.checkpoint_directory)
+
     def lost(self, job_id: JobId) -> None:
         """See `candidacies.Manager`."""
         job = self.jobs.get(job_id)
@@ -328,6 +344,15 @@ class JobManagerService:
         self._background.spawn(self.jobs.pop(job_id).leave())
         if self._dispatcher is not None:
             self._dispatcher.close(f"registering again: {reason}")
+
+    def _could_be_left(self) -> dict[JobId, LeaderEpoch]:
+        """What has ended is left by itself, when that is known for good."""
+        return {job_id: job.epoch for job_id, job in self.jobs.items() if not job.master.status.is_terminal}
+
+    def _hand_over(self, job_id: JobId) -> None:
+        log.warning("job %s: the dispatcher does not reach this job manager, and wants another one to lead it", job_id)
+        self._leading().left(job_id)
+        self._background.spawn(self.jobs.pop(job_id).hand_over())
 
     @property
     def checkpoint_directory(self) -> str:
@@ -354,13 +379,17 @@ class JobManagerService:
     def _report(self, job_id: JobId) -> None:
         job = self.jobs.get(job_id)
         if job is not None and self._dispatcher is not None and job.may_be_told:
+            subtasks = len(job.master.execution_graph.executions)
+            job.report_not_before = asyncio.get_running_loop().time() + subtasks / _SUBTASKS_REPORTED
             self._dispatcher.send(job.details())
 
     def report_soon(self, job_id: JobId) -> None:
-        """Bundles the many changes of one moment into one report."""
-        if job_id not in self._changed:
+        """Bundles the many changes of one moment into one report, and of a longer while those of a large job."""
+        job = self.jobs.get(job_id)
+        if job is not None and job_id not in self._changed:
             self._changed.add(job_id)
-            asyncio.get_running_loop().call_soon(self._report_changed, job_id)
+            loop = asyncio.get_running_loop()
+            loop.call_later(max(0.0, job.report_not_before - loop.time()), self._report_changed, job_id)
 
     def _report_changed(self, job_id: JobId) -> None:
         self._changed.discard(job_id)

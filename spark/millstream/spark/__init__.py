@@ -8,6 +8,7 @@ from millstream.spark.functions import KeyedStateBootstrapFunction
 from millstream.spark.operator_identifier import OperatorIdentifier
 from millstream.spark.reading.reader import SavepointReader
 from millstream.spark.registration import register
+from millstream.spark.savepoint_diff import SavepointDiff
 from millstream.spark.savepoint_writer import SavepointWriter, Untouched
 from millstream.spark.writing.identity import KeepOnConflict
 
@@ -15,6 +16,7 @@ __all__ = [
     "KeepOnConflict",
     "KeyedStateBootstrapFunction",
     "OperatorIdentifier",
+    "SavepointDiff",
     "SavepointReader",
     "SavepointWriter",
     "Untouched",

@@ -59,7 +59,7 @@ def test_keyed_entries_are_compared_whatever_the_files(
     old: dict[str, int], new: dict[str, int], groups: tuple[int, int], rows_per_file: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(diff, "_WINDOW_ROWS", 2)
+        patched.setattr(diff, "WINDOW_ROWS", 2)
         sides = []
         for content, most, format in zip((old, new), groups, FileFormat, strict=True):
             maker = Maker(Path(folder, f"{format.value}"), most, format, rows_per_file)

@@ -13,14 +13,17 @@ from store_implementations import InterruptedStore, StoreServer, still_waits, un
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch, new_id
 from millstream.core.services.leader_lookup import Role
+from millstream.core.snapshot.storage.uri_files import UriFiles
 from millstream.core.store.checkpoint_pointers import CheckpointPointers, JobPointers, Pointer
-from millstream.core.store.contents import Contents, MemoryContents, NoContentError
+from millstream.core.store.contents import Contents, MemoryContents, NoContentError, UnreachableContentError
 from millstream.core.store.directory.lock_files import release_lock, take_lock
-from millstream.core.store.folder_contents import FolderContents
-from millstream.core.store.job_graphs import JobGraphStore
+from millstream.core.store.file_contents import FileContents
+from millstream.core.store.folder_files import FolderFiles
+from millstream.core.store.job_graphs import JobGraphStore, is_recalled
 from millstream.core.store.store import Contest, FencedError
+from millstream.core.store.uri_content_files import UriContentFiles
 from millstream.core.wire.contracts import JOB_GRAPH
 
 JOB = JobId("job")
@@ -39,13 +42,25 @@ def graph(name: str, job_id: JobId = JOB) -> JobGraph:
     return JobGraph(job_id, name, (), ())
 
 
-def folder_contents(folder: Path) -> FolderContents[JobGraph]:
-    return FolderContents(folder, JOB_GRAPH.to_bytes, JOB_GRAPH.from_bytes)
+def folder_contents(folder: Path) -> FileContents[JobGraph]:
+    return FileContents(FolderFiles(folder), JOB_GRAPH.to_bytes, JOB_GRAPH.from_bytes)
 
 
-@pytest.fixture(params=["memory", "folder"])
+def uri_contents(uri: str) -> FileContents[JobGraph]:
+    return FileContents(UriContentFiles(UriFiles(uri)), JOB_GRAPH.to_bytes, JOB_GRAPH.from_bytes)
+
+
+@pytest.fixture(params=["memory", "folder", "renaming", "s3"])
 def contents(request: pytest.FixtureRequest, tmp_path: Path) -> Contents[JobGraph]:
-    return MemoryContents() if request.param == "memory" else folder_contents(tmp_path / "graphs")
+    match request.param:
+        case "memory":
+            return MemoryContents()
+        case "folder":
+            return folder_contents(tmp_path / "graphs")
+        case "renaming":  # as on HDFS
+            return uri_contents(f"file://{tmp_path}/graphs")
+    root: str = request.getfixturevalue("s3_root")
+    return uri_contents(root.format(path=f"graphs/{tmp_path.name}"))
 
 
 # Contents
@@ -95,7 +110,61 @@ async def test_a_pointer_leads_to_nothing_outside_of_the_folder(tmp_path: Path) 
     assert (tmp_path / outside).exists()
 
 
+@pytest.mark.parametrize("damage", [b"", b"half", b"00000000\nother"])
+async def test_damaged_content_in_object_storage_is_none_and_is_named(s3_root: str, damage: bytes) -> None:
+    root = s3_root.format(path="damaged")
+    contents = uri_contents(root)
+    pointer = await contents.put(graph("a"))
+    files = UriFiles(root)
+    files.write_whole(f"{files.root}/{pointer}", damage)
+    with pytest.raises(NoContentError, match=f"s3://bucket/damaged/{pointer} is damaged"):
+        await contents.get(pointer)
+
+
+async def test_object_storage_that_does_not_answer_is_not_taken_for_lost_content(s3_root: str) -> None:
+    contents = uri_contents(s3_root.format(path="x").replace("bucket/", "nosuchbucket/"))
+    with pytest.raises(UnreachableContentError, match=r"s3://nosuchbucket/x/.*") as refused:
+        await contents.put(graph("a"))
+    assert "testsecret" not in str(refused.value)
+
+
+async def test_a_folder_that_cannot_be_written_to_is_not_taken_for_lost_content(tmp_path: Path) -> None:
+    (tmp_path / "graphs").write_text("a file")
+    with pytest.raises(UnreachableContentError, match=str(tmp_path)):
+        await folder_contents(tmp_path / "graphs").put(graph("a"))
+
+
+async def test_what_a_crash_leaves_where_files_are_renamed_is_swept_when_it_is_old(tmp_path: Path) -> None:
+    old, new = tmp_path / f".tmp-{new_id()}", tmp_path / f".tmp-{new_id()}"
+    for path in (old, new):
+        path.write_bytes(b"hal")
+    os.utime(old, (1, 1))
+    pointer = await uri_contents(f"file://{tmp_path}").put(graph("a"))
+    assert sorted(os.listdir(tmp_path)) == sorted([new.name, pointer])
+
+
+class _Failing(MemoryContents[JobGraph]):
+    """Cannot be reached for so many deletions."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.left = times
+
+    async def delete(self, pointer: str) -> None:
+        self.left -= 1
+        if self.left >= 0:
+            raise UnreachableContentError("no answer")
+        await super().delete(pointer)
+
+
 # Job graphs
+
+
+async def test_a_graph_that_is_removed_is_deleted_once_storage_answers(server: StoreServer) -> None:
+    contents = _Failing(1)
+    graphs = await graphs_of(server.connect(), contents)
+    await graphs.remove(await graphs.add(graph("a")))
+    assert (await graphs.job_ids(), len(contents), contents.left) == ([], 0, -1)
 
 
 async def test_a_graph_is_found_by_whoever_leads_next(server: StoreServer, contents: Contents[JobGraph]) -> None:
@@ -110,6 +179,31 @@ async def test_a_graph_is_found_by_whoever_leads_next(server: StoreServer, conte
     await graphs.remove(added)
     assert await graphs.get(JOB) is None
     assert await graphs.job_ids() == ["other"]
+
+
+async def test_a_recall_counts_for_one_leader_of_the_job_while_the_dispatcher_leads_that_made_it(
+    server: StoreServer,
+) -> None:
+    first, second, job_manager = server.connect(), server.connect(), server.connect()
+    contents = MemoryContents[JobGraph]()
+    epoch = (await job_manager.campaign(CONTEST, "host:2")).epoch
+    graphs = await graphs_of(first, contents)
+    await graphs.add(graph("a"))
+    assert not await is_recalled(job_manager, JOB, epoch)
+    await graphs.recall(JOB, epoch)
+    assert await is_recalled(job_manager, JOB, epoch)
+    assert not await is_recalled(job_manager, JOB, LeaderEpoch(epoch + 1))
+    await graphs.cancel(JOB)
+    assert await is_recalled(job_manager, JOB, epoch), "each of both wishes is kept"
+    await graphs.recall(JOB, ANY_EPOCH)
+    assert not await is_recalled(job_manager, JOB, epoch)
+    await graphs.recall(JOB, epoch)
+    await first.close()
+    graphs = await graphs_of(second, contents)
+    assert not await is_recalled(job_manager, JOB, epoch), "the one that leads now has not said so"
+    stored = await graphs.get(JOB)
+    assert stored is not None
+    assert stored.cancelled
 
 
 async def test_a_second_job_of_an_id_is_refused_and_leaves_nothing(server: StoreServer) -> None:

@@ -1,19 +1,18 @@
-"""A real ZooKeeper server on loopback, for the tests of the store on it.
+"""Real ZooKeeper servers, for the tests of the store on them: one alone on loopback, or an ensemble.
 
-It consists of a few jars of Maven's registry, 6 MB, which are fetched once and checked by their hashes. It knows one
-user by a password, and serves those who do not authenticate as well.
+They run from the jars that PySpark brings along. A server knows one user by a password, and serves those who do not
+authenticate as well. Its log has warnings and errors.
 """
 
 from __future__ import annotations
 
-import hashlib
+import importlib.util
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,83 +20,94 @@ from ports import free_port
 from waiting import wait_until
 
 USER, PASSWORD = "millstream", "secret"
-_REGISTRY = "https://repo1.maven.org/maven2"
-_JARS = {
-    "org/apache/zookeeper/zookeeper/3.9.4/zookeeper-3.9.4.jar": (
-        "7bb3bb38bbddbc71424c59a7a0b170a1b2147313a84c972225ab0568dab513bf"
-    ),
-    "org/apache/zookeeper/zookeeper-jute/3.9.4/zookeeper-jute-3.9.4.jar": (
-        "bd9750935add09b6cb920f7bcf0fa7b9a8165c45cdafd8ee1fc6808c46ec9094"
-    ),
-    "org/slf4j/slf4j-api/2.0.13/slf4j-api-2.0.13.jar": (
-        "e7c2a48e8515ba1f49fa637d57b4e2f590b3f5bd97407ac699c3aa5efb1204a9"
-    ),
-    "org/slf4j/slf4j-simple/2.0.13/slf4j-simple-2.0.13.jar": (
-        "3153fe1d689cffb94f1530b58470c306685ba68844de8857116e3b6ebb81d9f7"
-    ),
-    "io/dropwizard/metrics/metrics-core/4.1.12.1/metrics-core-4.1.12.1.jar": (
-        "cec34936faa625039f4e46123eccaa10a9eb9d9a40c6075830cd81330e259cf9"
-    ),
-    "org/xerial/snappy/snappy-java/1.1.10.5/snappy-java-1.1.10.5.jar": (
-        "0f3f1857ed33116583f480b4df5c0218836c47bfbc9c6221c0d73f356decf37b"
-    ),
-    "io/netty/netty-common/4.1.119.Final/netty-common-4.1.119.Final.jar": (
-        "991a69b1594dcad9926e268e7e94530cfdaa89feef42af26922a302d3e2e9212"
-    ),
-    "io/netty/netty-handler/4.1.119.Final/netty-handler-4.1.119.Final.jar": (
-        "9b49be98e36bb79a2025ffb5159aec87da2720cfa545f56de39c3bc108587b1b"
-    ),
-    "io/netty/netty-buffer/4.1.119.Final/netty-buffer-4.1.119.Final.jar": (
-        "32226218d854c2e51d4935a7ebe4663b72ecb9af4da881b86bf518e61aed48d3"
-    ),
-    "io/netty/netty-transport/4.1.119.Final/netty-transport-4.1.119.Final.jar": (
-        "c0921ea0e79c3b936daabe08a26e926642a4ad24951d6115fb43362c21dfeb10"
-    ),
-}
+_JARS = (  # of 300: with all of them a server takes half as long again to start
+    "zookeeper-", "slf4j-api-", "log4j-api-", "log4j-core-", "log4j-slf4j2-impl-", "metrics-core-", "snappy-java-",
+    "netty-common-", "netty-handler-", "netty-buffer-", "netty-transport-",
+)  # fmt: skip
 _CONFIGURATION = """\
 tickTime=500
 dataDir={folder}/data
-clientPortAddress=127.0.0.1
+clientPortAddress={host}
 clientPort={port}
 admin.enableServer=false
 forceSync=no
 authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider
 """
+_IN_ENSEMBLE = "initLimit=20\nsyncLimit=4\n"
 _USERS = f"""\
 Server {{
     org.apache.zookeeper.server.auth.DigestLoginModule required user_{USER}="{PASSWORD}";
 }};
+"""
+_LOGGING = """\
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss.SSS} %-5p %c{1}: %m%n%throwable
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
 """
 
 
 class ZookeeperProcess:
     """One server: it may be stopped and started again on its port, with its data."""
 
-    def __init__(self, folder: Path) -> None:
-        self.port = free_port()
+    def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.host = host
+        self.port = port or free_port()
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        (folder / "zoo.cfg").write_text(_CONFIGURATION.format(folder=folder, port=self.port))
+        self._configure(_CONFIGURATION.format(folder=folder, host=host, port=self.port))
         (folder / "users.conf").write_text(_USERS)
+        (folder / "log.properties").write_text(_LOGGING)
 
-    def start(self) -> None:
-        """Returns when it accepts connections."""
+    @property
+    def pid(self) -> int:
+        """While it runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, and not stopped since."""
+        return self._process is not None
+
+    def _configure(self, text: str) -> None:
+        with (self._folder / "zoo.cfg").open("a") as file:
+            file.write(text)
+
+    def join(self, number: int, hosts: Sequence[str]) -> None:
+        """Before it is started: it is this one, from 1, of an ensemble on these hosts."""
+        members = "".join(f"server.{n}={host}:2888:3888\n" for n, host in enumerate(hosts, 1))
+        self._configure(_IN_ENSEMBLE + members)
+        (self._folder / "data").mkdir()
+        (self._folder / "data" / "myid").write_text(str(number))
+
+    def launch(self, within: Sequence[str] = ()) -> None:
+        """Returns at once. `within` goes before its command, such as what enters a host."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    "java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                    *within, "java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
                     f"-Djava.security.auth.login.config={self._folder}/users.conf",
+                    f"-Dlog4j2.configurationFile={self._folder}/log.properties",
                     "-cp", ":".join(map(str, _jars())),
                     "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self._folder / "zoo.cfg"),
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
-        wait_until(self._accepts, "ZooKeeper to accept connections")
 
-    def _accepts(self) -> bool:
+    def start(self) -> None:
+        """Returns when it accepts connections."""
+        self.launch()
+        wait_until(self.accepts, "ZooKeeper to accept connections")
+
+    def accepts(self) -> bool:
+        """Whether it takes connections; fails if it has ended by itself."""
         assert self._process is not None
-        assert self._process.poll() is None, (self._folder / "log").read_text()[-4000:]
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=5):
+        assert self._process.poll() is None, self.said()
+        with suppress(OSError), socket.create_connection((self.host, self.port), timeout=5):
             return True
         return False
 
@@ -107,6 +117,10 @@ class ZookeeperProcess:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def said(self) -> str:
+        """The end of its log."""
+        return (self._folder / "log").read_text(errors="replace")[-4000:]
 
 
 @contextmanager
@@ -125,29 +139,12 @@ def why_not() -> str | None:
     """Why ZooKeeper cannot be started, if so. CI has Java."""
     if shutil.which("java") is None and "CI" not in os.environ:
         return "there is no Java to run ZooKeeper"
-    try:
-        _jars()
-    except OSError as error:
-        return f"ZooKeeper's jars cannot be fetched: {error}"
     return None
 
 
 def _jars() -> list[Path]:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millstream-tests"
-    cache.mkdir(parents=True, exist_ok=True)
-    return [_jar(cache, path, expected) for path, expected in _JARS.items()]
-
-
-def _jar(cache: Path, path: str, expected: str) -> Path:
-    jar = cache / path.rsplit("/", 1)[1]
-    if not jar.exists():
-        with urllib.request.urlopen(f"{_REGISTRY}/{path}", timeout=60) as response:
-            content = response.read()
-        with tempfile.NamedTemporaryFile(dir=cache, delete=False) as partial:
-            partial.write(content)
-        Path(partial.name).rename(jar)  # whole or not at all, also if two of the tests' processes fetch it
-    found = hashlib.sha256(jar.read_bytes()).hexdigest()
-    if found != expected:
-        jar.unlink()
-        raise AssertionError(f"{_REGISTRY}/{path} has the hash {found}, not {expected}")
-    return jar
+    found = importlib.util.find_spec("pyspark")
+    assert found is not None, "PySpark, which brings ZooKeeper's jars, is not installed: see the extra `spark`"
+    assert found.origin is not None
+    folder = Path(found.origin).parent / "jars"
+    return sorted(jar for name in _JARS for jar in folder.glob(f"{name}*.jar"))

@@ -29,7 +29,7 @@ from millstream.core.messages.dispatcher import JobList, JobRequest
 from millstream.core.messages.session import Empty
 from millstream.core.processes.daemon import ServiceDismissed
 from millstream.core.processes.session_end import end_of_session
-from millstream.core.services.rpc import Stub, explain, open_channel
+from millstream.core.services.rpc import Stub, channel_for_calls, explain
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.high_availability import is_highly_available
 from millstream.core.wire.contracts import DISPATCHER
@@ -106,7 +106,7 @@ class Application:
 
     async def _to_its_end(self) -> ServiceDismissed:
         status = await self._run_program()
-        async with open_channel(self.address, self._services.found) as channel:
+        async with channel_for_calls(self.address, self._services.found) as channel:
             stub = Stub(channel, DISPATCHER)
             submitted: JobList = await stub.list_jobs(Empty())
             if status == 0:

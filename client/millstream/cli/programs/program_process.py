@@ -54,11 +54,11 @@ async def submit_artifacts(
 ) -> tuple[Environment, list[Artifact]]:
     """Uploads what the job consists of to the dispatcher, and makes its environment on this host."""
     from millstream.core.environments.artifacts import upload_artifact
-    from millstream.core.services.rpc import open_channel
+    from millstream.core.services.rpc import channel_for_calls
 
     if source.files:
         dispatcher = (await ConfiguredLeaders(configuration).leader_of(Role.DISPATCHER)).address
-        async with open_channel(dispatcher, configuration) as channel:
+        async with channel_for_calls(dispatcher, configuration) as channel:
             for file in source.files:
                 progress(f"uploading {file.name}")
                 await upload_artifact(channel, file.path, file.kind)

@@ -9,6 +9,8 @@ import click
 from millstream.cli.failures import MISUSED, Command, Group
 from millstream.cli.options import absolute_location, verbose_option
 from millstream.cli.progress import progress_on_terminal
+from millstream.cli.state.spark_commands import bootstrap, export, rewrite
+from millstream.cli.state.spark_options import spark_options, spark_work
 
 _SNAPSHOT = "A snapshot is named by its folder or its _metadata.json: a path or a URI."
 
@@ -21,7 +23,7 @@ class _DiffCommand(Command):
 
 @click.group(cls=Group)
 def state() -> None:
-    """Look into savepoints and checkpoints."""
+    """Look into savepoints and checkpoints, make and change savepoints."""
 
 
 @state.command(cls=Command, epilog=_SNAPSHOT)
@@ -88,12 +90,15 @@ def show(
     is_flag=True,
     help="Loads pickled values. This executes code from the snapshots: only for snapshots that you trust.",
 )
+@click.option("--spark", is_flag=True, help="Compares on Spark: for snapshots of any size.")
+@spark_options
 @click.option("--json", "as_json", is_flag=True, help="Prints JSON.")
 @click.argument("first")
 @click.argument("second")
 def diff(
-    verbose: bool, keys: bool, summary: bool, limit: int, unpickle: bool, as_json: bool, first: str, second: str
-) -> int:
+    verbose: bool, keys: bool, summary: bool, limit: int, unpickle: bool, spark: bool, master: str | None,
+    conf: tuple[str, ...], as_json: bool, first: str, second: str,
+) -> int:  # fmt: skip
     """Compare two snapshots. Entries that differ are listed with their old and new values.
 
     The exit status is 0 when they hold the same state, 1 when they differ, and 2 when one cannot be read. Pickled
@@ -103,12 +108,26 @@ def diff(
     from millstream.core.snapshot.inspection.diff import diff_snapshots
     from millstream.core.snapshot.inspection.opened import open_snapshot
 
-    opened = open_snapshot(absolute_location(first)), open_snapshot(absolute_location(second))
-    with progress_on_terminal(verbose) as progress:
-        found = diff_snapshots(*opened, 0 if summary else limit, progress)
+    locations = absolute_location(first), absolute_location(second)
+    listed = 0 if summary else limit
+    if spark:
+        with spark_work(master, conf, "comparing", verbose) as session:
+            from millstream.spark.savepoint_diff import SavepointDiff
+
+            found = SavepointDiff.compare(session, *locations).summary(listed)
+    elif master is not None or conf:
+        raise click.UsageError("--master and --conf are about Spark: add --spark")
+    else:
+        opened = open_snapshot(locations[0]), open_snapshot(locations[1])
+        with progress_on_terminal(verbose) as progress:
+            found = diff_snapshots(*opened, listed, progress)
     shown = Shown(values=not keys, unpickle=unpickle)
     if as_json:
         click.echo(json.dumps(differences_json(found, shown), indent=2))
     else:
         print_differences(found, shown)
     return 0 if found.equal else 1
+
+
+for _command in (bootstrap, rewrite, export):
+    state.add_command(_command)

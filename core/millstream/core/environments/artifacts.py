@@ -15,9 +15,6 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from configparser import ConfigParser
-from configparser import Error as ConfigParserError
-from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -120,6 +117,8 @@ def validate_wheel(path: Path, max_size: int, name: str | None = None, limits: U
 
 
 def _inspect(archive: zipfile.ZipFile, shown: str) -> WheelInfo:
+    from email.parser import HeaderParser  # 4 ms, and few programs meet a wheel
+
     info = None
     for member in archive.namelist():
         parts = PurePosixPath(member.replace("\\", "/"))
@@ -156,11 +155,13 @@ def _text(archive: zipfile.ZipFile, member: str, shown: str) -> str:
 
 def _entry_points(text: str, shown: str) -> dict[str, str]:
     """Those of the group for jobs; else an entry named `millstream` in any group."""
+    from configparser import ConfigParser, Error  # 1 ms, as above
+
     parser = ConfigParser(delimiters=("=",), interpolation=None, strict=False)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # names are case-sensitive
     try:
         parser.read_string(text)
-    except ConfigParserError as error:
+    except Error as error:
         reason = error.message.splitlines()[0]
         raise InvalidProgramError(f"{shown}: its entry_points.txt is malformed: {reason}") from error
     if parser.has_section(ENTRY_POINT_GROUP):

@@ -58,7 +58,7 @@ class DataOrigin:
 
         from millstream.core.environments.artifacts import ArtifactError
         from millstream.core.messages.dispatcher import ArtifactRequest
-        from millstream.core.services.rpc import Stub, explain, open_channel
+        from millstream.core.services.rpc import Stub, channel_for_calls, explain
         from millstream.core.wire.contracts import DISPATCHER
 
         if not self._address:
@@ -66,7 +66,7 @@ class DataOrigin:
         digest = hashlib.sha256()
         target = tempfile.TemporaryFile(dir=work_directory(self._configuration, "data"))  # noqa: SIM115  # as above
         try:
-            async with open_channel(self._address, self._configuration) as channel:
+            async with channel_for_calls(self._address, self._configuration) as channel:
                 stub = Stub(channel, DISPATCHER)
                 async for chunk in stub.download_artifact(ArtifactRequest(file.sha256)):
                     digest.update(chunk.data)

@@ -9,7 +9,6 @@ asked for; one that was asked for a moment ago may be about to be used, and stay
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import math
 import os
@@ -114,6 +113,8 @@ def mark_ready(folder: Path) -> None:
 
 def _sync_file_system(folder: Path) -> None:
     """Everything that was written below the folder: pip writes thousands of files, too many to sync one by one."""
+    import ctypes  # 2 ms, and most programs make no environment
+
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         library = ctypes.CDLL(None, use_errno=True)

@@ -24,14 +24,12 @@ import asyncio
 import contextlib
 import fcntl
 import json
-import lzma
 import math
 import os
 import re
 import shutil
 import signal
 import sys
-import tarfile
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from itertools import product
@@ -401,6 +399,9 @@ def _put(path: Path, target: Path, kind: ArtifactKind) -> None:
 
 
 def _unpack(path: Path, name: str, target: Path, budget: UnpackBudget) -> None:
+    import lzma
+    import tarfile
+
     make_private(target)
     try:
         if zipfile.is_zipfile(path):

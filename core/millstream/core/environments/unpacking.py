@@ -7,21 +7,20 @@ own size is looked at. Of a tar file the decompressed stream is counted, headers
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import struct
-import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.options import OPTIONS
+
+if TYPE_CHECKING:
+    import tarfile
 
 _SIZE, _ENTRIES, _RATIO = (f"python.unpack.{name}" for name in ("max-size", "max-entries", "max-ratio"))
 _SMALL = 32 * 1024 * 1024  # text that repeats itself may be packed very well, and does no harm
@@ -107,6 +106,8 @@ class UnpackBudget:
 
     def extract_tar(self, path: Path, target: Path) -> None:
         """Unpacks a tar file, compressed or not. What leads out of the target raises tarfile.FilterError."""
+        import tarfile  # 2 ms with what it reads, and few jobs bring archives
+
         with _decompressed(path) as stream:
             counted: Any = _Counted(stream, self)
             with tarfile.open(fileobj=counted, mode="r|") as tar:
@@ -134,6 +135,10 @@ class _Counted:
 
 
 def _decompressed(path: Path) -> Any:
+    import bz2
+    import gzip
+    import lzma
+
     with path.open("rb") as file:
         magic = file.read(6)
     if magic.startswith(b"\x1f\x8b"):

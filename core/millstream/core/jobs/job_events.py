@@ -1,4 +1,4 @@
-"""What happened to a job and was no failure: that its parallelism changes, for which reason, and what came of it."""
+"""What happened to a job and was no failure: that its parallelism or its job manager changes, and what came of it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class JobEventKind(StrEnum):
     """The job goes on as it ran before."""
     PARALLELISM_CHOSEN = "PARALLELISM_CHOSEN"
     """The job starts, or starts again, in the slots that there are."""
+    LEADER_CHANGED = "LEADER_CHANGED"
+    """Another job manager leads the job, and takes its tasks over or starts it again."""
 
 
 class JobEvent(Struct, frozen=True):

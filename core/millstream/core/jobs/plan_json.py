@@ -7,7 +7,6 @@ it is: a name that is a script must not become one.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -70,4 +69,6 @@ def _node(node: PlanNode, describe: Callable[[str], str]) -> dict[str, Any]:
 
 
 def _in_html(text: str) -> str:
+    import html  # 1 ms for names that nobody asks for here; only a plan for the web is escaped
+
     return html.escape(text).replace("\\", "&#92;").replace("\n", "<br/>")

@@ -13,7 +13,7 @@ from millstream.core.environments.artifacts import download_artifact
 from millstream.core.environments.environments import EnvironmentCache
 from millstream.core.jobs.graph import Artifact
 from millstream.core.processes.child import Child, ChildProcess
-from millstream.core.services.rpc import open_channel
+from millstream.core.services.rpc import channel_for_calls
 from millstream.core.settings.configuration import Configuration
 
 
@@ -54,7 +54,7 @@ async def start_job_process(
     `outputs` opens its standard output and error; without them, it writes where this process does.
     """
     cache = EnvironmentCache.of(configuration)
-    async with open_channel(process.artifact_address, configuration) as channel:
+    async with channel_for_calls(process.artifact_address, configuration) as channel:
 
         async def fetch(artifact: Artifact, path: Path) -> None:
             await download_artifact(channel, artifact, path)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import logging
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ import grpc
 
 from millstream.core.services.cluster_secret import SECRET_FILE, ClusterSecret, Proof, ProofError
 
+log = logging.getLogger(__name__)
 PROOF = "millstream-proof"
 _ANSWER = "millstream-answer"
 _PATIENCE = 30.0
@@ -71,6 +73,7 @@ def _replaced(method: Any, behaviour: Callable[..., Any]) -> Any:
 
 def _refusing(method: Any, reason: str) -> Callable[..., Any]:
     async def refuse(_request: Any, context: Any) -> None:
+        log.warning("refused a call from %s: %s", context.peer(), reason)
         await context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
 
     return refuse

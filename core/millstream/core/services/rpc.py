@@ -19,6 +19,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.logs.printable import printable
 from millstream.core.processes.forking import keep_port_from_children
 from millstream.core.services.cluster_secret import cluster_secret
+from millstream.core.services.liveness import Liveness
 from millstream.core.services.proven_calls import ProvingChannel, guarded
 from millstream.core.services.security import channel_credentials, check_listen, server_credentials
 from millstream.core.settings.configuration import Configuration
@@ -149,7 +150,7 @@ async def serve(
 ) -> tuple[grpc.aio.Server, int]:
     """Starts a server and answers it with its port. `key` names the option to blame when it cannot listen."""
     check_listen(host, configuration, "security.ssl.internal.enabled", key)
-    server = grpc.aio.server(options=_options(configuration))
+    server = grpc.aio.server(options=[*_options(configuration), ("grpc.http2.max_ping_strikes", 0)])
     secret = cluster_secret(configuration)
     server.add_generic_rpc_handlers(tuple(guarded(handler, secret) for handler in handlers))
     credentials = server_credentials(configuration)
@@ -170,6 +171,24 @@ async def serve(
 def open_channel(address: str, configuration: Configuration) -> grpc.aio.Channel:
     """A channel to a peer; nothing is sent until it is used."""
     return dialled(address, configuration, _options(configuration))
+
+
+def channel_for_calls(address: str, configuration: Configuration) -> grpc.aio.Channel:
+    """The same for calls, which have no heartbeats as sessions do.
+
+    Those under way fail when the peer is silent for `heartbeat.timeout`, because it is frozen or cut off: else they
+    would wait until the system gives the connection up, which takes a quarter of an hour, or for ever. gRPC's own
+    threads answer, so a service that is only busy is not silent.
+    """
+    liveness = Liveness(configuration, now=0.0)
+    timeout = round(1000 * liveness.timeout)
+    options = [
+        ("grpc.keepalive_time_ms", round(1000 * liveness.interval)),
+        ("grpc.keepalive_timeout_ms", timeout),
+        ("grpc.http2.ping_timeout_ms", timeout),
+        ("grpc.http2.max_pings_without_data", 0),  # any number
+    ]
+    return dialled(address, configuration, [*_options(configuration), *options])
 
 
 def dialled(address: str, configuration: Configuration, options: list[tuple[str, int]]) -> grpc.aio.Channel:

@@ -79,7 +79,9 @@ _ROWS = [
         "high-availability.storageDir",
         _T.STRING,
         "",
-        "A folder that all services of the cluster share: graphs, artifacts and results of jobs lie in it.",
+        "Where all services of the cluster keep what is large: graphs, artifacts and results of jobs, and checkpoints "
+        "of jobs that have no directory for them. The path of a folder that they share, or a URI as "
+        "execution.checkpointing.dir takes it (s3://, hdfs://, gs://); with high-availability.type file a folder.",
     ),
     Option("high-availability.cluster-id", _T.STRING, "default", "Tells clusters with a common store apart."),
     Option("high-availability.zookeeper.quorum", _T.STRING, "", "The ensemble, as host:port,host:port."),
@@ -436,13 +438,13 @@ _ROWS = [
         f"{_AUTOSCALER}.utilization.min",
         _T.FLOAT,
         0.5,
-        "A vertex that is less busy gets fewer tasks. Flink: 0.3 below the target.",
+        "A vertex that is less busy gets fewer tasks. Unless it is set, 0.2 below the target; Flink: 0.3.",
     ),
     Option(
         f"{_AUTOSCALER}.utilization.max",
         _T.FLOAT,
         0.9,
-        "A vertex that is busier gets more tasks. Flink: 0.3 above the target.",
+        "A vertex that is busier gets more tasks. Unless it is set, 0.2 above the target; Flink: 0.3.",
     ),
     Option(
         f"{_AUTOSCALER}.scale-down.interval",

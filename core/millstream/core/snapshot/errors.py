@@ -20,6 +20,16 @@ class SnapshotError(MillstreamError):
         return f"{self.path}: {self.reason}"
 
 
+class MissingFileError(SnapshotError):
+    """A file is not there."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "does not exist")
+
+    def __reduce__(self) -> tuple[type[MissingFileError], tuple[str]]:
+        return MissingFileError, (self.path,)
+
+
 class UnusableFileError(SnapshotError, UnrecoverableError):
     """A file is there, but what it holds is not what was written, or makes no sense: that stays so."""
 

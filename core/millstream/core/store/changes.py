@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from millstream.core.services.leader_lookup import KnownLeader
 from millstream.core.store.store import (
     ABSENT,
     ConflictError,
+    Contest,
     Entry,
     Key,
     Kind,
@@ -55,6 +57,11 @@ async def read(store: Store, key: Key) -> bytes | None:
 async def names(store: Store, kind: Kind) -> list[str]:
     """Of all entries of a kind, as soon as the store answers."""
     return await _answer(store, lambda: store.names(kind))
+
+
+async def leader_of(store: Store, contest: Contest) -> KnownLeader | None:
+    """Who leads, or None, as soon as the store answers."""
+    return await _answer(store, lambda: store.leader(contest))
 
 
 async def resign(store: Store, leadership: Leadership) -> None:

@@ -6,6 +6,10 @@ of a checkpoint that nobody has heard of since. A new leader goes on behind the 
 
 Attempts are numbered over all leaders, too. Which are the latest is stored before they are deployed, so a new leader
 can tell the tasks that it may go on with from those of attempts that were given up.
+
+Bounds of the parallelism that somebody asked for are stored before that is answered. When the job began, and how many
+leaders it has had, is stored for those who look at it. What an earlier run under the same id has left in the job's
+folder is known to the first leader only, so that one stores it: the others can tell what their predecessors left.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch
 from millstream.core.store.changes import change, read
 from millstream.core.store.store import Key, Kind, Leadership, Store
 
@@ -28,15 +32,39 @@ class Pointer(Struct, frozen=True):
     location: str
 
 
+class Terms(Struct, frozen=True):
+    """Since when the job is led, in milliseconds since the Unix epoch; by how many leaders; and who is the last."""
+
+    began_ms: int = 0
+    count: int = 0
+    epoch: LeaderEpoch = ANY_EPOCH
+
+    def begun(self, epoch: LeaderEpoch, now_ms: int) -> Terms:
+        """One more, unless it is the last one already."""
+        return self if self.epoch == epoch else Terms(self.began_ms or now_ms, self.count + 1, epoch)
+
+
+class Home(Struct, frozen=True):
+    """The folder of the job's checkpoints: from which id on they are its own, and whether all shared files are."""
+
+    location: str = ""
+    first_id: int = 0
+    owns_shared: bool = False
+
+
 class JobPointers(Struct, frozen=True):
     """What is stored for a job. `next_id` is the lowest id that nobody has reserved.
 
     `attempts` are the numbers of the latest attempts of each vertex, by subtask; those of other vertices are the first.
+    `bounds` are the least and the most parallelism of each vertex; none: as the job was submitted.
     """
 
     next_id: int = 1
     pointers: tuple[Pointer, ...] = ()
     attempts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    terms: Terms = Terms()
+    home: Home = Home()
 
     def attempt(self, vertex_id: str, subtask: int) -> int:
         """The number of a subtask's latest attempt."""
@@ -49,6 +77,9 @@ class JobPointers(Struct, frozen=True):
             "next_id": self.next_id,
             "pointers": [[p.checkpoint_id, p.location] for p in self.pointers],
             "attempts": self.attempts,
+            "bounds": self.bounds,
+            "terms": [self.terms.began_ms, self.terms.count, self.terms.epoch],
+            "home": [self.home.location, self.home.first_id, self.home.owns_shared],
         }
         return json.dumps(told, separators=(",", ":")).encode()
 
@@ -59,7 +90,9 @@ class JobPointers(Struct, frozen=True):
             return JobPointers()
         told = json.loads(stored)
         attempts = {vertex: tuple(numbers) for vertex, numbers in told.get("attempts", {}).items()}
-        return JobPointers(told["next_id"], tuple(Pointer(*pointer) for pointer in told["pointers"]), attempts)
+        bounds = {vertex: (lower, upper) for vertex, (lower, upper) in told.get("bounds", {}).items()}
+        pointers, terms = tuple(Pointer(*pointer) for pointer in told["pointers"]), Terms(*told.get("terms", ()))
+        return JobPointers(told["next_id"], pointers, attempts, bounds, terms, Home(*told.get("home", ())))
 
 
 class CheckpointPointers:
@@ -77,6 +110,11 @@ class CheckpointPointers:
     async def read(self) -> JobPointers:
         """What is stored."""
         return JobPointers.from_bytes(await read(self._store, self._key))
+
+    async def begin(self, now_ms: int) -> None:
+        """The term of this leader begins."""
+        epoch = self._leadership.epoch
+        await self._change(lambda stored: replace(stored, terms=stored.terms.begun(epoch, now_ms)))
 
     async def reserve(self, at_least: int, count: int) -> range:
         """As many ids that nobody has had, none of them below `at_least`."""
@@ -97,13 +135,21 @@ class CheckpointPointers:
         def added(stored: JobPointers) -> JobPointers:
             pointers = sorted({*stored.pointers, pointer}, key=lambda p: p.checkpoint_id)
             next_id = max(stored.next_id, pointer.checkpoint_id + 1)
-            return JobPointers(next_id, tuple(pointers), stored.attempts)
+            return replace(stored, next_id=next_id, pointers=tuple(pointers))
 
         await self._change(added)
 
     async def deploying(self, attempts: Mapping[str, tuple[int, ...]]) -> None:
         """Tasks are about to be deployed: these are the latest attempts of all subtasks then."""
         await self._change(lambda stored: replace(stored, attempts=attempts))
+
+    async def settle(self, home: Home) -> None:
+        """What of the job's folder is its own, as its first leader found it."""
+        await self._change(lambda stored: replace(stored, home=home))
+
+    async def require(self, bounds: Mapping[str, tuple[int, int]]) -> None:
+        """Whoever leads the job next keeps its parallelism within these bounds."""
+        await self._change(lambda stored: replace(stored, bounds=bounds))
 
     async def remove(self, checkpoint_id: int) -> None:
         """The job is not restored from this checkpoint any more; does nothing when it was not there."""

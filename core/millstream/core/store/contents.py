@@ -1,4 +1,4 @@
-"""Where large content lies, to which entries of the store point: a folder, or memory.
+"""Where large content lies, to which entries of the store point: files of a folder or of object storage, or memory.
 
 Content is written before the entry that points to it, and deleted after that is gone: so a pointer always leads to its
 content, and a crash in between leaves content behind, never a pointer to nothing. An implementation passes the suite in
@@ -7,23 +7,35 @@ content, and a crash in between leaves content behind, never a pointer to nothin
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
 from millstream.core.errors import MillstreamError
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
 class NoContentError(MillstreamError):
     """A pointer leads to nothing."""
 
 
+class UnreachableContentError(MillstreamError):
+    """Where the content lies cannot be read or written now. It may be later."""
+
+
 class Contents(Protocol[T]):
     """Content of one kind. What was put is never changed. Owned by one asyncio loop."""
 
     async def put(self, content: T) -> str:
-        """Returns when the content is durable, with its pointer: a new one each time, also for equal content."""
+        """Returns when the content is durable, with its pointer: a new one each time, also for equal content.
+
+        Raises UnreachableContentError, as the others do.
+        """
         ...
 
     async def get(self, pointer: str) -> T:
@@ -60,3 +72,15 @@ class MemoryContents(Generic[T]):
     async def delete(self, pointer: str) -> None:
         """See `Contents`."""
         self._contents.pop(pointer, None)
+
+
+async def until_reached(call: Callable[[], Awaitable[T]]) -> T:
+    """What the call answers, tried again for as long as it cannot be reached where the content lies."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return await call()
+        except UnreachableContentError as error:
+            log.warning("trying again in %g s: %s", pause, error)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)

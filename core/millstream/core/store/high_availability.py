@@ -7,14 +7,13 @@ others need is loaded with them: `python job.py` starts without it.
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from millstream.core.errors import ConfigurationError
-from millstream.core.files.directories import private_folder
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup
@@ -24,8 +23,10 @@ from millstream.core.store.leaders import StoredLeaders
 from millstream.core.store.memory import MemoryStore
 from millstream.core.store.store import Store
 
+if TYPE_CHECKING:
+    from millstream.core.snapshot.storage.uri_files import UriFiles
+
 _KEY = "high-availability"
-_ID = re.compile(r"/?(?!\.+\Z)[A-Za-z0-9_.\-]{1,120}\Z")
 
 
 class HaType(StrEnum):
@@ -43,8 +44,8 @@ class HighAvailability(Struct, frozen=True):
     leaders: LeaderLookup
     graphs: Contents[JobGraph]
     results: Contents[JobDetails]
-    artifacts: Path | None = None
-    """The folder of all dispatchers; None: each has its own."""
+    artifacts: Path | UriFiles | None = None
+    """What all dispatchers share, a folder or other storage; None: each has its own folder."""
     checkpoints: str = ""
     """Where those go of jobs that have no directory for them; empty: into the memory of the job manager."""
     recovers: bool = False
@@ -66,20 +67,29 @@ def open_high_availability(configuration: Configuration) -> HighAvailability:
     kind = HaType(configuration.string(f"{_KEY}.type"))
     if kind is HaType.NONE:
         return in_memory(MemoryStore().connect(), ConfiguredLeaders(configuration))
-    from millstream.core.store.folder_contents import FolderContents
+    from millstream.core.store.file_contents import FileContents
+    from millstream.core.store.storage_dir import open_storage_dir
     from millstream.core.wire.contracts import JOB_DETAILS, JOB_GRAPH
 
-    folder = _storage(configuration)
+    storage = open_storage_dir(configuration)
     store = open_store(configuration)
     return HighAvailability(
         store,
         StoredLeaders(store),
-        FolderContents(folder / "job-graphs", JOB_GRAPH.to_bytes, JOB_GRAPH.from_bytes),
-        FolderContents(folder / "job-results", JOB_DETAILS.to_bytes, JOB_DETAILS.from_bytes),
-        private_folder(folder, "artifacts", option=f"{_KEY}.storageDir"),
-        (folder / "checkpoints").as_uri(),
+        FileContents(storage.graphs, JOB_GRAPH.to_bytes, JOB_GRAPH.from_bytes),
+        FileContents(storage.results, JOB_DETAILS.to_bytes, JOB_DETAILS.from_bytes),
+        storage.artifacts,
+        storage.checkpoints,
         recovers=True,
     )
+
+
+def leader_patience(configuration: Configuration) -> float:
+    """How many seconds clients wait for a dispatcher that does not answer, or for the next one."""
+    patience = configuration.seconds("heartbeat.timeout")
+    if is_highly_available(configuration):
+        patience += configuration.seconds(f"{_KEY}.zookeeper.client.session-timeout")
+    return patience
 
 
 class FoundLeaders(Struct, frozen=True):
@@ -106,13 +116,15 @@ def open_store(configuration: Configuration) -> Store:
     """A session with the store of a cluster that has one. Raises ConfigurationError."""
     if configuration.string(f"{_KEY}.type") == HaType.FILE:
         from millstream.core.store.directory.store import DirectoryStore
+        from millstream.core.store.storage_dir import store_folder
 
-        return DirectoryStore(private_folder(_storage(configuration), "store", option=f"{_KEY}.storageDir")).connect()
+        return DirectoryStore(store_folder(configuration)).connect()
+    from millstream.core.store.storage_dir import cluster_id
     from millstream.core.store.zookeeper.opening import open_store as open_zookeeper
     from millstream.core.store.zookeeper.settings import Acl, Credentials, ZookeeperSettings
 
     username, password = (configuration.string(f"{_KEY}.zookeeper.client.sasl.{n}") for n in ("username", "password"))
-    root = f"{configuration.string(f'{_KEY}.zookeeper.path.root').rstrip('/')}/{_cluster_id(configuration)}"
+    root = f"{configuration.string(f'{_KEY}.zookeeper.path.root').rstrip('/')}/{cluster_id(configuration)}"
     try:
         settings = ZookeeperSettings(
             configuration.string(f"{_KEY}.zookeeper.quorum"),
@@ -124,22 +136,3 @@ def open_store(configuration: Configuration) -> Store:
     except ValueError as error:
         raise ConfigurationError(f"options '{_KEY}.zookeeper.*': {error}") from error
     return open_zookeeper(settings)
-
-
-def _storage(configuration: Configuration) -> Path:
-    """The cluster's part of `high-availability.storageDir`."""
-    told = configuration.string(f"{_KEY}.storageDir")
-    path = told.removeprefix("file://")
-    if not path.startswith("/"):
-        why = "is not set" if not told else f"is '{told}'"
-        raise ConfigurationError(
-            f"option '{_KEY}.storageDir' {why}; it has to be the absolute path of a folder that all services share"
-        )
-    return private_folder(Path(path), _cluster_id(configuration), option=f"{_KEY}.storageDir")
-
-
-def _cluster_id(configuration: Configuration) -> str:
-    told = configuration.string(f"{_KEY}.cluster-id")
-    if not _ID.match(told):
-        raise ConfigurationError(f"option '{_KEY}.cluster-id': '{told}' is not of 1 to 120 letters, digits, _, . and -")
-    return told.removeprefix("/")

@@ -1,33 +1,51 @@
 """The graphs of the jobs that the dispatcher has taken: a pointer in the store, the graph among the contents.
 
-Graphs name artifacts by the hash of their content, and those lie in a folder under that name (the dispatcher's
-`ArtifactStore`): whoever has the graph and the folder has the artifacts, and they need no entry of their own.
+Graphs name artifacts by the hash of their content, and those lie in storage under that name (the dispatcher's
+`ArtifactStore`): whoever has the graph and the storage has the artifacts, and they need no entry of their own.
+
+The entry also says what the dispatcher wants of a job whose job manager it may not reach: that it is to be cancelled,
+and that its leader is to leave it to another job manager (`Recall`).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch
+from millstream.core.services.leader_lookup import Role
 from millstream.core.store.changes import change, names, read
-from millstream.core.store.contents import Contents
-from millstream.core.store.store import Key, Kind, Leadership, Store
+from millstream.core.store.contents import Contents, until_reached
+from millstream.core.store.store import Contest, Key, Kind, Leadership, Store
+
+
+class Recall(Struct, frozen=True):
+    """Which leader of the job is to leave it, and under which epoch the dispatcher leads that wants it."""
+
+    leader: LeaderEpoch = ANY_EPOCH
+    by: LeaderEpoch = ANY_EPOCH
 
 
 class _Entry(Struct, frozen=True):
     pointer: str
     cancelled: bool = False
+    recall: Recall = Recall()
 
     def to_bytes(self) -> bytes:
-        return json.dumps({"pointer": self.pointer, "cancelled": self.cancelled}).encode()
+        recall = [self.recall.leader, self.recall.by]
+        return json.dumps({"pointer": self.pointer, "cancelled": self.cancelled, "recall": recall}).encode()
 
     @staticmethod
     def from_bytes(stored: bytes | None) -> _Entry | None:
-        return None if stored is None else _Entry(**json.loads(stored))
+        if stored is None:
+            return None
+        told = json.loads(stored)
+        return _Entry(told["pointer"], told["cancelled"], Recall(*told.get("recall", ())))
 
 
 class StoredGraph(Struct, frozen=True):
@@ -39,7 +57,10 @@ class StoredGraph(Struct, frozen=True):
 
 
 class JobGraphStore:
-    """Written under the dispatcher's leadership. All calls wait for a store that does not answer."""
+    """Written under the dispatcher's leadership. All calls wait for a store that does not answer.
+
+    What is to be deleted is tried until it is; what reads or writes a graph raises UnreachableContentError.
+    """
 
     def __init__(self, store: Store, contents: Contents[JobGraph], leadership: Leadership) -> None:
         self._store = store
@@ -59,7 +80,7 @@ class JobGraphStore:
         try:
             await change(self._store, _key(graph.job_id), self._leadership, new)
         except InvalidProgramError:
-            await self._contents.delete(pointer)
+            await until_reached(lambda: self._contents.delete(pointer))
             raise
         return StoredGraph(graph, pointer)
 
@@ -72,10 +93,17 @@ class JobGraphStore:
 
     async def cancel(self, job_id: JobId) -> None:
         """Returns when it cannot be forgotten any more that the job is to be cancelled."""
+        await self._change(job_id, lambda entry: replace(entry, cancelled=True))
 
+    async def recall(self, job_id: JobId, leader: LeaderEpoch) -> None:
+        """The job's leader of this epoch is to leave it to another; no epoch: none is."""
+        recall = Recall(leader, self._leadership.epoch) if leader else Recall()
+        await self._change(job_id, lambda entry: replace(entry, recall=recall))
+
+    async def _change(self, job_id: JobId, changed: Callable[[_Entry], _Entry]) -> None:
         def new(stored: bytes | None) -> bytes | None:
             entry = _Entry.from_bytes(stored)
-            return None if entry is None else _Entry(entry.pointer, cancelled=True).to_bytes()
+            return None if entry is None else changed(entry).to_bytes()
 
         await change(self._store, _key(job_id), self._leadership, new)
 
@@ -87,11 +115,21 @@ class JobGraphStore:
             return None if entry is None or entry.pointer == stored.pointer else now
 
         await change(self._store, _key(stored.graph.job_id), self._leadership, new)
-        await self._contents.delete(stored.pointer)
+        await until_reached(lambda: self._contents.delete(stored.pointer))
 
     async def job_ids(self) -> list[JobId]:
         """Of all graphs."""
         return [JobId(name) for name in await names(self._store, Kind.JOB_GRAPH)]
+
+
+async def is_recalled(store: Store, job_id: JobId, leader: LeaderEpoch) -> bool:
+    """Whether the dispatcher that leads now wants this leader of the job to leave it. Raises StoreError."""
+    stored = await store.read(_key(job_id))
+    entry = _Entry.from_bytes(stored.value if stored is not None else None)
+    if entry is None or entry.recall.leader != leader:
+        return False
+    dispatcher = await store.leader(Contest(Role.DISPATCHER))
+    return dispatcher is not None and dispatcher.epoch == entry.recall.by
 
 
 def _key(job_id: JobId) -> Key:

@@ -10,12 +10,15 @@ from __future__ import annotations
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.store.changes import change, names, read
-from millstream.core.store.contents import Contents, NoContentError
+from millstream.core.store.contents import Contents, NoContentError, until_reached
 from millstream.core.store.store import Key, Kind, Leadership, Store
 
 
 class JobResultStore:
-    """All calls wait for a store that does not answer. What changes something raises FencedError."""
+    """All calls wait for a store that does not answer. What changes something raises FencedError.
+
+    What changes something is tried until content can be written or deleted; `get` raises UnreachableContentError.
+    """
 
     def __init__(self, store: Store, contents: Contents[JobDetails], leadership: Leadership) -> None:
         self._store = store
@@ -23,12 +26,24 @@ class JobResultStore:
         self._leadership = leadership
 
     async def add(self, details: JobDetails) -> None:
-        """Returns when the end of the job is known for good. One that was there before stays."""
+        """Returns when the end of the job is known for good. One that was there before stays.
+
+        Raises FencedError also then: whoever led the job before must not clean up after the one that ended it.
+        """
         key = _key(details.job_id)
-        if await read(self._store, key) is not None:
+        if (kept := await read(self._store, key)) is not None:
+            await change(self._store, key, self._leadership, lambda stored: stored or kept)
             return
-        pointer = await self._contents.put(details)
-        await change(self._store, key, self._leadership, lambda stored: stored or pointer.encode())
+        pointer = (await until_reached(lambda: self._contents.put(details))).encode()
+
+        def first(stored: bytes | None) -> bytes:
+            nonlocal kept  # what was read may be of a moment before
+            kept = stored or pointer
+            return kept
+
+        await change(self._store, key, self._leadership, first)
+        if kept != pointer:
+            await until_reached(lambda: self._contents.delete(pointer.decode()))
 
     async def has(self, job_id: JobId) -> bool:
         """Whether the job has ended."""
@@ -49,7 +64,7 @@ class JobResultStore:
         stored = await read(self._store, _key(job_id))
         if stored is not None:
             await change(self._store, _key(job_id), self._leadership, lambda _: None)
-            await self._contents.delete(stored.decode())
+            await until_reached(lambda: self._contents.delete(stored.decode()))
 
     async def job_ids(self) -> list[JobId]:
         """Of all that have ended and are remembered."""

@@ -1,7 +1,7 @@
 """Frozen structs inside a process, protobuf between processes: the one place that turns one into the other.
 
-A class is paired with the message of its contract by the names of the fields. The pairing is checked as a whole when a
-`Wire` is first used: a field that only one side has, or has in another shape, is an error there and then.
+A class is paired with the message of its contract by the names of the fields. The pairing is checked when the class is
+first used in a message: a field that only one side has, or has in another shape, is an error there and then.
 
 | in Python | in the contract |
 |---|---|
@@ -59,7 +59,6 @@ class Wire(Generic[M]):
 
     @functools.cached_property
     def _converter(self) -> _Converter:
-        """Made when it is needed: a process uses few of all messages."""
         return _Converters().of(self.python_type, self._message_type.DESCRIPTOR)
 
     def to_bytes(self, value: M) -> bytes:
@@ -85,7 +84,7 @@ class _NoKind(ValueError):
 
 
 class _Converter(Struct):
-    """Of one class and one message. Filled in after it is made, so that a class may contain itself.
+    """Of one class and one message. Filled in when it is first used: a process uses few of all kinds of a session.
 
     It encodes to what the message's constructor takes, with all that is in it as dictionaries: a message that was made
     by itself would be copied into the one that holds it, which more than doubles the time.
@@ -104,10 +103,26 @@ class _Converters:
     def of(self, python_type: Any, descriptor: Descriptor) -> _Converter:
         known = self._known.get((python_type, descriptor.full_name))
         if known is None:
-            known = self._known[python_type, descriptor.full_name] = _Converter(_not_made, _not_made)
-            make = self._envelope if _is_union(python_type) else self._struct
-            known.encode, known.decode = make(python_type, descriptor)
+            known = self._known[python_type, descriptor.full_name] = self._unmade(python_type, descriptor)
         return known
+
+    def _unmade(self, python_type: Any, descriptor: Descriptor) -> _Converter:
+        """Makes itself with its first use; twice if two threads do so at once, which harms nothing."""
+
+        def make() -> None:
+            pairing = self._envelope if _is_union(python_type) else self._struct
+            converter.encode, converter.decode = pairing(python_type, descriptor)
+
+        def encode(value: Any) -> Any:
+            make()
+            return converter.encode(value)
+
+        def decode(message: Any) -> Any:
+            make()
+            return converter.decode(message)
+
+        converter = _Converter(encode, decode)
+        return converter
 
     # Messages
 
@@ -189,11 +204,7 @@ class _Converters:
         get = attrgetter(field.name)
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             _check(typing.get_origin(hint) is Mapping or typing.get_origin(hint) is dict, hint, field)
-            into, out_of = _scalar(typing.get_args(hint)[1])
-            return (
-                _same if into is _same else lambda value: {key: into(item) for key, item in value.items()},
-                lambda message: {key: out_of(item) for key, item in get(message).items()},
-            )
+            return _map(get, *_scalar(typing.get_args(hint)[1]))
         if field.is_repeated:
             collection = typing.get_origin(hint)
             _check(collection in (tuple, frozenset), hint, field)
@@ -230,6 +241,21 @@ def _scalar(hint: Any) -> tuple[Convert, Convert]:
     if hint not in _PLAIN:
         raise ContractError(f"{hint} has no form on the wire")
     return _same, _same
+
+
+def _map(get: Convert, into: Convert, out_of: Convert) -> tuple[Convert, Convert]:
+    """Most maps are empty, and protobuf's are slow to fill and to go through: a third of a large job's details."""
+
+    def encode(value: Mapping[Any, Any]) -> Any:
+        if not value:
+            return None
+        return value if into is _same else {key: into(item) for key, item in value.items()}
+
+    def decode(message: Any) -> dict[Any, Any]:
+        entries = get(message)
+        return {key: out_of(entries[key]) for key in entries} if entries else {}
+
+    return encode, decode
 
 
 def _same(value: Any) -> Any:
@@ -278,7 +304,3 @@ def _member_class(member: FieldDescriptor, classes: tuple[Any, ...]) -> Any:
 def _check(fits: bool, hint: Any, field: FieldDescriptor) -> None:
     if not fits:
         raise ContractError(f"{hint} is not the type of {field.full_name}")
-
-
-def _not_made(_value: Any) -> Any:
-    raise ContractError("a message contains itself without an end")

@@ -88,7 +88,8 @@ class RestApi:
     async def start(self) -> None:
         """Listens. Raises MillstreamError when it cannot."""
         app = self._forwarding(make_app(self.routes, self._audit))
-        await self._server.start(GuardedApp(AuthenticatedApp(app, self._configuration, self._clock), self._access))
+        known = AuthenticatedApp(app, self._configuration, self._clock, self._audit)
+        await self._server.start(GuardedApp(known, self._access))
         self.address = self._server.address
 
     async def lacks(self) -> str:

@@ -8,7 +8,8 @@ A cluster that has a secret, tokens, or asks for client certificates serves nobo
 - a certificate of the authority in `security.ssl.rest.ca`, which TLS has checked before anything is sent. Where there
   are tokens, one of them is needed as well, and says the role.
 
-Without any of these options every caller may do everything, as in Flink.
+What was shown and does not count is in the audit log. Without any of these options every caller may do everything, as
+in Flink.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from millstream.core.clock import Clock
 from millstream.core.services.cluster_secret import ProofError, cluster_secret
 from millstream.core.settings.configuration import Configuration
+from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.callers import GIVEN_ROLES, Caller, Credential, Role
 from millstream.dispatcher.rest.connection import CERTIFICATE
 from millstream.dispatcher.rest.rates import RateLimit
@@ -32,6 +34,7 @@ log = logging.getLogger(__name__)
 PROOF_SCHEME = "Millstream-Proof"
 ANSWER_HEADER = "Millstream-Answer"
 _MOST_CLIENTS = 10_000
+_REFUSALS = 10  # a second of one address: each is a line of the audit log, whose size is bounded
 
 
 class RefusedCredentials(Exception):
@@ -99,8 +102,10 @@ class Authentication:
 class AuthenticatedApp:
     """An application that is told who sends each request, in `scope["state"]["caller"]`, and is not asked too often."""
 
-    def __init__(self, app: ASGIApp, configuration: Configuration, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, configuration: Configuration, clock: Clock, audit: Audit) -> None:
         self.authentication = Authentication(configuration)
+        self._audit = audit
+        self._refusals = RateLimit(_REFUSALS, _MOST_CLIENTS)
         self._app = app
         self._clock = clock
         self._rates = RateLimit(configuration.integer("rest.rate-limit"), _MOST_CLIENTS)
@@ -127,11 +132,15 @@ class AuthenticatedApp:
             refused = "the cluster's tokens cannot be read; the dispatcher's log has the details"
             log.exception("cannot tell who sends a request")
         client = caller.name or caller.credential.value if caller.role is not Role.ANYONE else host
-        wait = self._rates.wait(str(client), self._clock.monotonic())
+        now = self._clock.monotonic()
+        wait = self._rates.wait(str(client), now)
+        if refused and not wait:
+            wait = self._refusals.wait(str(client), now)
         if wait > 0:
             await _too_many(wait)(scope, receive, send)
             return
         if refused:
+            self._audit.record("log in", caller, failure=refused, request=f"{scope['method']} {scope['path']}")
             await unauthorized(refused)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller

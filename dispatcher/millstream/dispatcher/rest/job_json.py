@@ -27,10 +27,15 @@ _TASK_METRICS = {
 """Flink's names of what every task measures."""
 
 
-def job_overview(details: JobDetails, changed_ms: int, now_ms: int) -> Json:
-    """An item of `/jobs/overview`."""
+def task_counts(details: JobDetails) -> dict[str, int]:
+    """How many tasks of a job are in each state, as in `/jobs/overview`."""
     states = Counter(subtask.state for vertex in details.vertices for subtask in vertex.subtasks)
-    tasks = {state.lower(): states.get(state, 0) for state in (*ExecutionState, *_FLINK_ONLY_TASK_STATES)}
+    counts = {state.lower(): states.get(state, 0) for state in (*ExecutionState, *_FLINK_ONLY_TASK_STATES)}
+    return {**counts, "total": states.total()}
+
+
+def job_overview(details: JobDetails, tasks: dict[str, int], changed_ms: int, now_ms: int) -> Json:
+    """An item of `/jobs/overview`, with the counts of its tasks."""
     return {
         "jid": details.job_id,
         "name": details.name,
@@ -39,7 +44,7 @@ def job_overview(details: JobDetails, changed_ms: int, now_ms: int) -> Json:
         "duration": _duration(details.start_time, details.end_time, now_ms),
         "state": details.state,
         "last-modification": changed_ms,
-        "tasks": {**tasks, "total": states.total()},
+        "tasks": tasks,
         "pending-operators": 0,
         "message": details.message,
         **_restarts(details),

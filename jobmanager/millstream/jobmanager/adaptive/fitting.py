@@ -19,7 +19,7 @@ Parallelism = Mapping[VertexId, int]
 
 def most_slots(graph: JobGraph, bounds: Requirements) -> int:
     """How many slots the job can use."""
-    return sum(_by_group(graph, {v: b.upper for v, b in bounds.items()}).values())
+    return sum(_by_group(graph, uppers(bounds)).values())
 
 
 def least_slots(graph: JobGraph, bounds: Requirements) -> int:
@@ -30,7 +30,7 @@ def least_slots(graph: JobGraph, bounds: Requirements) -> int:
 def fit(graph: JobGraph, bounds: Requirements, slots: int) -> Parallelism | None:
     """The parallelism of each vertex in so many slots; None when they are too few."""
     given = _by_group(graph, {v: b.lower for v, b in bounds.items()})
-    usable = _by_group(graph, {v: b.upper for v, b in bounds.items()})
+    usable = _by_group(graph, uppers(bounds))
     left = slots - sum(given.values())
     if left < 0:
         return None
@@ -42,6 +42,11 @@ def fit(graph: JobGraph, bounds: Requirements, slots: int) -> Parallelism | None
     for together in forward_groups(graph):
         fitted |= dict.fromkeys(together, min(fitted[vertex] for vertex in together))
     return fitted
+
+
+def uppers(bounds: Requirements) -> Parallelism:
+    """The most that the bounds allow."""
+    return {vertex: bound.upper for vertex, bound in bounds.items()}
 
 
 def graph_at(graph: JobGraph, parallelism: Parallelism) -> JobGraph:

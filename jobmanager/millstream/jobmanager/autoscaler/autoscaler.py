@@ -30,7 +30,10 @@ _IDLE = 0.001  # busier than this, or nothing can be said about what the vertex 
 
 
 class Decision(Struct, frozen=True):
-    """The parallelism that vertices should have, of those that should have another one, and why."""
+    """The parallelism that vertices should have, of those that should have another one, and why.
+
+    Of none, when one is too busy whose parallelism is not the autoscaler's to choose.
+    """
 
     parallelism: Mapping[VertexId, int]
     reason: str
@@ -83,7 +86,7 @@ class Autoscaler:
             wanted = {vertex: max(parallelism, current[vertex]) for vertex, parallelism in wanted.items()}
         changed = {vertex: parallelism for vertex, parallelism in wanted.items() if parallelism != current[vertex]}
         if not changed:
-            return None
+            return self._left(graph, expected)
         reasons = [
             f"'{v.name}' {current[v.id]} -> {changed[v.id]}: busy {done[v.id].busy:.0%}, "
             f"{expected[v.id]:.0%} with what is to come"
@@ -91,6 +94,14 @@ class Autoscaler:
             if v.id in changed
         ]
         return Decision(changed, f"{'; '.join(reasons)}; the target is {self.settings.target:.0%}")
+
+    def _left(self, graph: JobGraph, expected: Mapping[VertexId, float]) -> Decision | None:
+        """In the same words each time: whoever shows them need not do so twice."""
+        names = [f"'{v.name}'" for v in graph.vertices if expected[v.id] > self.settings.highest and self._is_fixed(v)]
+        if not names:
+            return None
+        left = "busier than it should be, and left as it is: its parallelism is set by the program, can only be 1, or"
+        return Decision({}, f"{', '.join(names)}: {left} is excluded (job.autoscaler.vertex.exclude.ids)")
 
     def _growth(self, graph: JobGraph, done: Mapping[VertexId, Totals], window_ms: float) -> dict[VertexId, float]:
         """How many times as much as in the window is expected of each vertex."""

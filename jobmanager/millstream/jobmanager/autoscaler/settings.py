@@ -8,6 +8,7 @@ from millstream.core.errors import ConfigurationError
 from millstream.core.settings.configuration import Configuration
 
 _PREFIX = "job.autoscaler"
+_APART = 0.2
 
 
 class AutoscalerSettings(Struct, frozen=True):
@@ -41,6 +42,11 @@ def autoscaler_settings(configuration: Configuration) -> AutoscalerSettings | No
     def number(key: str) -> float:
         return float(configuration.get(f"{_PREFIX}.{key}"))
 
+    def bound(key: str, apart: float) -> float:
+        """One that nobody set moves with the target."""
+        is_set = configuration.is_set(f"{_PREFIX}.{key}")
+        return number(key) if is_set else round(number("utilization.target") + apart, 6)
+
     settings = AutoscalerSettings(
         acts=configuration.boolean(f"{_PREFIX}.scaling.enabled"),
         window_ms=milliseconds("metrics.window"),
@@ -48,8 +54,8 @@ def autoscaler_settings(configuration: Configuration) -> AutoscalerSettings | No
         scale_down_interval_ms=milliseconds("scale-down.interval"),
         catch_up_ms=milliseconds("catch-up.duration"),
         target=number("utilization.target"),
-        lowest=number("utilization.min"),
-        highest=number("utilization.max"),
+        lowest=bound("utilization.min", -_APART),
+        highest=bound("utilization.max", _APART),
         scale_up_factor=number("scale-up.max-factor"),
         scale_down_factor=number("scale-down.max-factor"),
         least=configuration.integer(f"{_PREFIX}.vertex.min-parallelism"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, VertexStatus
+from millstream.core.jobs.ids import VertexId
 from millstream.core.jobs.plan_json import plan_nodes
 from millstream.core.jobs.states import ExecutionState
 from millstream.jobmanager.job_master.execution_graph import Execution
@@ -14,6 +15,9 @@ def job_details(master: JobMaster) -> JobDetails:
     graph, bounds = master.graph, master.requirements
     ended = master.status.is_terminal
     supply = None if ended else master.slot_supply
+    subtasks: dict[VertexId, list[SubtaskStatus]] = {vertex.id: [] for vertex in graph.vertices}
+    for execution in master.execution_graph.executions:
+        subtasks[execution.vertex.id].append(_subtask(execution))
     return JobDetails(
         job_id=graph.job_id,
         name=graph.name,
@@ -28,7 +32,7 @@ def job_details(master: JobMaster) -> JobDetails:
                 parallelism=vertex.parallelism,
                 max_parallelism=vertex.max_parallelism,
                 slot_sharing_group=vertex.slot_sharing_group,
-                subtasks=tuple(_subtask(e) for e in master.execution_graph.executions if e.vertex.id == vertex.id),
+                subtasks=tuple(subtasks[vertex.id]),
                 lower_bound=bounds[vertex.id].lower if vertex.id in bounds else 0,
                 upper_bound=bounds[vertex.id].upper if vertex.id in bounds else 0,
             )

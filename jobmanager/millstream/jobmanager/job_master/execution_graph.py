@@ -160,6 +160,9 @@ class ExecutionGraph:
         ]
         self._by_attempt = {e.attempt_id: e for e in self.executions}
         self._by_place = {e.place: e for e in self.executions}
+        self._slices: dict[SlotKey, list[Subtask]] = {}
+        for execution in self.executions:
+            self._slices.setdefault(execution.slot_key, []).append(execution.place)
 
     def fit(self, graph: JobGraph) -> None:
         """Nothing is deployed yet: the same job with vertices that fit the state which it starts from."""
@@ -220,11 +223,11 @@ class ExecutionGraph:
 
     def slot_keys(self) -> list[SlotKey]:
         """All slices, one for each slot that the job needs."""
-        return list(dict.fromkeys(e.slot_key for e in self.executions))
+        return list(self._slices)
 
     def in_slice(self, key: SlotKey) -> list[Execution]:
         """The executions of one slice, producers first."""
-        return [e for e in self.executions if e.slot_key == key]
+        return [self._by_place[place] for place in self._slices.get(key, ())]
 
     def deployments(
         self,

@@ -123,6 +123,10 @@ class JobMaster:
         """The slots that the job holds."""
         return self._slots.held
 
+    def holds(self, allocation_id: AllocationId) -> bool:
+        """Whether a slot is the job's."""
+        return self._slots.holds(allocation_id)
+
     @property
     def requirements(self) -> Requirements:
         """The bounds of the parallelism of vertices, where they have any."""

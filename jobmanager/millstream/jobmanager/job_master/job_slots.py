@@ -7,6 +7,7 @@ to attempts that count as dead.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
@@ -28,6 +29,8 @@ class JobSlots:
         self._keys = tuple(keys)
         self._spares_wanted = 0
         self._held: dict[SlotKey, Slot] = {}
+        self._keys_of: dict[str, SlotKey] = {}  # by allocation; a job may have thousands, each asked about often
+        self._vacant = dict.fromkeys(self._keys)
         self._lost: set[AllocationId] = set()
         self._supply: ev.SlotSupply | None = None
 
@@ -49,7 +52,7 @@ class JobSlots:
     @property
     def complete(self) -> bool:
         """Whether none is missing."""
-        return all(key in self._held for key in self._keys)
+        return not self._vacant
 
     @property
     def ready(self) -> bool:
@@ -84,7 +87,13 @@ class JobSlots:
         for number, slot in enumerate(others):
             kept[SlotKey(_SPARE, number)] = slot
         self._keys, self._held = tuple(keys), kept
+        self._index()
         self._spares_wanted = max(0, wanted - len(self._keys), len(others))
+
+    def _index(self) -> None:
+        """After slots have gone, or moved."""
+        self._keys_of = {slot.allocation_id: key for key, slot in self._held.items()}
+        self._vacant = dict.fromkeys(key for key in self._keys if key not in self._held)
 
     @property
     def supply(self) -> ev.SlotSupply | None:
@@ -102,25 +111,35 @@ class JobSlots:
 
     def holds(self, allocation_id: str) -> bool:
         """Whether the slot is one of the job's."""
-        return any(slot.allocation_id == allocation_id for slot in self._held.values())
+        return allocation_id in self._keys_of
 
     def take(self, offer: ev.SlotOffered) -> bool:
         """Takes a slot for the first slice that has none, or a spare one; answers whether it could be used."""
-        spares = (SlotKey(_SPARE, number) for number in range(self._spares_wanted))
-        free = next((key for key in (*self._keys, *spares) if key not in self._held), None)
+        free = self._first_free()
         if free is None or offer.allocation_id in self._lost:
             return False
-        self._held[free] = Slot(offer.allocation_id, offer.task_manager, offer.host)
+        self.hold(free, Slot(offer.allocation_id, offer.task_manager, offer.host))
         return True
+
+    def _first_free(self) -> SlotKey | None:
+        if self._vacant:
+            return next(iter(self._vacant))
+        spares = [key for key in self._held if key.group == _SPARE]  # some that had lower numbers may be gone
+        if len(spares) >= self._spares_wanted:
+            return None
+        return next(key for key in (SlotKey(_SPARE, number) for number in itertools.count()) if key not in spares)
 
     def hold(self, key: SlotKey, slot: Slot) -> None:
         """The slot is this slice's, as an earlier leader of the job had it."""
         self._held[key] = slot
+        self._keys_of[slot.allocation_id] = key
+        self._vacant.pop(key, None)
 
     def release(self, keys: Iterable[SlotKey]) -> None:
         """Out of reach for now; what is found in them when they come back may be taken."""
         for key in keys:
             self._held.pop(key, None)
+        self._index()
 
     def start_workers(self, in_spares: bool = False) -> list[ev.Effect]:
         """In the slots that have none."""
@@ -133,13 +152,12 @@ class JobSlots:
 
     def worker_readied(self, allocation_id: str, address: str) -> None:
         """Its worker takes tasks, and data at this address."""
-        for slot in self._held.values():
-            if slot.allocation_id == allocation_id:
-                slot.data_address = address
+        if allocation_id in self._keys_of:
+            self._held[self._keys_of[allocation_id]].data_address = address
 
     def of_allocation(self, allocation_id: str) -> list[SlotKey]:
         """The slices in this slot."""
-        return [key for key, slot in self._held.items() if slot.allocation_id == allocation_id]
+        return [self._keys_of[allocation_id]] if allocation_id in self._keys_of else []
 
     def of_task_manager(self, task_manager: str) -> list[SlotKey]:
         """The slices in the slots of this task manager."""
@@ -149,6 +167,7 @@ class JobSlots:
         """These are lost, as far as they are still held."""
         dropped = [self._held.pop(key) for key in keys if key in self._held]
         self._lost.update(slot.allocation_id for slot in dropped)
+        self._index()
         return dropped
 
     def give_back(self, reason: str) -> list[ev.Effect]:

@@ -5,12 +5,16 @@ will need is there: slots, workers in them, and a checkpoint of its own (after t
 completed does). Then its tasks are cancelled, the execution graph is made anew, and all tasks are restored from the
 checkpoint, as those of a job that starts from a snapshot at another parallelism. Slots that are not needed any more go
 back when all tasks run. Whatever fails before that, the job goes on at the parallelism that it had: without a restart
-while its tasks still ran, else once more from the checkpoint. No restart strategy is asked about that.
+while its tasks still ran, else once more from the checkpoint. No restart strategy is asked about that. As long as its
+tasks still run, a rescale gives way to the next one: it may be waiting for slots that never come.
 
 With the adaptive scheduler the job declares all slots that it can use and is given what there is. Before its tasks are
 deployed, `AdaptiveScheduler` decides when it has waited long enough, and its parallelism is what fits into the slots
 that it holds. While it runs, slots beyond those that it needs are spare ones; when it decides that the job shall use
 them, that is a rescale as any other.
+
+Bounds outlive the job manager, since whoever asked for them was told that they are accepted. A rescale that was under
+way when another job manager came to lead the job begins once more when all its tasks run.
 """
 
 from __future__ import annotations
@@ -32,7 +36,15 @@ from millstream.jobmanager.adaptive.bounds import (
     initial_requirements,
     requested_requirements,
 )
-from millstream.jobmanager.adaptive.fitting import fit, graph_at, in_words, least_slots, most_slots, parallelism_of
+from millstream.jobmanager.adaptive.fitting import (
+    fit,
+    graph_at,
+    in_words,
+    least_slots,
+    most_slots,
+    parallelism_of,
+    uppers,
+)
 from millstream.jobmanager.adaptive.scheduler import AdaptiveScheduler, Verdict
 from millstream.jobmanager.adaptive.settings import AdaptiveSettings, RescaleSettings
 from millstream.jobmanager.failover.restart_strategy import RestartStrategy
@@ -45,13 +57,17 @@ from millstream.jobmanager.job_master.takeover import Takeover
 from millstream.jobmanager.job_master.task_commands import cancel
 
 _GOING_ON = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
+_STILL_RUNNING = (Phase.GATHERING, Phase.CHECKPOINTING)
 _UP = (ExecutionState.RUNNING, ExecutionState.FINISHED)
 _REMEMBERED = 64
 _CHECKPOINT_RETRY_MS = 1_000
 
 
 class ScalingJobMaster(JobMaster):
-    """`adaptive` is None for a job that waits for all its slots; `submitted` is the job as its user wanted it first."""
+    """`adaptive` is None for a job that waits for all its slots; `submitted` is the job as its user wanted it first.
+
+    `bounds` are those that an earlier leader of the job has accepted.
+    """
 
     def __init__(
         self,
@@ -66,6 +82,7 @@ class ScalingJobMaster(JobMaster):
         rescaling: RescaleSettings | None = None,
         adaptive: AdaptiveSettings | None = None,
         submitted: JobGraph | None = None,
+        bounds: Requirements | None = None,
     ) -> None:
         super().__init__(graph, slot_timeout, now, strategy, history_size, restoring, same_error_limit, succeeding)
         self._settings = rescaling or RescaleSettings()
@@ -73,6 +90,11 @@ class ScalingJobMaster(JobMaster):
         self._bounds: Requirements = initial_requirements(graph)
         if adaptive is not None:
             self._bounds = initial_requirements(submitted or graph, adaptive.reactive)
+        self._left_over: Requirements | None = None
+        if bounds and adaptive is None and graph_at(graph, uppers(bounds)) != graph:
+            self._left_over = bounds
+        elif bounds:
+            self._bounds = bounds
         self._rescale: Rescale | None = None
         self._rescales = 0
         self._undecided = False
@@ -83,7 +105,7 @@ class ScalingJobMaster(JobMaster):
     @property
     def requirements(self) -> Requirements:
         """The bounds of the parallelism of every vertex."""
-        return self._bounds
+        return self._left_over or self._bounds
 
     @property
     def events(self) -> tuple[JobEvent, ...]:
@@ -137,25 +159,37 @@ class ScalingJobMaster(JobMaster):
     def _requested(self, event: ev.RescaleRequested, now: Instant) -> list[ev.Effect]:
         if self.status not in _GOING_ON:
             raise RequirementsError(f"job {self.graph.job_id} is {self.status}")
-        if self._rescale is not None:
-            under_way = f"it is being rescaled to parallelism {self._rescale.words}"
+        before = self._rescale
+        if before is not None and before.phase not in _STILL_RUNNING:
+            under_way = f"it is being rescaled to parallelism {before.words}"
             raise RequirementsError(f"job {self.graph.job_id}: {under_way}; try again when that has ended")
         bounds = (
             requested_requirements(self.graph, event.bounds)
             if event.bounds
-            else at_parallelism(self.graph, self._bounds, event.parallelism)
+            else at_parallelism(self.graph, before.bounds_before if before else self.requirements, event.parallelism)
         )
-        target = graph_at(self.graph, {vertex: bound.upper for vertex, bound in bounds.items()})
+        target = graph_at(self.graph, uppers(bounds))
+        runs = self.status is JobStatus.RUNNING and not self._suspended
+        if self._adaptive is None and target != self.graph and not runs:
+            is_now = "suspended" if self._suspended else str(self.status)
+            raise RequirementsError(f"job {self.graph.job_id} is {is_now}; try again when it runs")
+        replaced: list[ev.Effect] = []
+        if before is not None and (self._adaptive is None or bounds != self._bounds):
+            replaced = self._give_up("another parallelism was asked for since", now)
+        return [*replaced, *self._accept(event, bounds, target, now)]
+
+    def _accept(
+        self, event: ev.RescaleRequested, bounds: Requirements, target: JobGraph, now: Instant
+    ) -> list[ev.Effect]:
         if self._adaptive is None and target != self.graph:
-            if self.status is not JobStatus.RUNNING or self._suspended:
-                raise RequirementsError(f"job {self.graph.job_id} is {self.status}: only a running job can be rescaled")
+            self._left_over = None
             accepted = [] if event.waits else [ev.AnswerRescale(event.trigger_id, "accepted")]
             trigger_id = event.trigger_id if event.waits else ""
             return [*accepted, *self._begin_rescale(target, bounds, event.reason, trigger_id, now)]
-        if bounds != self._bounds:
+        if bounds != self.requirements:
             words = in_words(self.graph, parallelism_of(target))
             self.remember(JobEventKind.REQUIREMENTS_CHANGED, f"parallelism up to {words}: {event.reason}", now)
-        self._bounds = bounds
+        self._bounds, self._left_over = bounds, None
         if self._adaptive is None:
             return [ev.AnswerRescale(event.trigger_id, "the job runs at this parallelism"), ev.ReportDetails()]
         freed = self._slots.want(most_slots(self.graph, bounds))
@@ -186,8 +220,18 @@ class ScalingJobMaster(JobMaster):
         if self.status not in _GOING_ON or self._suspended:
             why = "the job was suspended" if self._suspended else f"the job is {self.status}"
             return self._conclude(why, now) if self._rescale is not None else []
+        if self._left_over is not None and self.status is JobStatus.RUNNING and self._all_up:
+            bounds, self._left_over = self._left_over, None
+            target, reason = graph_at(self.graph, uppers(bounds)), "an earlier job manager had accepted it"
+            return [*self._begin_rescale(target, bounds, reason, "", now), *self._go_on(now)]
         effects = self._advance(self._rescale, now) if self._rescale is not None else []
-        return [*effects, *(self._adapt(self._adaptive, now) if self._adaptive is not None else [])]
+        if self._adaptive is None:
+            return effects
+        rescaling = self._rescale
+        effects += self._adapt(self._adaptive, now)
+        if self._rescale is not None and self._rescale is not rescaling:  # it need not wait for the next event
+            effects += self._advance(self._rescale, now)
+        return effects
 
     def _advance(self, rescale: Rescale, now: Instant) -> list[ev.Effect]:
         waited = now.steady_ms - rescale.since_ms
@@ -199,7 +243,7 @@ class ScalingJobMaster(JobMaster):
                 if limit is not None and waited >= limit:
                     return self._without_checkpoint(rescale, f"no checkpoint within {limit / 1000:g} s", now)
             case Phase.STARTING:
-                if self.status is JobStatus.RUNNING and all(e.state in _UP for e in self.execution_graph.executions):
+                if self.status is JobStatus.RUNNING and self._all_up:
                     return self._rescaled(rescale, now)
         return []
 
@@ -207,8 +251,7 @@ class ScalingJobMaster(JobMaster):
         needed = rescale.target.slots_required()
         there = self._slots.complete and len(self.slots) >= needed
         effects = self._slots.start_workers(in_spares=True) if there else []
-        up = all(e.state in _UP for e in self.execution_graph.executions)
-        if there and up and self._slots.all_ready and now.steady_ms >= rescale.not_before_ms:
+        if there and self._all_up and self._slots.all_ready and now.steady_ms >= rescale.not_before_ms:
             rescale.move_to(Phase.CHECKPOINTING, now.steady_ms)
             return [*effects, *self._say(f"rescaling to {rescale.words}: taking a checkpoint"), self._checkpoint()]
         if waited >= self._settings.slot_timeout_ms:
@@ -217,6 +260,10 @@ class ScalingJobMaster(JobMaster):
             return [*effects, *self._give_up(f"{len(self.slots)} of {needed} slots after {limit}{supply}", now)]
         what = "starting slot workers" if there else f"waiting for slots: {len(self.slots)} of {needed}"
         return [*effects, *self._say(f"rescaling to {rescale.words}: {what}")]
+
+    @property
+    def _all_up(self) -> bool:
+        return all(e.state in _UP for e in self.execution_graph.executions)
 
     def _checkpoint(self) -> ev.TakeCheckpoint:
         return ev.TakeCheckpoint(self._rescales)
@@ -311,7 +358,8 @@ class ScalingJobMaster(JobMaster):
         assert rescale is not None
         seconds = (now.steady_ms - rescale.stopped_ms) / 1000
         if error:
-            told = f"to parallelism {rescale.words}: {error}; the job goes on as before"
+            told = f"to parallelism {rescale.words}: {error}"
+            told += "; the job goes on as before" if self.status in _GOING_ON else ""
             self.remember(JobEventKind.RESCALE_FAILED, told, now)
         else:
             told = f"the job runs at parallelism {rescale.words}"
@@ -400,6 +448,8 @@ class ScalingJobMaster(JobMaster):
             self.remember(JobEventKind.PARALLELISM_CHOSEN, told, now)
             effects += self._take_graph(graph, now)
             self._to_deploy = self._all
+        elif not self._slots.complete:  # a spare one takes the place of one that was lost
+            self._slots.rearrange(self.execution_graph.slot_keys())
         return [
             *effects,
             *super()._prepare(now),

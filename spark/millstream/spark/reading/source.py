@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 from millstream.core.errors import MillstreamError
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.inspection.opened import open_snapshot
-from millstream.core.snapshot.metadata.model import StateFile
+from millstream.core.snapshot.metadata.model import StateFile, absolute_location
 from millstream.core.snapshot.storage.file_storage import storage_at
 from millstream.core.snapshot.tables.files import ROWS_PER_FILE, fetch, file_name
 from millstream.spark.reading.batches import checked_parts, tables_of
@@ -77,6 +77,7 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
                 told = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(_OPTIONS)}"
                 raise OptionError(f"the data source {NAME} has no option '{name}': {told}")
         pointer, uid, name = (self._required(option) for option in ("path", "uid", "state"))
+        pointer = absolute_location(pointer)  # an executor may be in another folder
         snapshot = open_snapshot(pointer)
         operator = snapshot.operator(uid)
         state = open_state(pointer, snapshot, operator, snapshot.state(operator, name), self._times(), known)

@@ -11,9 +11,8 @@ from millstream.core.snapshot.metadata.model import StateSnapshot, ValueEncoding
 from millstream.core.snapshot.metadata.types_json import holds_pickled, type_to_json
 from millstream.core.snapshot.tables.table import ELEMENT, KEY, KEY_GROUP, MAP_KEY, MAP_VALUE, NAMESPACE, VALUE
 from millstream.spark.errors import SavepointWriteError
-from millstream.spark.reading.source import NAME, PICKLED_AS_BINARY
 from millstream.spark.reading.states import SUBTASK
-from millstream.spark.registration import register
+from millstream.spark.reading.tables import state_table
 from millstream.spark.types import type_information
 
 if TYPE_CHECKING:
@@ -29,9 +28,7 @@ _DOCUMENTS = {
 
 def state_frame(spark: SparkSession, uri: str, operator: str, state: StateSnapshot) -> DataFrame:
     """The rows with the columns of the snapshot format, but for the key group; pickled values stay bytes."""
-    register(spark)
-    source = spark.read.format(NAME).option("uid", operator).option("state", state.name)
-    return source.option("pickled", PICKLED_AS_BINARY).load(uri).drop(KEY_GROUP, SUBTASK)
+    return state_table(spark, uri, operator, state.name).drop(KEY_GROUP, SUBTASK)
 
 
 def changed(spark: SparkSession, frame: DataFrame, name: str, change: Callable[[Any], Any] | str) -> DataFrame:

@@ -335,7 +335,10 @@ class TaskManagerService:
         if allocation is None:
             log.warning("asked to start a worker in a slot that is not allocated: %s", start.allocation_id)
             return
-        if allocation.allocation_id in self._workers:
+        worker = self._workers.get(allocation.allocation_id)
+        if worker is not None:
+            if worker.tasks.data_address:  # an earlier leader had it started, and was told that it is ready
+                self._to_job_manager(allocation, msg.WorkerReady(allocation.allocation_id, worker.tasks.data_address))
             return
         if self._stopped:  # it would be left behind: the job manager learns that this task manager is gone
             return

@@ -153,13 +153,14 @@ class SlotTasks:
     """Of one slot worker: the latest attempt of each subtask, as long as the worker lives."""
 
     def __init__(self) -> None:
-        self._data_address = ""
+        self.data_address = ""
+        """Where the worker listens for others; empty until it is ready."""
         self._tasks: dict[AttemptId, _Task] = {}
 
     def found(self) -> FoundSlot | None:
         """For a new leader of the job; None when nothing was ever deployed."""
         tasks = tuple(task.found() for task in self._tasks.values())
-        return FoundSlot(self._data_address, tasks) if tasks else None
+        return FoundSlot(self.data_address, tasks) if tasks else None
 
     def unanswered(self) -> list[ReaderEvent]:
         """The requests for splits that readers wait for an answer to."""
@@ -193,7 +194,7 @@ class SlotTasks:
         """What the tasks, or their worker, say."""
         match message:
             case WorkerReady(_, data_address):
-                self._data_address = data_address
+                self.data_address = data_address
             case TaskUpdate(attempt_id=attempt_id):
                 for task in self._of((attempt_id,)):
                     task.state = message.state

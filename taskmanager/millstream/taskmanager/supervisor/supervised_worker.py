@@ -144,7 +144,7 @@ class SupervisedWorker:
 
     async def _start_child(self) -> Child:
         if self._configuration.boolean("execution.local.in-process"):
-            from millstream.taskmanager.worker.main import run_worker
+            from millstream.taskmanager.worker.process import run_worker
 
             return await ChildThread.start(lambda pipe: run_worker(pipe, self._host), "slot worker")
         process = JobProcess(

@@ -1,158 +1,23 @@
 """The main of a slot worker: `python -m millstream.taskmanager.worker.main --control-fd N --host H`.
 
-The main thread runs the loop, so that a user function which does not return can be interrupted by a signal when its
-task is cancelled. The control thread reads the supervisor's commands; when the supervisor is gone, it ends the process.
-In local mode for debuggers the same runs on a thread, without signals.
+Everything else is imported when the garbage collector is set: going through what imports make took a tenth of their
+time, which is most of what a worker needs to be ready.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import faulthandler
 import gc
-import queue
-import resource
-import signal
-import socket
-import sys
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from types import FrameType
-
-from millstream.core.clock import SystemClock
-from millstream.core.environments.data_files import ORIGIN
-from millstream.core.logs.log_files import bound_output
-from millstream.core.logs.logs import set_up_logging
-from millstream.core.logs.named_prints import name_prints
-from millstream.core.logs.printable import printable
-from millstream.core.messages.deployment import CancelTasks
-from millstream.core.messages.sources import Stop
-from millstream.core.messages.task_manager import StartWorker, WorkerCommand
-from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
-from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
-from millstream.taskmanager.supervisor.memory_limit import limit_of
-from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.network.data_plane import DataPlane
-from millstream.taskmanager.worker.slot_worker import SlotWorker
 
 GC_THRESHOLDS = (50_000, 20, 100)  # batches are many short-lived objects: Python's defaults cost 12 % of the pipeline
-SWITCH_INTERVAL = 0.001  # seconds; Python's 5 ms let the network thread wait too long for the interpreter lock
 
 
-_SHARED = frozenset(
-    call.__code__ for call in (ControlPipe.send, DataPlane.send, DataPlane.connect, ThreadPoolExecutor.submit)
-)
-
-
-def is_shared(frame: FrameType | None) -> bool:
-    """Whether the thread is inside of what all tasks of the worker use, and others rely on its being done to its end.
-
-    Half of a message in the pipe would be taken for the beginning of the next one, and the supervisor would understand
-    nothing any more. The interrupt comes again, after the interval.
-    """
-    while frame is not None:
-        if frame.f_code in _SHARED:
-            return True
-        frame = frame.f_back
-    return False
-
-
-class Interrupter:
-    """Interrupts the main thread while it is inside a task that is being cancelled."""
-
-    def __init__(self, worker: SlotWorker, interval: float) -> None:
-        self._worker = worker
-        self._interval = interval
-        signal.signal(signal.SIGUSR1, self._raise)
-
-    def cancel(self, attempt_ids: frozenset[str]) -> None:
-        """Has these tasks interrupted, again and again, while they do not return. Called on other threads."""
-        timer = threading.Timer(self._interval, self._check, (attempt_ids,))
-        timer.daemon = True
-        timer.start()
-
-    def _check(self, attempt_ids: frozenset[str]) -> None:
-        current = self._worker.current
-        if current is not None and current.attempt_id in attempt_ids:
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-            self.cancel(attempt_ids)
-
-    def _raise(self, _number: int, frame: FrameType | None) -> None:
-        current = self._worker.current
-        if current is not None and current.attempt_id in self._worker.cancelling and not is_shared(frame):
-            raise TaskInterrupted
-
-
-def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None = None) -> None:
-    """Waits for the start command, then runs the loop until told to stop or until the supervisor is gone.
-
-    `on_end` replaces the orderly stop when the supervisor is gone; a process passes its own end here.
-    """
-    commands: queue.SimpleQueue[WorkerCommand] = queue.SimpleQueue()
-    pipe.start(lambda raw: commands.put(WORKER_COMMAND.from_bytes(raw)), on_end or (lambda: commands.put(Stop())))
-    start = commands.get()
-    if not isinstance(start, StartWorker):
-        return
-    configuration = Configuration(start.configuration)
-    in_process = on_end is None
-    ORIGIN.set(start.artifact_address, configuration)
-    workers: list[SlotWorker] = []
-    if not in_process:
-        bound_output(configuration)
-        set_up_logging("worker", configuration, lambda: where(start, workers))
-        if configuration.boolean("taskmanager.prints.name-task"):
-            name_prints(lambda: where(start, workers))
-    worker = SlotWorker(start, host, SystemClock(), lambda message: pipe.send(WORKER_MESSAGE.to_bytes(message)))
-    workers.append(worker)
-    interval = configuration.seconds("task.cancellation.interval")
-    interrupter = None if in_process else Interrupter(worker, interval)
-    threading.Thread(target=_forward, args=(commands, worker, interrupter), name="commands", daemon=True).start()
-    worker.run(0 if in_process else limit_of(configuration))
-
-
-def where(start: StartWorker, workers: Sequence[SlotWorker]) -> str:
-    """What the process works on at this moment, for its log and for what functions print."""
-    current = workers[0].current if workers else None
-    task = f", {current.deployment.task_name}" if current is not None else ""
-    return printable(f"{start.job_name} ({start.job_id}){task}")
-
-
-def _forward(commands: queue.SimpleQueue[WorkerCommand], worker: SlotWorker, interrupter: Interrupter | None) -> None:
-    while True:
-        command = commands.get()
-        if isinstance(command, CancelTasks):
-            worker.cancelling.update(command.attempt_ids)
-            if interrupter is not None:
-                interrupter.cancel(frozenset(command.attempt_ids))
-        worker.mailbox.put(command)
-        if isinstance(command, Stop):
-            return
-
-
-def allow_open_files() -> None:
-    """As many as the host grants, for a file sink has one open for each bucket; Java does the same."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # macOS grants fewer than it says
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def main() -> int:
+def main() -> None:
     """Runs the worker in this process."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--control-fd", type=int, required=True)
-    parser.add_argument("--host", required=True)
-    arguments = parser.parse_args()
-    sys.setswitchinterval(SWITCH_INTERVAL)
     gc.set_threshold(*GC_THRESHOLDS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    faulthandler.enable(all_threads=False)  # a crash of native code tells where in Python it was
-    allow_open_files()
-    run_worker(ControlPipe(socket.socket(fileno=arguments.control_fd)), arguments.host, end_with_parent)
-    return 0
+    from millstream.taskmanager.worker.process import run_process
+
+    run_process()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -23,13 +23,19 @@ from msgspec.structs import replace
 from millstream.core.snapshot.fitting.compatibility import CompatibilityKind, compare_keys, compare_state
 from millstream.core.snapshot.fitting.fit import match_operators
 from millstream.core.snapshot.inspection.opened import KeyGroupReader, OpenedSnapshot
-from millstream.core.snapshot.metadata.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
+from millstream.core.snapshot.metadata.model import (
+    OperatorSnapshot,
+    SnapshotMetadata,
+    StateFile,
+    StateKind,
+    StateSnapshot,
+)
 from millstream.core.snapshot.tables.restore import Rows, frozen, read_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_WINDOW_ROWS = 64 * 1024
+WINDOW_ROWS = 64 * 1024
 
 Say = Callable[[str], None]
 Entries = Mapping[Any, Any]
@@ -79,6 +85,17 @@ class StateDiff(Struct, frozen=True):
         both = self.first is not None and self.second is not None
         return both and not (self.types or self.added or self.removed or self.changed)
 
+    def with_entries(self, entries: Iterable[Entry], listed: int) -> StateDiff:
+        """With the entries counted, and the first of them listed; of a state of one side only those are looked at."""
+        if self.first is None or self.second is None:
+            return replace(self, entries=tuple(islice(entries, listed)))
+        counts, first = Counter[str](), list[Entry]()
+        for entry in entries:
+            counts[entry.sign] += 1
+            if len(first) < listed:
+                first.append(entry)
+        return replace(self, added=counts["+"], removed=counts["-"], changed=counts["~"], entries=tuple(first))
+
 
 class OperatorDiff(Struct, frozen=True):
     """One operator on both sides; None where a side does not have it.
@@ -116,98 +133,115 @@ class SnapshotDiff(Struct, frozen=True):
         """Whether both hold the same state."""
         return not self.properties and all(operator.equal for operator in self.operators)
 
+    def with_states(self, made: Callable[[OperatorDiff, StateDiff], StateDiff]) -> SnapshotDiff:
+        """With every state as it is made of itself and its operator."""
+        operators = (
+            replace(operator, states=tuple(made(operator, state) for state in operator.states))
+            for operator in self.operators
+        )
+        return replace(self, operators=tuple(operators))
+
 
 def diff_snapshots(
     first: OpenedSnapshot, second: OpenedSnapshot, listed: int = 0, say: Say = lambda message: None
 ) -> SnapshotDiff:
     """Compares two snapshots. Up to `listed` entries that differ are named for each state."""
-    operators = first.metadata.operators
-    matched = match_operators(second.metadata, operators)
+
+    def compared(operator: OperatorDiff, state: StateDiff) -> StateDiff:
+        if state.first is not None and state.second is not None:
+            say(f"comparing {operator.operator.uid or operator.operator.name}, state {state.name}")
+        return state.with_entries(StateComparison(first, second, operator, state).differing(), listed)
+
+    return outline(first.metadata, second.metadata).with_states(compared)
+
+
+def outline(first: SnapshotMetadata, second: SnapshotMetadata) -> SnapshotDiff:
+    """What is compared with what: the operators, states and types of both sides, and no entry yet."""
+    operators = first.operators
+    matched = match_operators(second, operators)
     met = {other.operator_id for other in matched if other is not None}
-    new = (o for o in second.metadata.operators if o.operator_id not in met)
-    comparison = _Comparison(first, second, listed, say)
-    compared = (comparison.operators(one, other) for one, other in zip(operators, matched, strict=True))
-    properties = first.metadata.properties, second.metadata.properties
-    names = sorted({*properties[0], *properties[1]})
+    new = (o for o in second.operators if o.operator_id not in met)
+    names = sorted({*first.properties, *second.properties})
     return SnapshotDiff(
-        (*compared, *(comparison.one_sided(None, operator) for operator in new)),
-        tuple(name for name in names if properties[0].get(name) != properties[1].get(name)),
+        (*map(_operators, operators, matched), *(_operators(None, operator) for operator in new)),
+        tuple(name for name in names if first.properties.get(name) != second.properties.get(name)),
     )
 
 
-class _Comparison:
-    """Two snapshots, and how many entries to list."""
+def _operators(one: OperatorSnapshot | None, other: OperatorSnapshot | None) -> OperatorDiff:
+    before, after = ({} if side is None else {state.name: state for state in side.states} for side in (one, other))
+    names = [*before, *(name for name in after if name not in before)]
+    return OperatorDiff(one, other, tuple(_states(name, before.get(name), after.get(name)) for name in names))
 
-    def __init__(self, first: OpenedSnapshot, second: OpenedSnapshot, listed: int, say: Say) -> None:
+
+def _states(name: str, before: StateSnapshot | None, after: StateSnapshot | None) -> StateDiff:
+    found = StateDiff(name, before, after)
+    if before is None or after is None:
+        return found
+    verdict = compare_state(before, after)
+    return found if verdict.kind is CompatibilityKind.SAME else replace(found, types=verdict.message)
+
+
+class StateComparison:
+    """The entries of one state, on both sides or on the one that has it.
+
+    Keyed state is compared in windows, numbered from 0 to `windows`, each by itself: several processes can share the
+    work. State without keys is one window.
+    """
+
+    def __init__(
+        self, first: OpenedSnapshot, second: OpenedSnapshot, operator: OperatorDiff, state: StateDiff,
+        window_rows: int | None = None,
+    ) -> None:  # fmt: skip
+        """`window_rows` says how many rows are compared at a time; whoever shares the work has to say the same."""
+        some = state.first or state.second
+        assert some is not None, "a state is on one side at least"
+        self._before, self._after = state.first or replace(some, files=()), state.second or replace(some, files=())
         self._first, self._second = first, second
-        self._listed = listed
-        self._say = say
+        self._one, self._other = operator.first or operator.operator, operator.second or operator.operator
+        shared = _identities(self._before) & _identities(self._after) - {None}
+        self._old = KeyGroupReader(first, self._before, [f for f in self._before.files if _identity(f) not in shared])
+        self._new = KeyGroupReader(second, self._after, [f for f in self._after.files if _identity(f) not in shared])
+        self._step = math.gcd(self._one.max_parallelism, self._other.max_parallelism)
+        rows = max(self._old.rows, self._new.rows, 1)
+        self._width = max(1, (window_rows or WINDOW_ROWS) * self._step // rows)
 
-    def operators(self, one: OperatorSnapshot, other: OperatorSnapshot | None) -> OperatorDiff:
-        """One operator."""
-        if other is None:
-            return self.one_sided(one, None)
-        before, after = ({state.name: state for state in side.states} for side in (one, other))
-        names = [*before, *(name for name in after if name not in before)]
-        states = (self._states(one, other, name, before.get(name), after.get(name)) for name in names)
-        return OperatorDiff(one, other, tuple(states))
+    @property
+    def windows(self) -> int:
+        """How many there are; none where the keys of the two sides are not comparable."""
+        if compare_keys(self._before, self._after).kind is not CompatibilityKind.SAME:
+            return 0
+        return math.ceil(self._step / self._width) if self._before.kind.keyed else 1
 
-    def one_sided(self, one: OperatorSnapshot | None, other: OperatorSnapshot | None) -> OperatorDiff:
-        """An operator that the other snapshot does not have."""
-        found = one or other
-        assert found is not None, "an operator is on one side at least"
-        states = (
-            self._states(found, found, state.name, *((None, state) if one is None else (state, None)))
-            for state in found.states
+    def differing(self, windows: range | None = None) -> Iterator[Entry]:
+        """The entries that differ, in some windows or in all."""
+        chosen = range(self.windows) if windows is None else windows
+        if self._before.kind.keyed:
+            yield from chain.from_iterable(map(self._window, chosen))
+        elif not chosen:
+            return
+        elif self._before.kind is StateKind.BROADCAST:
+            yield from _differing(_copy(self._first, self._before), _copy(self._second, self._after))
+        else:
+            elements = _elements(self._first, self._before), _elements(self._second, self._after)
+            yield from _differing_elements(*elements)
+
+    def _window(self, number: int) -> Iterator[Entry]:
+        start = number * self._width
+        window = range(start, min(start + self._width, self._step))
+        tables = (
+            self._old.read(_alike(window, self._step, self._one)),
+            self._new.read(_alike(window, self._step, self._other)),
         )
-        return OperatorDiff(one, other, tuple(states))
+        if tables[0] is not None and tables[1] is not None and tables[0].equals(tables[1]):
+            return iter(())
+        return _differing(
+            _entries(tables[0], self._before, self._first), _entries(tables[1], self._after, self._second)
+        )
 
-    def _states(
-        self, one: OperatorSnapshot, other: OperatorSnapshot, name: str, before: StateSnapshot | None,
-        after: StateSnapshot | None,
-    ) -> StateDiff:  # fmt: skip
-        found = StateDiff(name, before, after)
-        if before is None or after is None:
-            some = before or after
-            assert some is not None, "a state is on one side at least"
-            sides = before or replace(some, files=()), after or replace(some, files=())
-            return replace(found, entries=tuple(islice(self._differing(one, other, *sides), self._listed)))
-        verdict = compare_state(before, after)
-        if verdict.kind is not CompatibilityKind.SAME:
-            found = replace(found, types=verdict.message)
-            if compare_keys(before, after).kind is not CompatibilityKind.SAME:
-                return found
-        self._say(f"comparing {one.uid or one.name}, state {name}")
-        counts, entries = Counter[str](), list[Entry]()
-        for entry in self._differing(one, other, before, after):
-            counts[entry.sign] += 1
-            if len(entries) < self._listed:
-                entries.append(entry)
-        return replace(found, added=counts["+"], removed=counts["-"], changed=counts["~"], entries=tuple(entries))
 
-    def _differing(
-        self, one: OperatorSnapshot, other: OperatorSnapshot, before: StateSnapshot, after: StateSnapshot
-    ) -> Iterator[Entry]:
-        if before.kind.keyed:
-            return self._keyed(one, other, before, after)
-        if before.kind is StateKind.BROADCAST:
-            return _differing(_copy(self._first, before), _copy(self._second, after))
-        return _differing_elements(_elements(self._first, before), _elements(self._second, after))
-
-    def _keyed(
-        self, one: OperatorSnapshot, other: OperatorSnapshot, before: StateSnapshot, after: StateSnapshot
-    ) -> Iterator[Entry]:
-        shared = {_identity(file) for file in before.files} & {_identity(file) for file in after.files} - {None}
-        old = KeyGroupReader(self._first, before, [f for f in before.files if _identity(f) not in shared])
-        new = KeyGroupReader(self._second, after, [f for f in after.files if _identity(f) not in shared])
-        step = math.gcd(one.max_parallelism, other.max_parallelism)
-        width = max(1, _WINDOW_ROWS * step // max(old.rows, new.rows, 1))
-        for start in range(0, step, width):
-            window = range(start, min(start + width, step))
-            tables = old.read(_alike(window, step, one)), new.read(_alike(window, step, other))
-            if tables[0] is not None and tables[1] is not None and tables[0].equals(tables[1]):
-                continue
-            yield from _differing(_entries(tables[0], before, self._first), _entries(tables[1], after, self._second))
+def _identities(state: StateSnapshot) -> set[tuple[str, str] | None]:
+    return set(map(_identity, state.files))
 
 
 def _identity(file: StateFile) -> tuple[str, str] | None:

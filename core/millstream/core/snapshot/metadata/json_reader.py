@@ -102,6 +102,8 @@ class JsonNode(Struct, frozen=True):
             raise self.error(f"is '{self.value:.100}', and must be one of {known}") from None
 
     def _as(self, kind: type) -> Any:
+        if type(self.value) is kind:
+            return self.value
         if not isinstance(self.value, kind) or (kind is int and isinstance(self.value, bool)):
             raise self.error(f"is {_shown(self.value)}, and must be {_NAMES[kind]}")
         return self.value
@@ -109,6 +111,8 @@ class JsonNode(Struct, frozen=True):
 
 def _is_text(value: str) -> bool:
     """Whether it can be written: escapes in JSON make strings that no encoding has."""
+    if value.isascii():
+        return True
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -15,7 +15,6 @@ import hashlib
 import json
 import re
 from collections import Counter
-from pathlib import PurePosixPath
 from typing import Any
 
 from millstream.core.jobs.ids import JobId, OperatorId
@@ -40,6 +39,7 @@ from millstream.core.snapshot.metadata.model import (
 from millstream.core.snapshot.metadata.types_json import check_type_json
 
 _CHECKSUM = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_NO_NAMES = frozenset({"", ".", ".."})  # in a plain path
 _STATE_TYPES = ("key_type", "namespace_type", "value_type", "map_key_type")
 
 
@@ -123,9 +123,7 @@ def _metadata(root: JsonNode) -> SnapshotMetadata:
         "version", "job_id", "job_name", "checkpoint_id", "kind", "created_ms", "operators",
         optional=("properties", "checksum"),
     )  # fmt: skip
-    operators = tuple(_operator(node) for node in root.field("operators").items())
-    _unique(root.field("operators"), "operator_id", [operator.operator_id for operator in operators])
-    _unique(root.field("operators"), "uid", [operator.uid for operator in operators if operator.uid is not None])
+    operators = _operators(root.field("operators"))
     properties, checksum = root.field("properties"), root.field("checksum")
     metadata = SnapshotMetadata(
         FORMAT_VERSION,
@@ -157,6 +155,21 @@ def _unique(node: JsonNode, name: str, values: list[Any]) -> None:
     if len(set(values)) < len(values):
         twice, _ = Counter(values).most_common(1)[0]
         raise node.error(f"holds the {name} '{twice}' twice")
+
+
+def operators_of(node: JsonNode) -> tuple[OperatorSnapshot, ...]:
+    """A list of operators by itself, as JSON that was parsed."""
+    try:
+        return _operators(node)
+    except SnapshotError as error:
+        raise UnusableFileError(error.path, error.reason) from error
+
+
+def _operators(node: JsonNode) -> tuple[OperatorSnapshot, ...]:
+    operators = tuple(_operator(item) for item in node.items())
+    _unique(node, "operator_id", [operator.operator_id for operator in operators])
+    _unique(node, "uid", [operator.uid for operator in operators if operator.uid is not None])
+    return operators
 
 
 def _operator(node: JsonNode) -> OperatorSnapshot:
@@ -240,8 +253,7 @@ def _file(node: JsonNode, kind: StateKind, max_parallelism: int) -> StateFile:
 
 
 def _stays_inside(path: str) -> bool:
-    plain = PurePosixPath(path)
-    return not plain.is_absolute() and str(plain) == path and ".." not in plain.parts and "\\" not in path
+    return "\\" not in path and _NO_NAMES.isdisjoint(path.split("/"))
 
 
 def _key_groups(node: JsonNode, kind: StateKind, max_parallelism: int) -> tuple[int | None, int | None]:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from millstream.core.snapshot.fitting.fit import ProgramOperator
 from millstream.core.snapshot.metadata.json_reader import JsonNode, parsed
 from millstream.core.snapshot.metadata.model import StateKind
-from millstream.core.snapshot.metadata.operator_json import operators_of, operators_to_json
+from millstream.core.snapshot.metadata.model_json import operators_of
+from millstream.core.snapshot.metadata.operator_json import operators_to_json
 
 
 def program_to_json(program: Iterable[ProgramOperator]) -> bytes:
@@ -33,7 +34,7 @@ def program_from_json(data: bytes, where: str) -> tuple[ProgramOperator, ...]:
 
 def _operator(node: JsonNode) -> ProgramOperator:
     node.fields("operator", "holds", "error", "max_parallelism_derived", "task")
-    (declared,) = operators_of([node.field("operator").value], node.file)
+    (declared,) = operators_of(JsonNode([node.field("operator").value], node.file, "operators"))
     error = node.field("error")
     holds = frozenset(item.enum(StateKind) for item in node.field("holds").items())
     told = None if error.is_null() else error.text(empty=True)

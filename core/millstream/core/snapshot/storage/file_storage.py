@@ -157,12 +157,15 @@ class FileSystemStorage:
     def delete_unused_files(self, in_use: Collection[str]) -> None:
         """By their names, which are random."""
         used = {uri.rpartition("/")[2] for uri in in_use}
-        shared = f"{self._home}/{_SHARED}"
-        self.delete_files(f"{shared}/{quote(name)}" for name in self._files.files(shared) if name not in used)
+        self.delete_shared_files(name for name in self.shared_files() if name not in used)
 
     def shared_files(self) -> list[str]:
         """The names of the files in the job's shared folder."""
         return self._files.files(f"{self._home}/{_SHARED}")
+
+    def delete_shared_files(self, names: Iterable[str]) -> None:
+        """Those of these names."""
+        self.delete_files(f"{self._home}/{_SHARED}/{quote(name)}" for name in names)
 
     def delete_empty_folders(self) -> None:
         """The job's folder and its shared one."""

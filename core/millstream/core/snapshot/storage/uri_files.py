@@ -12,14 +12,17 @@ import contextlib
 import os
 import uuid
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from msgspec import Struct
+
 from millstream.core.files.directories import for_user_only
 from millstream.core.files.durable import make_folder, sync, sync_folder
 from millstream.core.settings.secrets import HIDDEN, without_secrets
-from millstream.core.snapshot.errors import SnapshotError, one_line
+from millstream.core.snapshot.errors import MissingFileError, SnapshotError, one_line
 from millstream.core.snapshot.metadata.model import is_uri, local_path
 from millstream.core.snapshot.storage.storage import location_of
 
@@ -60,6 +63,14 @@ def root_of(location: str, directories: Iterable[str]) -> str:
     inside = [d for d in known if f"{uri}/".startswith(f"{location_of(plain_uri(d))}/")]
     alike = [d for d in known if urlsplit(plain_uri(d)).scheme == urlsplit(uri).scheme]
     return max(inside, key=lambda d: len(plain_uri(d)), default=alike[0] if alike else location)
+
+
+class StoredFile(Struct, frozen=True):
+    """A file of a folder: its name, its size in bytes, and when it was written, by the clock of the storage."""
+
+    name: str
+    size: int
+    written: datetime
 
 
 class UriFiles:
@@ -107,7 +118,7 @@ class UriFiles:
         try:
             yield
         except FileNotFoundError as error:
-            raise SnapshotError(uri, "does not exist") from error
+            raise MissingFileError(uri) from error
         except (OSError, ValueError, pa.ArrowException) as error:
             told = self._without_secrets(one_line(error))
             if "libjvm" in told or "libhdfs" in told:
@@ -127,6 +138,13 @@ class UriFiles:
         with self.explained(plain_uri(uri)), system.open_input_file(path) as stream:
             return stream.read_buffer()
 
+    def pieces(self, uri: str, size: int) -> Iterator[bytes]:
+        """The content in pieces of at most so many bytes, for what is too large to hold."""
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)), system.open_input_stream(path) as stream:
+            while data := stream.read(size):
+                yield data
+
     def open_output(self, uri: str, *, private: bool = False) -> Any:
         """A stream into a new file, whose folders are made. A private one is for this user only where it is local."""
         system, path = self.locate(uri)
@@ -144,8 +162,15 @@ class UriFiles:
                 sync(path)
                 _sync_folders(os.path.dirname(path), 2)
 
-    def write_whole(self, uri: str, data: bytes, *, private: bool = False) -> None:
-        """Writes or replaces a file: it appears whole or not at all."""
+    def copy_whole(self, source: str, uri: str) -> None:
+        """Writes a local file's content, private, as `write_whole` does."""
+        import pyarrow as pa
+
+        with pa.memory_map(source) as file:  # not read piece by piece: an error between would end the object there
+            self.write_whole(uri, file.read_buffer(), private=True)
+
+    def write_whole(self, uri: str, data: Any, *, private: bool = False) -> None:
+        """Writes or replaces a file: it appears whole or not at all. The data are bytes, or an Arrow buffer."""
         system, path = self.locate(uri)
         target = uri
         with self.explained(plain_uri(uri)):
@@ -240,7 +265,7 @@ class UriFiles:
         with self.explained(plain_uri(uri)):
             info = system.get_file_info(path)
         if info.type != fs.FileType.File:
-            raise SnapshotError(plain_uri(uri), "does not exist")
+            raise MissingFileError(plain_uri(uri))
         return int(info.size)
 
     def exists(self, uri: str) -> bool:
@@ -260,6 +285,22 @@ class UriFiles:
         with self.explained(plain_uri(uri)):
             found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
             return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
+
+    def listing(self, uri: str) -> list[StoredFile]:
+        """The files in a folder, or none when it is not there."""
+        from pyarrow import fs
+
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+            return [StoredFile(i.base_name, int(i.size), i.mtime) for i in found if i.type == fs.FileType.File]
+
+    def sweep(self, uri: str, older_than: timedelta) -> None:
+        """Deletes from a folder what crashes have left there of files that were to be written whole, when it is old."""
+        if not _is_object_store(self.locate(uri)[0]):
+            for file in self.listing(uri):
+                if file.name.startswith(_TEMPORARY) and file.written < datetime.now(UTC) - older_than:
+                    self.delete_file(f"{uri}/{file.name}")
 
     def files(self, uri: str) -> list[str]:
         """The paths of all files below a folder, relative to it."""

@@ -18,7 +18,7 @@ from millstream.core.store.store import StoreError
 class DamagedError(StoreError):
     """A file of the store holds something else than what was written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         super().__init__(f"{path} is damaged: restore it from a backup, or delete it if what it held is not needed")
 
 
@@ -27,7 +27,7 @@ def seal(content: bytes) -> bytes:
     return b"%08x\n%b" % (zlib.crc32(content), content)
 
 
-def unseal(path: Path, raw: bytes) -> bytes:
+def unseal(path: Path | str, raw: bytes) -> bytes:
     """The content of the file. Raises DamagedError."""
     content = raw[9:]
     if raw != seal(content):

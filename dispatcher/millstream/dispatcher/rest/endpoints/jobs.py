@@ -6,6 +6,7 @@ from starlette.requests import Request
 
 from millstream.core.clock import Clock
 from millstream.core.jobs.details import JobDetails, VertexStatus
+from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.plan_json import plan_for_rest
 from millstream.dispatcher.callers import Role
 from millstream.dispatcher.lifecycle import JobLifecycle
@@ -24,6 +25,7 @@ class JobEndpoints:
     def __init__(self, lifecycle: JobLifecycle, clock: Clock) -> None:
         self._lifecycle = lifecycle
         self._clock = clock
+        self._counted: dict[JobId, tuple[JobDetails, dict[str, int]]] = {}
 
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints."""
@@ -62,8 +64,14 @@ class JobEndpoints:
     async def overview(self, request: Request) -> Json:
         """`GET /jobs/overview`."""
         now = self._clock.now_ms()
-        jobs = self._lifecycle.all()
-        return {"jobs": [shapes.job_overview(d, self._lifecycle.changed_ms(d.job_id), now) for d in jobs]}
+        self._counted = {details.job_id: self._count(details) for details in self._lifecycle.all()}
+        changed = self._lifecycle.changed_ms
+        return {"jobs": [shapes.job_overview(d, tasks, changed(d.job_id), now) for d, tasks in self._counted.values()]}
+
+    def _count(self, details: JobDetails) -> tuple[JobDetails, dict[str, int]]:
+        """The tasks by their states: counted once for each report, since many browsers ask for it every few seconds."""
+        known = self._counted.get(details.job_id)
+        return known if known is not None and known[0] is details else (details, shapes.task_counts(details))
 
     async def job(self, request: Request) -> Json:
         """`GET /jobs/:jobid`."""

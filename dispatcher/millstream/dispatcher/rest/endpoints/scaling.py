@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from millstream.core.errors import UnreachableError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import VertexId, new_id, stable_id
 from millstream.core.messages.rescaling import RescaleRequest, VertexBounds
@@ -79,7 +80,10 @@ class ScalingEndpoints:
         bounds = tuple(_bounds(vertex, given) for vertex, given in (await json_content(request)).items())
         if not bounds:
             raise RestError(400, f"the request's body names no vertex; write it like {_SHAPE}")
-        answer = await self._lifecycle.rescale(RescaleRequest(details.job_id, bounds=bounds))
+        try:
+            answer = await self._lifecycle.rescale(RescaleRequest(details.job_id, bounds=bounds))
+        except UnreachableError as error:
+            raise RestError(503, str(error)) from error
         if answer.error:
             raise RestError(409 if "try again" in answer.error else 400, answer.error)
         return {}
@@ -97,7 +101,10 @@ class ScalingEndpoints:
         return {"request-id": trigger_id}
 
     async def _rescale(self, wanted: RescaleRequest) -> Outcome:
-        answer = await self._lifecycle.rescale(wanted)
+        try:
+            answer = await self._lifecycle.rescale(wanted)
+        except UnreachableError as error:
+            return Outcome(str(error))
         return Outcome(answer.error, message=answer.message)
 
     async def rescaling(self, request: Request) -> Json:

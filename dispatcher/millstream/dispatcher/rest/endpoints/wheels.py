@@ -123,7 +123,7 @@ class WheelEndpoints:
             graph = replace(await while_connected(request, self._runner.plan(call)), job_id=JobId(job_id))
         except ProgramFailedError as error:
             raise _program_failed(error) from error
-        check_graph(graph, self._lifecycle.knows, self._artifacts.has)
+        await check_graph(graph, self._lifecycle.knows, self._artifacts.has)
         check_start(graph.configuration, self._lifecycle.all())
         await self._lifecycle.submit(graph)
         return {"jobid": job_id}

@@ -48,22 +48,24 @@ class CompletedCheckpoints:
 
     def stop(self, outcome: StopOutcome) -> list[DeleteCheckpoint | ReleasePointer]:
         """The job has ended; answers what is not kept for the user."""
-        if self._keeps(outcome):
+        if is_kept(self._settings.retention, outcome):
             return []
         dropped, self._entries = self._entries, []
         return [_drop(c) for c in dropped]
 
-    def _keeps(self, outcome: StopOutcome) -> bool:
-        match outcome:
-            case StopOutcome.SUSPENDED:
-                return True
-            case StopOutcome.FINISHED:
-                return False
-            case StopOutcome.CANCELED:
-                return self._settings.retention is Retention.RETAIN_ON_CANCELLATION
-            case StopOutcome.FAILED:
-                return self._settings.retention is not Retention.NO_EXTERNALIZED_CHECKPOINTS
-        assert_never(outcome)
+
+def is_kept(retention: Retention, outcome: StopOutcome) -> bool:
+    """Whether the checkpoints of a job that has ended like this are left to its user."""
+    match outcome:
+        case StopOutcome.SUSPENDED:
+            return True
+        case StopOutcome.FINISHED:
+            return False
+        case StopOutcome.CANCELED:
+            return retention is Retention.RETAIN_ON_CANCELLATION
+        case StopOutcome.FAILED:
+            return retention is not Retention.NO_EXTERNALIZED_CHECKPOINTS
+    assert_never(outcome)
 
 
 def _drop(checkpoint: CompletedCheckpoint) -> DeleteCheckpoint | ReleasePointer:

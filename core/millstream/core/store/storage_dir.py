@@ -1,0 +1,102 @@
+"""The cluster's part of `high-availability.storageDir`: a local folder, or a URI of any kind that checkpoints take.
+
+A URI may have credentials in it, which no error shows. The store of `high-availability.type: file` has to have a
+folder: its locks are the kernel's.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from millstream.core.errors import ConfigurationError
+from millstream.core.files.directories import private_folder
+from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.secrets import without_secrets
+from millstream.core.snapshot.errors import SnapshotError
+from millstream.core.snapshot.metadata.model import is_uri
+from millstream.core.snapshot.storage.uri_files import UriFiles, with_options_of
+from millstream.core.store.file_contents import ContentFiles
+from millstream.core.store.folder_files import FolderFiles
+from millstream.core.store.uri_content_files import UriContentFiles
+
+_OPTION = "high-availability.storageDir"
+_ID = re.compile(r"/?(?!\.+\Z)[A-Za-z0-9_.\-]{1,120}\Z")
+
+
+class StorageDir(Struct, frozen=True):
+    """What lies where."""
+
+    graphs: ContentFiles
+    results: ContentFiles
+    artifacts: Path | UriFiles
+    checkpoints: str
+    """As an `execution.checkpointing.dir`, with the credentials."""
+
+
+def open_storage_dir(configuration: Configuration) -> StorageDir:
+    """Raises ConfigurationError when the option names nothing that can be used."""
+    told = configuration.string(_OPTION)
+    if _is_local(told):
+        folder = _folder(configuration)
+        artifacts = private_folder(folder, "artifacts", option=_OPTION)
+        graphs, results = FolderFiles(folder / "job-graphs"), FolderFiles(folder / "job-results")
+        return StorageDir(graphs, results, artifacts, (folder / "checkpoints").as_uri())
+    try:
+        root = f"{UriFiles(told).root}/{cluster_id(configuration)}"
+    except SnapshotError as error:
+        raise ConfigurationError(f"option '{_OPTION}': {without_secrets(str(error))}") from error
+
+    def below(name: str) -> str:
+        return with_options_of(told, f"{root}/{name}")
+
+    return StorageDir(
+        UriContentFiles(UriFiles(below("job-graphs"))),
+        UriContentFiles(UriFiles(below("job-results"))),
+        UriFiles(below("artifacts")),
+        below("checkpoints"),
+    )
+
+
+def store_folder(configuration: Configuration) -> Path:
+    """Where `high-availability.type: file` has its store. Raises ConfigurationError."""
+    told = configuration.string(_OPTION)
+    if not _is_local(told):
+        raise ConfigurationError(
+            f"option '{_OPTION}' is '{without_secrets(told)}', and 'high-availability.type: file' keeps its locks "
+            "there: name a folder of this host, or use 'high-availability.type: zookeeper'"
+        )
+    return private_folder(_folder(configuration), "store", option=_OPTION)
+
+
+def cluster_id(configuration: Configuration) -> str:
+    """`high-availability.cluster-id`, as the name of a folder. Raises ConfigurationError."""
+    told = configuration.string("high-availability.cluster-id")
+    if not _ID.match(told):
+        raise ConfigurationError(
+            f"option 'high-availability.cluster-id': '{told}' is not of 1 to 120 letters, digits, _, . and -"
+        )
+    return told.removeprefix("/")
+
+
+def _is_local(told: str) -> bool:
+    """Whether it is a path; so is what makes no sense as a URI, which says so as one."""
+    return not is_uri(told) or urlsplit(told).scheme.lower() == "file"
+
+
+def _folder(configuration: Configuration) -> Path:
+    told = configuration.string(_OPTION)
+    try:
+        path = unquote(urlsplit(UriFiles(told).root).path) if told.lower().startswith("file:/") else told
+    except SnapshotError as error:
+        raise ConfigurationError(f"option '{_OPTION}': {error}") from error
+    if not path.startswith("/"):
+        why = "is not set" if not told else f"is '{told}'"
+        raise ConfigurationError(
+            f"option '{_OPTION}' {why}; it has to be the absolute path of a folder that all services share, or a URI "
+            "(s3://, hdfs://, gs://)"
+        )
+    return private_folder(Path(path), cluster_id(configuration), option=_OPTION)
