@@ -168,7 +168,7 @@ def filling() -> KeyedStateBootstrapFunction:
 def test_a_function_fills_state_and_timers_with_the_runtimes_own(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as f
 
-    rows = spark.range(90).select((f.col("id") % 30).alias("key"), f.col("id").alias("n"))
+    rows = spark.range(90).select((f.col("id") % 30).alias("key"), f.col("id").alias("n"), f.lit(0).alias("a.b"))
     writer = SavepointWriter.new_savepoint(spark, 64)
     writer.with_keyed_function("op", rows, "key", filling(), order_by="n").write(str(tmp_path / "s"))
     assert values(tmp_path / "s", "op", "total") == {i: 3 * i + 90 for i in range(30)}

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from snapshot_maker import Maker
 from typed_values import BASIC, typed_values
+from written_states import states
 
 from millstream.core.keys.key_groups import key_group_of, stable_hash
 from millstream.core.keys.key_values import hashable
@@ -27,6 +29,7 @@ from millstream.core.snapshot import (
     storage_at,
     type_to_json,
 )
+from millstream.core.snapshot.inspection.opened import open_snapshot
 from millstream.core.snapshot.metadata.model import FORMAT_VERSION, SnapshotKind, SnapshotMetadata
 from millstream.core.snapshot.tables.columns import from_array, to_array
 from millstream.core.snapshot.tables.key_columns import key_hashes
@@ -203,6 +206,46 @@ def test_lists_are_joined_and_maps_are_merged_by_entry(tmp_path: Path) -> None:
     assert rows.lists() == {("a", None): [1, 2, 3]}
 
 
+@given(st.data())
+def test_state_of_every_kind_and_type_is_the_same_in_other_key_groups(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("rewritten")
+    maker = Maker(folder / "before", rows_per_file=3)
+    state = data.draw(states(maker, "state"))
+    maker.operator("op", state)
+    opened = open_snapshot(maker.write())
+    state = opened.metadata.operators[0].states[0]
+    of_one = state.kind is StateKind.BROADCAST  # of which each subtask has a copy
+    files = [file for file in state.files if not of_one or file.subtask == 0]
+    tables = [read_state(opened.storage, opened.location, state, file) for file in files]
+    cut = Cut(13, 4 if state.kind.keyed else 1, state.key_type if state.kind.keyed else None)
+    keyed = state.kind.keyed
+    moving = [table.drop_columns("key_group") if keyed else _placed(tables, n) for n, table in enumerate(tables)]
+    reports = written(folder / "after", state, [moving], cut)
+    assert _told(read_back(folder / "after", state, reports, 13), state) == _told(
+        (read_rows(table, state) for table in tables), state
+    )
+
+
+def _placed(tables: list[pa.Table], number: int) -> pa.Table:
+    """Elements of several subtasks one after the other."""
+    table, before = tables[number], sum(table.num_rows for table in tables[:number])
+    if "position" not in table.column_names:
+        return table
+    places = pa.array(range(before, before + table.num_rows), pa.int64())
+    return table.set_column(table.column_names.index("position"), "position", places)
+
+
+def _told(found: Iterable[Any], state: StateSnapshot) -> list[str]:
+    told = []
+    for rows in found:
+        detail = rows.detail if state.kind.keyed or state.kind is StateKind.BROADCAST else []
+        columns = [column for column in (rows.keys, rows.namespaces, detail, rows.expires_at, rows.content) if column]
+        told += map(repr, zip(*columns, strict=True))
+    return sorted(told)
+
+
 # Filled by a function
 
 
@@ -219,7 +262,7 @@ class Totals(KeyedStateBootstrapFunction):
 
 def filled(folder: Path, numbers: list[int]) -> list[PartReport]:
     filling = Filling(None, pickle.dumps(Totals()), t.LONG, ("n",), ordered=True)
-    batch = pa.RecordBatch.from_pydict({"key": [n % 2 for n in numbers], f"{PREFIX}n": numbers, ORDER: numbers})
+    batch = pa.RecordBatch.from_pydict({"key": [n % 2 for n in numbers], f"{PREFIX}0": numbers, ORDER: numbers})
     cut = Cut(16, 2, type_to_json(t.LONG))
     made = blocks(keyed_rows(filling)([batch]), cut)
     destination = Destination(str(folder), "op")

@@ -45,11 +45,11 @@ from millstream.spark.functions import KeyedStateBootstrapFunction
 from millstream.spark.operator_identifier import OperatorIdentifier
 from millstream.spark.validation import check_against_job
 from millstream.spark.writing.changing import changed, changed_state, state_frame
-from millstream.spark.writing.draft import AsItIs, Draft, FromFunction, FromRows, PlannedOperator, PlannedState
+from millstream.spark.writing.draft import AsItIs, Draft, FromRows, PlannedOperator, PlannedState
 from millstream.spark.writing.executing import SavepointWrite, WriteOptions
 from millstream.spark.writing.existing import Snapshot, declared_anew, stored_rows
 from millstream.spark.writing.filling import ORDER, PREFIX, Filling
-from millstream.spark.writing.frames import Columns, KeyedColumns, Typed, keyed_frame, picked
+from millstream.spark.writing.frames import Columns, KeyedColumns, Typed, keyed_frame, picked, picked_whole
 from millstream.spark.writing.identity import KeepOnConflict, Rule
 from millstream.spark.writing.jobs import Rows, of_columns
 
@@ -106,7 +106,8 @@ class SavepointWriter:
         """Keyed state, of the columns of a DataFrame. Several columns are a composite key, or a value with fields.
 
         `state` is the name, with its `kind` (`value`, `list`, `map`, `reducing`, `aggregating`); or the descriptor that
-        the job has, which says kind, types and time-to-live. Without declared types, they are those of the columns.
+        the job has, which says kind, types and time-to-live. Without declared types, they are those of the columns;
+        `value_type` is that of a list's elements, and of a map's values.
         Reducing state has its value, aggregating state its accumulator. A list is a column of arrays, or a row for each
         element with its `position`; a map is a column of maps, or a row for each entry with its `map_key`.
 
@@ -116,18 +117,19 @@ class SavepointWriter:
         """
         name = state if isinstance(state, str) else state.name
         keys = picked(df, "key", key, key_type, is_key=True)
-        wanted, settings, declared = _kind(kind), _ttl(ttl), value_type
+        wanted, settings = _kind(kind), _ttl(ttl)
         if isinstance(state, StateDescriptor):
             described = described_state(state, keys.type)
             wanted, settings = described.kind, described.ttl
-            is_whole = position is None and map_key is None  # a column of lists or maps
-            declared, map_key_type = state.type_info if is_whole else state.types[-1], state.types[0]
+            map_key_type, value_type = state.types[0], state.types[-1]
+        is_whole = position is None and map_key is None  # a column of lists or maps, if that is what it is
         columns = KeyedColumns(
             keys,
-            picked(df, "value", value, declared),
+            picked_whole(df, wanted, value, value_type, map_key_type) if is_whole
+            else picked(df, "value", value, value_type),
             None if map_key is None else picked(df, "map_key", map_key, map_key_type),
             None if position is None else picked(df, "position", position),
-        )
+        )  # fmt: skip
         frame, found = keyed_frame(df, wanted, columns, settings, expires_at)
         snapshot = replace(found.snapshot(name, wanted), ttl=settings)
         return self._put(uid, snapshot, frame, on_conflict)
@@ -143,7 +145,8 @@ class SavepointWriter:
         from pyspark.sql import functions as f
 
         keys = picked(df, "key", key, key_type, is_key=True)
-        columns = [keys.column.alias(KEY), *(f.col(f"`{name}`").alias(f"{PREFIX}{name}") for name in df.columns)]
+        given = [picked(df, "row", name).column.alias(f"{PREFIX}{number}") for number, name in enumerate(df.columns)]
+        columns = [keys.column.alias(KEY), *given]
         if order_by is not None:
             column = picked(df, "order_by", order_by)
             moment = column.type in (t.INSTANT, t.TIMESTAMP)
@@ -152,7 +155,7 @@ class SavepointWriter:
         filling = Filling(
             df.select(*columns), to_bytes(function), keys.type, tuple(df.columns), order_by is not None
         )
-        self._draft.operator_for(uid).fillings.append(FromFunction(filling))
+        self._draft.operator_for(uid).fillings.append(filling)
         return self
 
     def with_operator_state(

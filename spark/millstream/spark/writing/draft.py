@@ -37,13 +37,7 @@ class FromRows(Struct, frozen=True):
     rule: Rule = KeepOnConflict.NEITHER
 
 
-class FromFunction(Struct, frozen=True):
-    """What a function puts there; it fills several states at once (`filling.Filling`)."""
-
-    filling: Any
-
-
-Content = AsItIs | FromRows | FromFunction
+Content = AsItIs | FromRows
 
 
 class PlannedState(Struct, frozen=True):
@@ -61,7 +55,8 @@ class PlannedOperator(Struct):
     parallelism: int
     max_parallelism: int
     states: dict[str, PlannedState]
-    fillings: list[FromFunction]
+    fillings: list[Any]
+    """What functions fill (`filling.Filling`): their states are known once they have run."""
     finished: bool = False
     stored_max_parallelism: int | None = None
     """That of the snapshot that its untouched states come from."""

@@ -31,7 +31,7 @@ from millstream.core.snapshot.storage.uri_files import UriFiles
 from millstream.core.snapshot.tables.files import FileFormat
 from millstream.spark.errors import SavepointWriteError
 from millstream.spark.writing.blocks import Cut
-from millstream.spark.writing.draft import AsItIs, Draft, FromFunction, FromRows, PlannedOperator, PlannedState
+from millstream.spark.writing.draft import AsItIs, Draft, FromRows, PlannedOperator, PlannedState
 from millstream.spark.writing.existing import Snapshot, checked, copied, linked, stored_rows
 from millstream.spark.writing.filling import Filling, fill_part, keyed_rows
 from millstream.spark.writing.jobs import Rows, parts_for, run, write_rows
@@ -105,8 +105,8 @@ class SavepointWrite:
             for planned in operator.states.values():
                 files = self._written(operator, planned)
                 states[owner, planned.state.name] = replace(planned.state, files=files)
-            for content in operator.fillings:
-                for state, files in self._filled(operator, content.filling):
+            for filling in operator.fillings:
+                for state, files in self._filled(operator, filling):
                     before = states.get((owner, state.name), state)
                     if replace(before, files=()) != state:
                         told = f"state '{state.name}' is filled by a function, and written as another one"
@@ -127,8 +127,6 @@ class SavepointWrite:
                 return copied(self._spark, self._base, source, destination, state.name)
             case FromRows(rows) as content:
                 return self._rows(operator, state, rows, content)
-            case FromFunction():
-                raise AssertionError("a function's states are not known before it has run")
             case _:
                 assert_never(planned.content)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ORDER = "order"
 PREFIX = "column_"
-"""Before the names of the caller's columns, which are then never those of the format."""
+"""Before the numbers of the caller's columns, whose own names may be those of the format, or have dots in them."""
 
 
 class Filling(Struct, frozen=True):
@@ -89,7 +89,7 @@ def _filled(
         table = table.take(pa.array(np.argsort(table.column(ORDER).to_numpy(), kind="stable")))
     keys = from_array(table.column(KEY), key_type, "key", unpickle=True)
     names = filling.columns
-    columns = [table.column(f"{PREFIX}{name}").to_pylist() for name in names]
+    columns = [table.column(f"{PREFIX}{number}").to_pylist() for number in range(len(names))]
     bootstrap = KeyedBootstrap(pickle.loads(filling.function), operator, key_type, max_parallelism)
     try:
         for key, *values in zip(keys, *columns, strict=True):

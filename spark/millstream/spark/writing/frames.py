@@ -70,6 +70,18 @@ def picked(frame: DataFrame, what: str, columns: Columns, declared: Any = None, 
     return Typed(f.struct(*(f.col(_quoted(name)).alias(field) for field, name in pairs)), kind)
 
 
+def picked_whole(frame: DataFrame, kind: StateKind, columns: Columns, value_type: Any, map_key_type: Any) -> Typed:
+    """A value with all that a key has: the list or the map, of elements and entries of the declared types."""
+    found = picked(frame, "value", columns, None if kind in (StateKind.LIST, StateKind.MAP) else value_type)
+    match kind, found.type:
+        case StateKind.LIST, t.ListType(element):
+            return Typed(found.column, t.ListType(element if value_type is None else from_hint(value_type)))
+        case StateKind.MAP, t.MapType(key, value):
+            key = key if map_key_type is None else from_hint(map_key_type)
+            return Typed(found.column, t.MapType(key, value if value_type is None else from_hint(value_type)))
+    return found
+
+
 def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 

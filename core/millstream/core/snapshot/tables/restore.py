@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from millstream.core.keys.key_groups import combine_hashes
 from millstream.core.records import types as t
 from millstream.core.row import Row
 from millstream.core.snapshot.errors import SnapshotError
-from millstream.core.snapshot.metadata.model import StateKind, StateSnapshot
-from millstream.core.snapshot.metadata.types_json import compared, holds_pickled
+from millstream.core.snapshot.metadata.model import StateKind, StateSnapshot, TypeJson
+from millstream.core.snapshot.metadata.types_json import holds_pickled
 from millstream.core.snapshot.tables.columns import conform, from_array
+from millstream.core.snapshot.tables.key_columns import key_hashes
 from millstream.core.snapshot.tables.table import (
     DOMAIN,
     ELEMENT,
@@ -31,7 +33,6 @@ from millstream.core.snapshot.tables.table import (
     TIMESTAMP,
     VALUE,
     StateTypes,
-    key_groups_of,
 )
 from millstream.core.snapshot.tables.widening import widened
 
@@ -139,21 +140,36 @@ def check_keys(table: pa.Table, state: StateSnapshot, max_parallelism: int, wher
     if not state.kind.keyed or state.key_type is None or key_type is None:
         return
     content = [name for name in (VALUE, MAP_VALUE) if name in table.column_names]  # says nothing of the keys
-    rows = read_rows(table.drop_columns(content), state, where=where)
+    table = table.drop_columns(content)
     if not holds_pickled(state.key_type):
-        part = compared(state.key_type)
-        keys = rows.keys if part is None else list(map(part, rows.keys))
-        expected = key_groups_of(keys, _whole(table, KEY), key_type, max_parallelism)
+        expected = (key_hashes(_whole(table, KEY), state.key_type) % np.uint64(max_parallelism)).astype(np.int32)
         wrong = np.flatnonzero(expected != _groups(table))
         if len(wrong):
             row = int(wrong[0])
+            rows = read_rows(table.slice(row, 1), state, where=where)
             raise SnapshotError(
                 where,
-                f"row {row} has key group {rows.key_groups[row]}, and its key {rows.keys[row]!r:.100} belongs to "
+                f"row {row} has key group {rows.key_groups[0]}, and its key {rows.keys[0]!r:.100} belongs to "
                 f"{expected[row]} of {max_parallelism}",
             )
     if state.kind is not StateKind.TIMERS:
-        _check_unique(rows, where)
+        _check_unique(read_rows(_possibly_twice(table, state), state, where=where), where)
+
+
+def _possibly_twice(table: pa.Table, state: StateSnapshot) -> pa.Table:
+    """The rows whose hash others have as well; all, where pickles would have to be loaded for it."""
+    import numpy as np
+    import pyarrow as pa
+
+    long: TypeJson = {"type": "basic", "name": t.LONG.name}
+    types = {KEY: state.key_type, NAMESPACE: state.namespace_type, MAP_KEY: state.map_key_type, POSITION: long}
+    owners = [(name, kind) for name, kind in types.items() if name in table.column_names and kind is not None]
+    if any(holds_pickled(kind) for _, kind in owners):
+        return table
+    hashes = combine_hashes([key_hashes(_whole(table, name), kind) for name, kind in owners])
+    ordered = np.sort(hashes)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    return table.take(pa.array(np.flatnonzero(np.isin(hashes, twice)))) if len(twice) else table.slice(0, 0)
 
 
 def _check_unique(rows: Rows, where: str) -> None:
