@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
 import pytest
+
+from millstream.cli import failures
+from millstream.cli.options import verbose_option
+from millstream.core.errors import MillstreamError
 
 pytestmark = pytest.mark.process
 
@@ -60,3 +65,21 @@ def test_help_and_version_load_nothing_that_takes_long(cli: Any, option: str, sh
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "click" in loaded
     assert loaded & {"grpc", "google", "numpy", "pandas", "pyarrow", "starlette", "uvicorn"} == set()
+
+
+def test_tracebacks_have_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
+    @click.group(cls=failures.Group)
+    def group() -> None: ...
+
+    @group.command(cls=failures.Command)
+    @verbose_option
+    def read(verbose: bool) -> None:
+        try:
+            raise OSError("s3://key:hidden@bucket/x is away")
+        except OSError as error:
+            raise MillstreamError("it cannot be read") from error
+
+    assert failures.run(group, ["read", "-v"]) == 1
+    told = capsys.readouterr().err
+    assert "OSError: s3://******@bucket/x is away" in told
+    assert "hidden" not in told
