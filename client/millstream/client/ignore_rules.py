@@ -15,6 +15,7 @@ DEFAULTS = (
     "*.egg-info/",
     "*.pem",
     "*.key",
+    "*.secret",
     "*.p12",
     "id_rsa*",
 )
