@@ -63,7 +63,8 @@ def sent(limit: int = LIMIT) -> list[str] | None:
 def test_modules_packages_and_data_beside_the_program(folder: Path) -> None:
     write(folder, "helper.py", "pkg/__init__.py", "pkg/deep/mod.py", "plain/mod.py", "data/small.csv")
     write(folder, ".env", ".git/config", "pkg/__pycache__/x.pyc", "node_modules/a.js", "mine/pyvenv.cfg", "mine/lib.py")
-    write(folder, "server.pem", "cluster.secret", "skipped/x.py", "c/conf/config.yaml", "c/run/one.json", "c/log/one.log")
+    write(folder, "server.pem", "cluster.secret")
+    write(folder, "skipped/x.py", "c/conf/config.yaml", "c/run/one.json", "c/log/one.log")
     write(folder, ".millstreamignore", text="skipped/\n")
     assert sent() == [
         "data/small.csv", "helper.py", "job.py", "pkg/__init__.py", "pkg/deep/mod.py", "plain/mod.py",
