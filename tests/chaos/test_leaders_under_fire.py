@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from faults import Action, Havoc, plan
+from leader_faults import Action, Havoc, plan
 from hosted_cluster import SLOTS, HostedCluster, hosted_cluster
 from hosts import why_no_hosts
 from users import RECOVERY, Users

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from counted_numbers import body, check, counted
 from failover_system import SESSION_TIMEOUT
-from faults import HEARTBEAT_TIMEOUT
+from leader_faults import HEARTBEAT_TIMEOUT
 from hosted_cluster import HostedCluster, UnansweredError
 from system import ENDED, completed, given, write_job
 from waiting import wait_until

@@ -185,7 +185,7 @@ def test_savepoints_are_parquet_files_and_never_inline(rig: CheckpointRig, tmp_p
     stored.unlink()
     missing = rig.restored(*PIPELINE, restore=ack.operators, location=location)
     failure = rig.failure(missing)
-    assert failure.exception.endswith(f"SnapshotError: {location}/{file.path}: does not exist")
+    assert failure.exception.endswith(f"MissingFileError: {location}/{file.path}: does not exist")
     assert not failure.final, "storage may be away for a while"
 
 
