@@ -16,9 +16,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from leader_faults import Action, Havoc, plan
 from hosted_cluster import SLOTS, HostedCluster, hosted_cluster
 from hosts import why_no_hosts
+from leader_faults import Action, Havoc, plan
 from users import RECOVERY, Users
 from waiting import wait_until
 from zookeeper_process import why_not

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from counted_numbers import body, check, counted
 from failover_system import SESSION_TIMEOUT
-from leader_faults import HEARTBEAT_TIMEOUT
 from hosted_cluster import HostedCluster, UnansweredError
+from leader_faults import HEARTBEAT_TIMEOUT
 from system import ENDED, completed, given, write_job
 from waiting import wait_until
 
