@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from archives import tar_of, zip_of
 from waiting import DEADLINE
 from wheels import wheel_bytes
 
+from millstream.core.environments import environments
 from millstream.core.environments.environment_failures import EnvironmentFailedError, ImpossibleEnvironmentError, failed
-from millstream.core.environments.environment_use import in_use, lock_of, remove_unused
+from millstream.core.environments.environment_use import in_use, lock_of, mark_ready, remove_unused
 from millstream.core.environments.environments import Environment, EnvironmentCache
 from millstream.core.jobs.graph import Artifact, ArtifactKind
 
@@ -368,6 +370,27 @@ async def test_an_archive_that_is_not_needed_any_more_is_let_go_before_its_folde
     with pytest.raises(asyncio.CancelledError):
         await task
     assert [entry for entry in os.scandir(tmp_path) if entry.is_dir()] == []
+
+
+@pytest.mark.timeout(60)
+async def test_who_sees_that_it_is_made_may_use_it_at_once_on_the_loop_of_its_maker(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, module, seen = EnvironmentCache(tmp_path / "environments"), store.module(), threading.Event()
+
+    def mark(folder: Path) -> None:
+        mark_ready(folder)
+        assert seen.wait(DEADLINE)
+
+    monkeypatch.setattr(environments, "mark_ready", mark)
+    making = asyncio.ensure_future(cache.prepare([module], store.fetch, store.progress.append))
+    while not (await asyncio.to_thread(lambda: list(tmp_path.glob("environments/*/.ready")))):
+        assert not making.done()
+    environment = await cache.prepare([module], store.fetch, store.progress.append)
+    seen.set()
+    with in_use(environment.lock) as held:
+        assert len(held) == 1
+    assert await making == environment
 
 
 def test_who_waits_for_an_environment_goes_on_once_it_is_there_although_processes_in_it_hold_its_lock(

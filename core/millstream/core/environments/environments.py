@@ -156,10 +156,11 @@ class EnvironmentCache:
         if not asked_for(folder):
             make_private(self._root)
             progress("waiting for the job's environment")
-            async with _lock(folder, lambda: asked_for(folder)):
+            async with _lock(folder, lambda: asked_for(folder)) as release:
                 if not asked_for(folder):
                     await _in_thread(self._remove_partial, folder)
                     await self._make(folder, artifacts, runtime, fetch, progress)
+                    await _in_thread(_finish, folder, release)
             if self._max_size is not None:
                 await asyncio.to_thread(remove_unused, self._root, self._max_size, self._unused_for)
         return _describe(folder, artifacts, self._python, installs)
@@ -190,7 +191,6 @@ class EnvironmentCache:
                     budget = UnpackBudget(artifact.name, path.stat().st_size, self._limits)
                     content = path.parent / _CONTENT
                     await _in_thread(_unpack, path, artifact.name, content, budget, on_cancel=budget.stop)
-            await _in_thread(mark_ready, folder)
         except BaseException as error:
             await _in_thread(shutil.rmtree, folder, True)
             if isinstance(error, UnpackLimitError):
@@ -247,11 +247,22 @@ def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs
     )
 
 
+def _finish(folder: Path, release: Callable[[], None]) -> None:
+    """On one thread: whoever sees the marker may wait for the lock on the very loop that would have released it."""
+    try:
+        mark_ready(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    release()
+
+
 @contextlib.asynccontextmanager
-async def _lock(folder: Path, unneeded: Callable[[], bool]) -> AsyncIterator[None]:
+async def _lock(folder: Path, unneeded: Callable[[], bool]) -> AsyncIterator[Callable[[], None]]:
     """Holds the environment's lock against every other holder on this host. Waits without blocking the loop.
 
     It is not waited for any longer once it is not needed: processes that run in the environment hold it for good.
+    What it answers releases the lock before the end, from any thread.
     """
     while True:
         try:
@@ -259,13 +270,13 @@ async def _lock(folder: Path, unneeded: Callable[[], bool]) -> AsyncIterator[Non
             break
         except BlockingIOError:
             if unneeded():
-                yield
+                yield lambda: None
                 return
             await asyncio.sleep(_LOCK_POLL)
-    try:
-        yield
-    finally:
-        release_lock(held, folder)
+    release = contextlib.ExitStack()
+    release.callback(release_lock, held, folder)
+    with release:
+        yield release.close
 
 
 async def _in_thread(work: Callable[..., _T], *arguments: Any, on_cancel: Callable[[], None] = lambda: None) -> _T:
