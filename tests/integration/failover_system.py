@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,10 +24,12 @@ from waiting import wait_until
 from millstream.core.jobs.ids import NO_JOB, JobId
 from millstream.core.services.leader_lookup import KnownLeader, Role, address_options
 from millstream.core.settings.configuration import Configuration
+from millstream.core.store.directory.lock_files import is_locked
 from millstream.core.store.high_availability import open_store
 from millstream.core.store.store import Contest
 
 SESSION_TIMEOUT = 4.0
+_WRITE_OF_OTHERS = 2.0
 ROLES = {"dispatcher": Role.DISPATCHER, "resourcemanager": Role.RESOURCE_MANAGER, "jobmanager": Role.JOB_MANAGER}
 
 
@@ -125,6 +128,21 @@ class FailoverCluster(Cluster):
         for process in self._processes.values():
             process.wait()
         wait_until(lambda: not self._members(), "every process to be gone")
+
+    def freeze_member(self, name: str) -> None:
+        """Not in the middle of a write to a directory: it would hold the lock, and all others would wait for it."""
+        (lock,) = [*self.directory.glob("ha/*/store/lock")] or [None]
+
+        def frozen() -> bool:
+            os.kill(self.pid_of(name), signal.SIGSTOP)
+            begin = time.monotonic()
+            while lock is not None and is_locked(lock):
+                if time.monotonic() > begin + _WRITE_OF_OTHERS:
+                    os.kill(self.pid_of(name), signal.SIGCONT)
+                    return False
+            return True
+
+        wait_until(frozen, f"{name} to be frozen outside of the store")
 
     def pid_of(self, name: str) -> int:
         return self._processes[name].pid

@@ -173,7 +173,7 @@ def test_a_job_that_was_rescaled_goes_on_as_it_ran_last(cluster: FailoverCluster
 def test_a_cancellation_that_was_answered_outlives_the_leaders(cluster: FailoverCluster, tmp_path: Path) -> None:
     cluster.start_all()
     job = Job(cluster, tmp_path)
-    cluster.kill(cluster.pid_of(cluster.leader("jobmanager", job.id)), signal.SIGSTOP)
+    cluster.freeze_member(cluster.leader("jobmanager", job.id))
     status, _ = cluster.request("PATCH", f"/jobs/{job.id}?mode=cancel")
     assert status == 202
     cluster.kill_everything()
