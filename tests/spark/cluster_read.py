@@ -13,8 +13,7 @@ from millstream.spark import SavepointReader
 
 def main(path: str, folder: str) -> None:
     # No program has registered the data source here: Spark finds it.
-    known = {"spark_sql_python_filterPushdown_enabled": "true", "spark_executor_memory": "512m"}
-    for spark in started_spark("local-cluster[2,1,1024]", Path(folder), **known):
+    for spark in started_spark("local-cluster[2,1,1024]", Path(folder), spark_executor_memory="512m"):
         of_sql = spark.read.format("millstream").options(uid="counter", state="counts").load(path)
         frame = SavepointReader.read(spark, path).read_keyed_state("counter", "counts")
 

@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
 from millstream.core.keys.key_groups import key_group_of
 from millstream.core.records import types as t
 from millstream.core.snapshot import type_to_json
-from millstream.spark.reading.key_filters import is_exact, key_groups_for
+from millstream.spark.reading.key_filters import groups_as_text, groups_from_text, key_groups_for
 
 GROUPS = 128
 PAIR = t.TupleType((t.LONG, t.STRING))
@@ -91,8 +91,6 @@ def test_conditions_on_key_groups_are_met_exactly() -> None:
     assert chosen(t.LONG, LessThan(path, 1)) == {0}
     assert chosen(t.LONG, In(path, (1, 500, None))) == {1}
     assert chosen(t.LONG, EqualTo(path, 3), EqualTo(path, 4)) == set()
-    assert is_exact(EqualTo(path, 3))
-    assert not is_exact(EqualTo(("key",), 3))
 
 
 @pytest.mark.parametrize(
@@ -106,6 +104,8 @@ def test_other_conditions_leave_all(condition: Filter) -> None:
 def test_what_is_no_key_of_the_type_leaves_all() -> None:
     assert chosen(t.BIG_INT, EqualTo(("key",), "many")) is None
     assert chosen(t.PICKLED, EqualTo(("key",), b"x")) is None
+    assert chosen(t.LONG, EqualTo(("key",), "7")) is None
+    assert chosen(t.STRING, In(("key",), ("a", 7))) is None
     assert chosen(PAIR, In(("key", "f0"), tuple(range(2000))), EqualTo(("key", "f1"), "a")) is None
 
 
@@ -114,3 +114,9 @@ def test_none_of_several_keys_is_left_out(keys: list[int], max_parallelism: int)
     found = key_groups_for([In(("key",), tuple(keys))], type_to_json(t.LONG), max_parallelism)
     assert found is not None
     assert {g for part in found for g in part} == {key_group_of(key, max_parallelism) for key in keys}
+
+
+@given(st.sets(st.integers(0, GROUPS - 1)))
+def test_key_groups_are_the_same_as_text(groups: set[int]) -> None:
+    found = groups_from_text(groups_as_text(groups), GROUPS)
+    assert {group for part in found for group in part} == groups

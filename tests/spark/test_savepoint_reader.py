@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from pyspark.sql.datasource import EqualTo
 from shop import shop_snapshot
 from snapshot_maker import Maker
 from thoroughness import cases
@@ -107,9 +108,7 @@ def test_sql_reads_a_state(spark: Any, reader: SavepointReader, shop: str) -> No
     assert spark.sql("SELECT * FROM counts").columns == ["value"]
 
 
-def test_a_condition_on_the_key_reads_only_the_files_of_its_key_group(
-    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_the_files_of_chosen_key_groups_are_read(spark: Any, tmp_path: Path) -> None:
     maker = Maker(tmp_path, rows_per_file=300)
     state = maker.values("counts", {n: n for n in range(1000)}, StateTypes(t.LONG, t.LONG))
     maker.operator("counter", state)
@@ -118,12 +117,30 @@ def test_a_condition_on_the_key_reads_only_the_files_of_its_key_group(
     for file in state.files:
         if wanted not in (file.key_groups or ()):
             Path(f"{where}/{file.path}".removeprefix("file://")).write_bytes(b"damaged")
-    frame = SavepointReader.read(spark, where).read_keyed_state("counter", "counts")
+    reader = SavepointReader.read(spark, where)
+    groups = reader.key_groups("counter", "counts", EqualTo(("key",), 7))
+    assert groups == [wanted]
+    frame = reader.of_key_groups(groups).read_keyed_state("counter", "counts")
     assert rows(frame.filter("key = 7")) == [(wanted, 7, 7)]
-    frame.filter(f"key_group = {wanted}").explain("formatted")
-    assert f"PushedFilters: [EqualTo(key_group,{wanted})]" in capsys.readouterr().out
+    assert rows(frame) == sorted((wanted, n, n) for n in range(1000) if key_group_of(n, 128) == wanted)
+    options = f"path '{where}', uid 'counter', state 'counts', keyGroups '{wanted}'"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW chosen USING millstream OPTIONS ({options})")
+    assert rows(spark.sql("SELECT * FROM chosen WHERE key = 7")) == [(wanted, 7, 7)]
+    frame = reader.read_keyed_state("counter", "counts")
     with pytest.raises(Exception, match=r"part-0-\d.parquet: is damaged: it has 7 bytes instead of"):
         frame.count()
+
+
+def test_conditions_of_one_query_change_no_other_of_the_same_frame(spark: Any, tmp_path: Path) -> None:
+    maker = Maker(tmp_path, rows_per_file=300)
+    maker.operator("counter", maker.values("counts", {n: n for n in range(1000)}, StateTypes(t.LONG, t.LONG)))
+    frame = SavepointReader.read(spark, maker.write()).read_keyed_state("counter", "counts")
+    both = frame.filter("key = 7").union(frame.filter("key = 8"))
+    assert rows(both.select("key")) == [(7,), (8,)]
+    groups = frame.filter("key_group = 1").union(frame.filter("key_group = 2"))
+    wanted = sorted((key_group_of(n, 128), n) for n in range(1000) if key_group_of(n, 128) in (1, 2))
+    assert rows(groups.select("key_group", "key")) == wanted
+    assert frame.count() == 1000
 
 
 def test_a_checkpoint_is_read_like_a_savepoint(spark: Any, tmp_path: Path) -> None:
@@ -136,15 +153,20 @@ def test_a_checkpoint_is_read_like_a_savepoint(spark: Any, tmp_path: Path) -> No
     assert rows(frame.selectExpr("count(distinct key)", "sum(value)")) == [(1000, 499500)]
 
 
-def count_of(value: Any) -> int:
-    return int(value["n"])
+def counting() -> Callable[[Any], int]:
+    """A function that goes to the executors by its content: they cannot import this module."""
+
+    def count_of(value: Any) -> int:
+        return int(value["n"])
+
+    return count_of
 
 
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
         ({"value_type": "struct<n: int, tags: array<string>>"}, (1, ["x"])),
-        ({"function": count_of}, 1),
+        ({"function": counting()}, 1),
         ({"function": lambda value: [value["n"]] * 2, "value_type": list[int]}, [1, 1]),
         ({"function": lambda value: (value["n"], "y"), "value_type": Types.TUPLE([Types.INT(), Types.STRING()])},
          (1, "y")),

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from pyspark.sql import types as s
-from pyspark.sql.datasource import EqualTo, IsNotNull
 from snapshot_maker import Maker
 from written_states import rows_of_runtime, rows_of_spark, states
 
@@ -32,10 +31,8 @@ def source(path: str, state: str = "counts", **options: str) -> StateSource:
     return StateSource({"path": path, "uid": "counter", "state": state, **options})
 
 
-def read(of: StateSource, *filters: Any) -> list[pa.Table]:
+def read(of: StateSource) -> list[pa.Table]:
     reader = of.reader(of.schema())
-    if filters:
-        reader.pushFilters(list(filters))
     batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
     return [pa.Table.from_batches([batch]) for batch in batches]
 
@@ -62,26 +59,29 @@ def test_state_of_every_kind_and_type_is_read_as_the_runtime_wrote_it(data: st.D
         assert rows_of_spark(read(source(snapshot.location, "any")), opened) == rows_of_runtime(snapshot, opened)
 
 
-def test_a_condition_on_the_key_reads_only_its_key_group(tmp_path: Path) -> None:
-    snapshot = counts(tmp_path, rows_per_file=100)
-    found = read(source(snapshot.location), EqualTo(("key",), 7))
+def test_only_chosen_key_groups_are_read(tmp_path: Path) -> None:
+    where = counts(tmp_path, rows_per_file=100).location
     wanted = key_group_of(7, 128)
-    assert keys(found) == [n for n in range(1000) if key_group_of(n, 128) == wanted]
-    reader = source(snapshot.location).reader(source(snapshot.location).schema())
-    every = len(reader.partitions())
-    left = reader.pushFilters([EqualTo(("key",), 7), EqualTo(("key_group",), wanted), IsNotNull(("key",))])
-    assert len(reader.partitions()) == 1 < every
-    assert left == [EqualTo(("key",), 7), IsNotNull(("key",))], "what rows are chosen by exactly is not asked again"
+    chosen = source(where, keyGroups=str(wanted))
+    assert keys(read(chosen)) == [n for n in range(1000) if key_group_of(n, 128) == wanted]
+    assert (
+        len(chosen.reader(chosen.schema()).partitions()) == 1 < len(source(where).reader(chosen.schema()).partitions())
+    )
+    some = {wanted, 0, 1, 2}
+    found = read(source(where, keyGroups=f"0-2,{wanted}"))
+    assert keys(found) == [n for n in range(1000) if key_group_of(n, 128) in some]
+    assert read(source(where, keyGroups="")) == []
 
 
-def test_conditions_that_nothing_meets_read_nothing(tmp_path: Path) -> None:
-    where = counts(tmp_path).location
-    assert read(source(where), EqualTo(("key_group",), 1), EqualTo(("key_group",), 2)) == []
+def test_key_groups_of_state_that_is_not_by_key_are_refused(tmp_path: Path) -> None:
+    maker = Maker(tmp_path)
+    maker.operator("counter", maker.elements("all", [[1, 2], [3]], StateTypes(value=t.LONG)))
+    asked = source(maker.write(), "all", keyGroups="1")
+    with pytest.raises(SnapshotError, match="is not by key, so it has no key groups: leave out the option keyGroups"):
+        read(asked)
 
 
-def test_a_relative_path_is_one_from_where_the_query_was_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_path_is_one_from_where_the_query_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(counts(tmp_path, 10).location.removeprefix("file://"))
     monkeypatch.chdir(folder.parent)
     asked = source(folder.name)
@@ -214,12 +214,13 @@ def test_columns_of_another_type_are_refused(tmp_path: Path) -> None:
         ({"uid": ""}, "the option uid is missing"),
         ({"times": "utc"}, "the option times is 'utc', and must be one of stored, local, moments, zoned"),
         ({"pickled": "load"}, "the option pickled is 'load'"),
+        ({"keyGroups": "3, 128"}, "the option keyGroups is '3, 128', and must be .* from 0 to 127"),
+        ({"keyGroups": "8-3"}, "the option keyGroups is '8-3'"),
+        ({"keyGroups": "a"}, "the option keyGroups is 'a'"),
         ({"rowsPerPartition": "0"}, "the option rowsPerPartition is '0'"),
     ],
 )
-def test_what_cannot_be_read_is_refused_before_anything_is(
-    tmp_path: Path, options: dict[str, str], told: str
-) -> None:
+def test_what_cannot_be_read_is_refused_before_anything_is(tmp_path: Path, options: dict[str, str], told: str) -> None:
     maker = Maker(tmp_path)
     seen = maker.values("seen", {1: {"a"}}, StateTypes(t.LONG, t.PICKLED))
     maker.operator("counter", maker.values("counts", {1: 2}, COUNTS), seen)

@@ -10,16 +10,11 @@ from millstream.spark.reading.source import StateSource
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _registered: WeakSet[Any] = WeakSet()  # Spark logs a warning when a name is registered again
 
 
 def register(spark: SparkSession) -> None:
-    """Registers the data source, and has Spark tell Python data sources which conditions a query has.
-
-    Without the latter, which is off by default, Spark refuses data sources that could make use of it.
-    """
-    spark.conf.set(PUSHDOWN, "true")
+    """Registers the data source, once for each session."""
     if spark not in _registered:
         spark.dataSource.register(StateSource)
         _registered.add(spark)

@@ -1,8 +1,7 @@
 """Conditions on keys as the key groups that can meet them, so that only their files and row groups are read.
 
-Conditions are Spark's filters, all of which have to hold. One that says nothing of key groups changes nothing: Spark
-looks at every condition again, on the rows that are read, but for those on `key_group` itself, which rows are chosen by
-exactly.
+Conditions are Spark's filters, all of which have to hold. One that says nothing of key groups changes nothing. Key
+groups are chosen before a DataFrame is made, and given to the data source as text.
 """
 
 from __future__ import annotations
@@ -28,9 +27,10 @@ from pyspark.sql.datasource import (
 
 from millstream.core.keys.key_groups import UnhashableKeyError, key_group_of
 from millstream.core.records import types as t
-from millstream.core.records.conversion import field_types
+from millstream.core.records.conversion import ConversionError, field_types
 from millstream.core.snapshot.metadata.model import TypeJson
 from millstream.core.snapshot.metadata.types_json import compared, holds_pickled, type_from_json
+from millstream.core.snapshot.tables.columns import to_array
 from millstream.core.snapshot.tables.table import KEY, KEY_GROUP
 
 _MOST_KEYS = 1000  # of a product of conditions: for more, reading everything is as good
@@ -62,9 +62,21 @@ def key_groups_for(filters: Iterable[Filter], key_type: TypeJson | None, max_par
     return None if groups is None else _ranges(sorted(groups))
 
 
-def is_exact(condition: Filter) -> bool:
-    """Whether choosing key groups is all that the condition asks for."""
-    return _of_key_group(condition, 1) is not None
+def groups_as_text(groups: Iterable[int]) -> str:
+    """Key groups as the option of the data source has them: `3, 8-15`."""
+    return ", ".join(f"{part.start}-{part.stop - 1}" for part in _ranges(sorted(set(groups))))
+
+
+def groups_from_text(text: str, max_parallelism: int) -> list[range]:
+    """The key groups of such a text. ValueError for any other, and for key groups that there are not."""
+    groups: set[int] = set()
+    for part in text.split(",") if text.strip() else ():
+        first, dash, last = part.partition("-")
+        start, stop = int(first), int(last if dash else first) + 1
+        if not 0 <= start < stop <= max_parallelism:
+            raise ValueError(part)
+        groups.update(range(start, stop))
+    return _ranges(sorted(groups))
 
 
 def _ranges(groups: Sequence[int]) -> list[range]:
@@ -132,9 +144,11 @@ def _candidates(values: Values, path: Path, type: t.TypeInformation) -> list[Any
     if options is None or not isinstance(type, t.BasicType):
         return None
     try:
-        return [None if value is None else _as_declared(value, type) for value in options]
-    except (ValueError, decimal.InvalidOperation):
+        keys = [None if value is None else _as_declared(value, type) for value in options]
+        to_array(keys, type, KEY)  # refuses what is no key of the type: its key group would be another
+    except (ValueError, TypeError, decimal.InvalidOperation, ConversionError):
         return None
+    return keys
 
 
 def _as_declared(value: Any, type: t.BasicType) -> Any:

@@ -6,9 +6,10 @@ runs a query. A snapshot is left as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.datasource import Filter
 from pyspark.sql.functions import col
 
 from millstream.core.records import types as t
@@ -18,6 +19,7 @@ from millstream.core.snapshot.metadata.model import OperatorSnapshot, StateKind,
 from millstream.core.snapshot.tables.files import ROWS_PER_FILE
 from millstream.spark.reading import overview
 from millstream.spark.reading.decoding import CONTENT, Function, decoded, wanted_types
+from millstream.spark.reading.key_filters import groups_as_text, key_groups_for
 from millstream.spark.reading.source import NAME, PICKLED_AS_BINARY
 from millstream.spark.reading.states import OpenState, open_state
 from millstream.spark.registration import register
@@ -43,10 +45,13 @@ _METHODS = {
 class SavepointReader:
     """A snapshot, which is a savepoint or a checkpoint, opened with a session of Spark."""
 
-    def __init__(self, spark: SparkSession, pointer: str, snapshot: OpenedSnapshot) -> None:
+    def __init__(
+        self, spark: SparkSession, pointer: str, snapshot: OpenedSnapshot, key_groups: str | None = None
+    ) -> None:
         self._spark = spark
         self._pointer = pointer
         self._snapshot = snapshot
+        self._key_groups = key_groups
 
     @staticmethod
     def read(spark: SparkSession, path: str) -> SavepointReader:
@@ -55,6 +60,21 @@ class SavepointReader:
         snapshot = open_snapshot(pointer)
         register(spark)
         return SavepointReader(spark, pointer, snapshot)
+
+    def key_groups(self, uid: str, name: str, *conditions: Filter) -> list[int]:
+        """The key groups in which rows of a keyed state under all these conditions can be.
+
+        Conditions are those of `pyspark.sql.datasource`, on `key`, on all fields of a composite key, or on `key_group`:
+        `EqualTo(("key",), "user 3")`, `In(("key", "f0"), (1, 2))`. Others leave all key groups.
+        """
+        operator = self._snapshot.operator(uid)
+        state = self._snapshot.state(operator, name)
+        found = key_groups_for(conditions, state.key_type, operator.max_parallelism)
+        return [group for part in ([range(operator.max_parallelism)] if found is None else found) for group in part]
+
+    def of_key_groups(self, key_groups: Iterable[int]) -> SavepointReader:
+        """The same snapshot, of whose keyed state only the files and row groups with these key groups are read."""
+        return SavepointReader(self._spark, self._pointer, self._snapshot, groups_as_text(key_groups))
 
     def metadata(self) -> DataFrame:
         """The snapshot itself: one row."""
@@ -213,6 +233,8 @@ class SavepointReader:
         source = self._spark.read.format(NAME).option("uid", operator.uid or operator.operator_id)
         source = source.option("state", state.name).option("rowsPerPartition", str(self._rows_per_partition(opened)))
         source = source.schema(opened.schema)  # with which Spark need not ask for it, nor the files be looked at again
+        if self._key_groups is not None and state.kind.keyed:
+            source = source.option("keyGroups", self._key_groups)
         if wanted:
             source = source.option("pickled", PICKLED_AS_BINARY)
         frame = source.load(self._pointer)

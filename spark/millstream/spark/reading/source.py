@@ -10,10 +10,13 @@
 | `columns` | the columns that are read, by commas; without it all |
 | `pickled` | `binary`: columns with pickled values are read as bytes; without it they are refused |
 | `times` | how datetimes are read: `stored` (default), `local`, `moments`, `zoned` |
+| `keyGroups` | the key groups that are read, as `3, 8-15`; without it all |
 | `rowsPerPartition` | files with more rows are read by several tasks |
 
-Spark tells a Python data source which conditions there are, but not which columns are needed. So columns are pruned by
-the option, or by a schema that has only some of them.
+Spark does not tell a Python data source which columns are needed. So columns are pruned by the option, or by a schema
+that has only some of them. It would tell which conditions there are, but keeps what was planned with those of one query
+for all queries, and parts of queries, of the same DataFrame: they would miss rows. So key groups are chosen by the
+option, which holds for a whole DataFrame.
 
 The driver's Python workers plan, the executors' read; both import this module. A partition is a file, or a run of the
 parts of a large one.
@@ -22,10 +25,10 @@ parts of a large one.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from millstream.core.errors import MillstreamError
@@ -35,13 +38,13 @@ from millstream.core.snapshot.metadata.model import StateFile, absolute_location
 from millstream.core.snapshot.storage.file_storage import storage_at
 from millstream.core.snapshot.tables.files import ROWS_PER_FILE, fetch, file_name
 from millstream.spark.reading.batches import checked_parts, tables_of
-from millstream.spark.reading.key_filters import is_exact, key_groups_for
+from millstream.spark.reading.key_filters import groups_from_text
 from millstream.spark.reading.states import SUBTASK, Column, OpenState, Times, open_state
 from millstream.spark.types import arrow_type_of, fits, to_spark
 
 NAME = "millstream"
 PICKLED_AS_BINARY = "binary"
-_OPTIONS = ("path", "uid", "state", "columns", "pickled", "times", "rowsPerPartition")
+_OPTIONS = ("path", "uid", "state", "columns", "pickled", "times", "keyGroups", "rowsPerPartition")
 
 
 class OptionError(MillstreamError):
@@ -67,7 +70,7 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
             if not fits(column.type, field.dataType):
                 told = f"{column.spark_type.simpleString()}, and the schema asks for {field.dataType.simpleString()}"
                 raise wanted.refused(f"has a column {field.name} of the type {told}: cast it after reading")
-        return StateSourceReader(wanted, schema, self._rows_per_partition())
+        return StateSourceReader(wanted, schema, self._rows_per_partition(), self._key_groups(wanted))
 
     def _open(self, known: Sequence[str] | None = None) -> OpenState:
         options = {name.lower() for name in _OPTIONS}
@@ -112,6 +115,18 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
             known = ", ".join(times.value for times in Times)
             raise OptionError(f"the option times is '{value}', and must be one of {known}") from None
 
+    def _key_groups(self, state: OpenState) -> list[range] | None:
+        value = self.options.get("keyGroups")
+        if value is None:
+            return None
+        if not state.state.kind.keyed:
+            raise state.refused("is not by key, so it has no key groups: leave out the option keyGroups")
+        try:
+            return groups_from_text(value, state.max_parallelism)
+        except ValueError:
+            told = f"must be numbers and ranges of them, like '3, 8-15', from 0 to {state.max_parallelism - 1}"
+            raise OptionError(f"the option keyGroups is '{value}', and {told}") from None
+
     def _rows_per_partition(self) -> int:
         value = self.options.get("rowsPerPartition", str(ROWS_PER_FILE))
         if not value.isdecimal() or int(value) == 0:
@@ -128,20 +143,15 @@ class FilePartition(InputPartition):  # type: ignore[misc]  # PySpark is not fol
 
 
 class StateSourceReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not followed
-    """Reads a state; one is made for each query, in the driver, and copied to where its partitions are read."""
+    """Reads a state; made in the driver, and copied to where its partitions are read."""
 
-    def __init__(self, state: OpenState, schema: StructType, rows_per_partition: int = ROWS_PER_FILE) -> None:
+    def __init__(
+        self, state: OpenState, schema: StructType, rows_per_partition: int, key_groups: list[range] | None
+    ) -> None:
         self._state = state
         self._schema = schema
         self._rows_per_partition = rows_per_partition
-        self._key_groups: list[range] | None = None
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Called before the partitions are asked for. Answers the conditions that Spark has to look at again."""
-        if not self._state.state.kind.keyed:
-            return filters
-        self._key_groups = key_groups_for(filters, self._state.state.key_type, self._state.max_parallelism)
-        return [condition for condition in filters if not is_exact(condition)]
+        self._key_groups = key_groups
 
     def partitions(self) -> Sequence[FilePartition]:
         """The files that can hold wanted rows, large ones in several shares."""
