@@ -78,7 +78,7 @@ class DurableJobs:
     def taken(self, graph: StoredGraph) -> bool:
         """A job manager has the job; whether the graph goes now, since nobody else can ask for it."""
         if not self.recovers:
-            self._spawn(self._graphs.remove(graph))
+            self._spawn(self._graphs.remove, graph)
         return not self.recovers
 
     def ended(self, details: JobDetails, graph: StoredGraph | None, have_cleaned: Callable[[JobGraph], None]) -> None:
@@ -86,7 +86,7 @@ class DurableJobs:
 
         With `have_cleaned` a job manager is asked to see to that, if there is one.
         """
-        self._spawn(self._end(details, graph, have_cleaned, self._gone.setdefault(details.job_id, asyncio.Event())))
+        self._spawn(self._end, details, graph, have_cleaned, self._gone.setdefault(details.job_id, asyncio.Event()))
 
     async def _end(
         self, details: JobDetails, graph: StoredGraph | None, ask: Callable[[JobGraph], None], gone: asyncio.Event
@@ -112,7 +112,7 @@ class DurableJobs:
     def forget(self, job_id: JobId) -> None:
         """The job is remembered no longer. Its result stays until its graph is gone: who finds that runs the job."""
         if self.recovers:
-            self._spawn(self._forget(job_id, self._gone.pop(job_id, None)))
+            self._spawn(self._forget, job_id, self._gone.pop(job_id, None))
 
     async def _forget(self, job_id: JobId, gone: asyncio.Event | None) -> None:
         if gone is not None:
@@ -121,7 +121,7 @@ class DurableJobs:
 
     def recall(self, job_id: JobId, withdrawn: bool) -> None:
         """Whoever leads the job now is to leave it to another job manager; or is not, after all."""
-        self._spawn(self._recall(job_id, withdrawn))
+        self._spawn(self._recall, job_id, withdrawn)
 
     async def _recall(self, job_id: JobId, withdrawn: bool) -> None:
         async with self._recalling:
@@ -135,12 +135,12 @@ class DurableJobs:
         while (leader := await leader_of(self._store, contest)) is not None:
             await self._store.changed(contest, leader.epoch)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._background.spawn(_unless_over(work))
+    def _spawn(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        self._background.spawn(_unless_over(work, *arguments))
 
 
-async def _unless_over(work: Coroutine[Any, Any, None]) -> None:
+async def _unless_over(work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
     try:
-        await work
+        await work(*arguments)
     except StoreError as error:
         log.warning("left to the dispatcher that leads now: %s", error)
