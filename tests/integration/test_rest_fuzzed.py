@@ -69,6 +69,8 @@ class Jobs:
             "taskmanagerid": [manager["id"] for manager in cluster.get("/taskmanagers")["taskmanagers"]],
             "jarid": [wheel["id"] for wheel in cluster.get("/jars")["files"]],
             "triggerid": [TRIGGER],
+            "subtaskindex": ["0"],
+            "attempt": ["0"],
         }
         for path, body in (
             (f"/jobs/{self.kept}/savepoints", {"target-directory": str(folder / "savepoints")}),
