@@ -22,6 +22,7 @@ COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": HIGHEST}
 PATH_PARAMETERS: dict[str, Schema] = {
     "jobid": {"type": "string", "pattern": "^[0-9a-fA-F]{32}$"},
     "checkpointid": COUNT,
+    "subtaskindex": COUNT,
 }
 LOCATION: Schema = {"type": "string", "pattern": "^($|/|file:/|[A-Za-z][A-Za-z0-9+.-]*://)"}  # absolute, or not given
 PARALLELISM: Schema = {"type": "integer", "minimum": 1, "maximum": HIGHEST_MAX_PARALLELISM}
@@ -160,6 +161,13 @@ _TASK_MANAGER: dict[str, Schema] = {
     "memoryConfiguration": mapping(INTEGER),
 }  # fmt: skip
 LOGS = record({"logs": array(record({"name": STRING, "size": INTEGER, "mtime": INTEGER}))})
+LOG_EVENTS = record({
+    "events": array(record({
+        "time": INTEGER, "level": STRING, "logger": STRING, "message": STRING, "exception": nullable(STRING),
+        "vertex": nullable(STRING), "task": nullable(STRING), "subtask": nullable(INTEGER),
+        "attempt": nullable(INTEGER), "taskmanager": nullable(STRING), "file": STRING,
+    })),
+})  # fmt: skip
 TASK_MANAGERS = record({"taskmanagers": array(record(_TASK_MANAGER))})
 TASK_MANAGER = record({
     **_TASK_MANAGER,
