@@ -24,6 +24,7 @@ from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
 from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
 from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
+from millstream.dispatcher.rest.endpoints.job_logs import JobLogEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
 from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
 from millstream.dispatcher.rest.endpoints.process import ProcessEndpoints
@@ -77,6 +78,7 @@ class RestApi:
             *LogEndpoints(self._cluster, configuration).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
             *VertexEndpoints(lifecycle, clock).routes(),
+            *JobLogEndpoints(lifecycle, self._cluster, configuration).routes(),
             *StallEndpoints(lifecycle, clock).routes(),
             *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
             *SnapshotEndpoints(lifecycle, self._operations).routes(),

@@ -152,6 +152,13 @@ _TASK_MANAGER: dict[str, Schema] = {
     "memoryConfiguration": mapping(INTEGER),
 }  # fmt: skip
 LOGS = record({"logs": array(record({"name": STRING, "size": INTEGER, "mtime": INTEGER}))})
+LOG_EVENTS = record({
+    "events": array(record({
+        "time": INTEGER, "level": STRING, "logger": STRING, "message": STRING, "exception": nullable(STRING),
+        "vertex": nullable(STRING), "task": nullable(STRING), "subtask": nullable(INTEGER),
+        "attempt": nullable(INTEGER), "taskmanager": nullable(STRING), "file": STRING,
+    })),
+})  # fmt: skip
 TASK_MANAGERS = record({"taskmanagers": array(record(_TASK_MANAGER))})
 TASK_MANAGER = record({
     **_TASK_MANAGER,

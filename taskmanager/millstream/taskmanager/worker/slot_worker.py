@@ -23,6 +23,7 @@ from millstream.core.jobs.details import Accumulator
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.logs.failure_texts import failure_lines
+from millstream.core.logs.origins import Origin, lines_of
 from millstream.core.messages.checkpoints import CheckpointNotice, TriggerCheckpoint
 from millstream.core.messages.deployment import CancelTasks, DeployTasks, TaskDeployment
 from millstream.core.messages.results import CollectResponse
@@ -114,8 +115,15 @@ class SlotWorker:
         self._stopped = False
         self._metrics_due = 0.0
         self._metrics_interval = configuration.seconds("metrics.fetcher.update-interval")
+        self._job = Origin(start.job_id, start.job_name)
         self.current: Task | None = None
         self.cancelling: set[str] = set()
+
+    @property
+    def working_on(self) -> Origin:
+        """What the loop is at: a task, or the job alone between two of them."""
+        current = self.current
+        return current.origin if current is not None else self._job
 
     def run(self, memory: int = 0) -> None:
         """Until a stop command. `memory` limits what the tasks may take, in bytes."""
@@ -348,7 +356,8 @@ class SlotWorker:
             self._close(task)
             task.move_to(ExecutionState.FAILED)
             failure = describe_failure(error, task.deployment, self._clock.now_ms(), task.counts.records_taken)
-            log.warning("task %s failed:\n%s", task.deployment.task_name, "\n".join(failure_lines(failure)))
+            with lines_of(task.origin):
+                log.warning("task %s failed:\n%s", task.deployment.task_name, "\n".join(failure_lines(failure)))
             self._report(task, failure)
             self._forget(task)
 
@@ -366,7 +375,8 @@ class SlotWorker:
         finally:
             self.current = None
         for error in errors:
-            log.warning("closing %s: %s", task.deployment.task_name, error)
+            with lines_of(task.origin):
+                log.warning("closing %s: %s", task.deployment.task_name, error)
         return errors
 
     def _forget(self, task: Task) -> None:
