@@ -22,6 +22,7 @@ COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": HIGHEST}
 PATH_PARAMETERS: dict[str, Schema] = {
     "jobid": {"type": "string", "pattern": "^[0-9a-fA-F]{32}$"},
     "checkpointid": COUNT,
+    "subtaskindex": COUNT,
 }
 LOCATION: Schema = {"type": "string", "pattern": "^($|/|file:/|[A-Za-z][A-Za-z0-9+.-]*://)"}  # absolute, or not given
 PARALLELISM: Schema = {"type": "integer", "minimum": 1, "maximum": HIGHEST_MAX_PARALLELISM}
@@ -137,6 +138,8 @@ ACCUMULATORS = record({
     "serialized-user-task-accumulators": mapping(STRING),
 })  # fmt: skip
 METRIC_VALUES = array(record({"id": STRING, "value": STRING}, optional=("value",)))
+_AGGREGATIONS = ("min", "max", "avg", "sum", "skew")
+AGGREGATED_METRICS = array(record({"id": STRING, **dict.fromkeys(_AGGREGATIONS, NUMBER)}, optional=_AGGREGATIONS))
 VERTEX = record({
     "id": STRING, "name": STRING, "parallelism": INTEGER, "maxParallelism": INTEGER, "now": INTEGER,
     "aggregated": record({"metrics": METRICS}),

@@ -31,7 +31,6 @@ class JobEndpoints:
         """The rows of the table for these endpoints."""
         mode = Parameter("mode", {"type": "string", "enum": ["cancel"]}, "What to do; 'cancel' is the default.")
         limit = Parameter("maxExceptions", schemas.COUNT, "The most exceptions to answer.")
-        get = Parameter("get", {"type": "string"}, "The ids of metrics whose values are wanted, with commas between.")
         job, vertex = "/jobs/{jobid}", "/jobs/{jobid}/vertices/{vertexid}"
         return [
             RestRoute("GET", "/jobs", self.ids, "The ids and states of all jobs.", schemas.JOBS),
@@ -51,10 +50,6 @@ class JobEndpoints:
                 "GET", f"{job}/accumulators", self.accumulators, "The accumulators of a job.", schemas.ACCUMULATORS
             ),
             RestRoute("GET", vertex, self.vertex, "A vertex of a job with its subtasks.", schemas.VERTEX),
-            RestRoute(
-                "GET", f"{vertex}/metrics", self.metrics, "The metrics of a vertex's subtasks, and their values.",
-                schemas.METRIC_VALUES, parameters=(get,),
-            ),
         ]  # fmt: skip
 
     async def ids(self, request: Request) -> Json:
@@ -107,11 +102,6 @@ class JobEndpoints:
     async def vertex(self, request: Request) -> Json:
         """`GET /jobs/:jobid/vertices/:vertexid`."""
         return shapes.vertex(self._vertex(request), self._clock.now_ms())
-
-    async def metrics(self, request: Request) -> list[Json]:
-        """`GET /jobs/:jobid/vertices/:vertexid/metrics`."""
-        wanted = request.query_params.get("get")
-        return shapes.vertex_metrics(self._vertex(request), None if wanted is None else wanted.split(","))
 
     def _vertex(self, request: Request) -> VertexStatus:
         details = self._details(request)
