@@ -51,8 +51,8 @@ OR_NONE := || test $$? -eq 5# what pytest exits with when PYTEST_FLAGS leave no 
 tests-without-processes: $(READY)  # a test that starts a process carries the marker `process`, or fails
 	$(BIN)/pytest -m 'not process $(NOT_LONG)' --numprocesses=auto --dist=worksteal --hypothesis-profile=$(EXAMPLES) $(PYTEST_FLAGS) $(OR_NONE)
 
-tests-with-processes: $(READY)  # two files at a time, as the tests of a file may share a cluster
-	$(BIN)/pytest -m 'process and not alone $(NOT_LONG)' --numprocesses=2 --dist=loadfile $(PYTEST_FLAGS) $(OR_NONE)
+tests-with-processes: $(READY)  # three files at a time: they wait more than they work; the tests of a file may share a cluster
+	$(BIN)/pytest -m 'process and not alone $(NOT_LONG)' --numprocesses=3 --dist=loadfile $(PYTEST_FLAGS) $(OR_NONE)
 
 tests-alone: $(READY)
 	$(BIN)/pytest -m 'process and alone $(NOT_LONG)' $(PYTEST_FLAGS) $(OR_NONE)

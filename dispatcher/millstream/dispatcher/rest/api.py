@@ -27,9 +27,11 @@ from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
 from millstream.dispatcher.rest.endpoints.job_logs import JobLogEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
 from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
+from millstream.dispatcher.rest.endpoints.process import ProcessEndpoints
 from millstream.dispatcher.rest.endpoints.scaling import ScalingEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
 from millstream.dispatcher.rest.endpoints.stalls import StallEndpoints
+from millstream.dispatcher.rest.endpoints.vertices import VertexEndpoints
 from millstream.dispatcher.rest.endpoints.wheels import WheelEndpoints
 from millstream.dispatcher.rest.forwarding import ForwardingApp
 from millstream.dispatcher.rest.job_json import Json
@@ -72,9 +74,11 @@ class RestApi:
         self.routes = [
             *self._health.routes(),
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address, takes_programs).routes(),
+            *ProcessEndpoints(configuration).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
             *JobLogEndpoints(lifecycle, self._cluster, configuration).routes(),
+            *VertexEndpoints(lifecycle, clock).routes(),
             *StallEndpoints(lifecycle, clock).routes(),
             *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
             *SnapshotEndpoints(lifecycle, self._operations).routes(),

@@ -23,6 +23,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "jobid": {"type": "string", "pattern": "^[0-9a-fA-F]{32}$"},
     "checkpointid": COUNT,
     "subtaskindex": COUNT,
+    "attempt": COUNT,
 }
 LOCATION: Schema = {"type": "string", "pattern": "^($|/|file:/|[A-Za-z][A-Za-z0-9+.-]*://)"}  # absolute, or not given
 PARALLELISM: Schema = {"type": "integer", "minimum": 1, "maximum": HIGHEST_MAX_PARALLELISM}
@@ -138,16 +139,6 @@ ACCUMULATORS = record({
     "serialized-user-task-accumulators": mapping(STRING),
 })  # fmt: skip
 METRIC_VALUES = array(record({"id": STRING, "value": STRING}, optional=("value",)))
-VERTEX = record({
-    "id": STRING, "name": STRING, "parallelism": INTEGER, "maxParallelism": INTEGER, "now": INTEGER,
-    "aggregated": record({"metrics": METRICS}),
-    "subtasks": array(record({
-        "subtask": INTEGER, "status": EXECUTION_STATE, "attempt": INTEGER, "endpoint": STRING, "start-time": INTEGER,
-        "end-time": INTEGER, "duration": INTEGER, "metrics": METRICS, "taskmanager-id": STRING,
-        "status-duration": mapping(INTEGER), "other-concurrent-attempts": {"type": "null"},
-    })),
-})  # fmt: skip
-
 _RESOURCE = record({
     "cpuCores": NUMBER, "taskHeapMemory": INTEGER, "taskOffHeapMemory": INTEGER, "managedMemory": INTEGER,
     "networkMemory": INTEGER,

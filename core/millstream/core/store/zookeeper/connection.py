@@ -142,7 +142,7 @@ class Connection:
         client = new_client(self._settings)
 
         def listen(state: KazooState) -> None:
-            over = client.client_state in (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
+            over = self._why_over(client.client_state)
             session_id = client.client_id[0] if state == KazooState.CONNECTED else 0
             self._post(lambda: self._heard(client, state, session_id, over))
 
@@ -150,7 +150,14 @@ class Connection:
         client.start_async()
         return client
 
-    def _heard(self, client: KazooClient, state: KazooState, session_id: int, over: bool) -> None:
+    def _why_over(self, state: KeeperState) -> str:
+        """Empty: kazoo goes on by itself."""
+        if state == KeeperState.AUTH_FAILED:
+            who = self._settings.credentials.username if self._settings.credentials else ""
+            return f"it refuses the user '{who}', or the password ('high-availability.zookeeper.client.sasl.*')"
+        return "the connection has ended" if state == KeeperState.CLOSED else ""
+
+    def _heard(self, client: KazooClient, state: KazooState, session_id: int, over: str) -> None:
         if client is not self._client or self._closed.is_set():
             return
         if state == KazooState.CONNECTED:
@@ -162,7 +169,7 @@ class Connection:
         else:
             self._become(State.LOST)
             if over:
-                self.later(self._start_again(client, "the connection has ended"))
+                self.later(self._start_again(client, over))
 
     def _become(self, state: State) -> None:
         self._turn += 1

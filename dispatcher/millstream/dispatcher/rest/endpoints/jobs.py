@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from millstream.core.clock import Clock
-from millstream.core.jobs.details import JobDetails, VertexStatus
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.plan_json import plan_for_rest
 from millstream.dispatcher.callers import Role
@@ -13,7 +13,7 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import job_json as shapes
 from millstream.dispatcher.rest import schemas
 from millstream.dispatcher.rest.job_json import Json
-from millstream.dispatcher.rest.requests import job_id_of, whole_number
+from millstream.dispatcher.rest.requests import job_id_of, vertex_of, whole_number
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 
 _DEFAULT_EXCEPTIONS = 16
@@ -50,7 +50,6 @@ class JobEndpoints:
             RestRoute(
                 "GET", f"{job}/accumulators", self.accumulators, "The accumulators of a job.", schemas.ACCUMULATORS
             ),
-            RestRoute("GET", vertex, self.vertex, "A vertex of a job with its subtasks.", schemas.VERTEX),
             RestRoute(
                 "GET", f"{vertex}/metrics", self.metrics, "The metrics of a vertex's subtasks, and their values.",
                 schemas.METRIC_VALUES, parameters=(get,),
@@ -104,22 +103,12 @@ class JobEndpoints:
         """`GET /jobs/:jobid/accumulators`."""
         return shapes.accumulators(self._details(request))
 
-    async def vertex(self, request: Request) -> Json:
-        """`GET /jobs/:jobid/vertices/:vertexid`."""
-        return shapes.vertex(self._vertex(request), self._clock.now_ms())
-
     async def metrics(self, request: Request) -> list[Json]:
         """`GET /jobs/:jobid/vertices/:vertexid/metrics`."""
         wanted = request.query_params.get("get")
-        return shapes.vertex_metrics(self._vertex(request), None if wanted is None else wanted.split(","))
-
-    def _vertex(self, request: Request) -> VertexStatus:
-        details = self._details(request)
-        wanted = request.path_params["vertexid"]
-        for vertex in details.vertices:
-            if vertex.id == wanted:
-                return vertex
-        raise RestError(404, f"job {details.job_id} has no vertex {wanted}")
+        return shapes.vertex_metrics(
+            vertex_of(request, self._details(request)), None if wanted is None else wanted.split(",")
+        )
 
     def _details(self, request: Request) -> JobDetails:
         return self._lifecycle.details(job_id_of(request))
