@@ -14,7 +14,7 @@ CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test test-long tests-without-processes tests-with-processes tests-alone \
-	lint simulate bench bench-peers bench-long docs clean
+	lint simulate bench bench-peers bench-long docs docs-site docs-serve clean
 
 $(BASE): pyproject.toml hatch_build.py $(CONTRACTS)  # what users install, and nothing else
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -23,7 +23,7 @@ $(BASE): pyproject.toml hatch_build.py $(CONTRACTS)  # what users install, and n
 
 $(READY): pyproject.toml hatch_build.py $(CONTRACTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) '.[all,bench,dev]'
+	$(INSTALL) '.[all,bench,dev,docs]'
 	touch $(BASE) $@
 
 demo: $(BASE)  ## a local cluster of separate processes, a wheel submitted over REST, its result checked
@@ -38,7 +38,7 @@ check: $(READY)  ## for every change: lint, types, and all tests that start no p
 	$(MAKE) --jobs=2 --keep-going --output-sync=target lint tests-without-processes EXAMPLES=daily
 
 test: lint  ## everything that CI runs, to its end even if something fails
-	$(MAKE) --keep-going $(TESTS)
+	$(MAKE) --keep-going docs-site $(TESTS)
 
 test-long: lint  ## the same with the long versions of the chaos and load tests
 	$(MAKE) --keep-going $(TESTS) NOT_LONG=
@@ -80,6 +80,13 @@ bench-long: $(READY)  ## the same with bigger sizes; writes benchmarks/RESULTS-l
 
 docs: $(READY)  ## regenerates docs/configuration.md from the table of options
 	$(BIN)/python docs/generate.py
+
+# MkDocs imports what the reference is made of, and says what it found in strict mode: any warning is an error.
+docs-site: $(READY)  ## the documentation as a web site, in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+docs-serve: $(READY)  ## shows it at http://127.0.0.1:8000, and again after every change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 clean:
 	rm -rf $(VENV) benchmarks/.peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
