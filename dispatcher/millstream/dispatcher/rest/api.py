@@ -26,6 +26,7 @@ from millstream.dispatcher.rest.document import openapi
 from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
 from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
+from millstream.dispatcher.rest.endpoints.flow import FlowEndpoints
 from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
 from millstream.dispatcher.rest.endpoints.job_logs import JobLogEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
@@ -87,6 +88,7 @@ class RestApi:
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address, takes_programs).routes(),
             *ProcessEndpoints(configuration).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
+            *FlowEndpoints(lifecycle, self._fetcher).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
             *VertexEndpoints(lifecycle, clock).routes(),
             *JobLogEndpoints(lifecycle, self._cluster, configuration).routes(),
