@@ -38,6 +38,8 @@ class FakeCluster:
 
     async def connect_job_manager(self, request: Any, context: Any) -> None: ...
 
+    async def get_metrics(self, request: Any, context: Any) -> None: ...
+
     async def read_log(self, request: logs.ReadLogRequest, context: Any) -> logs.LogContent:
         if request.name not in self.files:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such log")

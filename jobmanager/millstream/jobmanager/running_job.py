@@ -45,6 +45,7 @@ from millstream.core.messages.sources import (
     WatermarkLimit,
     WatermarkReport,
 )
+from millstream.core.metrics.model import MetricGroup, Number, Scope
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
@@ -68,6 +69,8 @@ from millstream.jobmanager.job_master.job_failures import job_failure
 from millstream.jobmanager.job_master.job_master import Succeeding
 from millstream.jobmanager.job_master.job_slots import slot_needs
 from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
+from millstream.jobmanager.job_metrics import checkpoint_gauges
+from millstream.jobmanager.job_times import JobTimes
 from millstream.jobmanager.restore_points import Led
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
 from millstream.jobmanager.sources.alignment import AlignmentGroups
@@ -212,6 +215,7 @@ class RunningJob:
             self._refused = str(error)
         if led.failovers:
             self.master.state_times[JobStatus.INITIALIZING] = led.stored.terms.began_ms
+        self._times = JobTimes(self.master.status, now.steady_ms)
         self._kept_bounds = self.master.requirements
         self._keeping_bounds = asyncio.Lock()
 
@@ -379,6 +383,15 @@ class RunningJob:
             epoch=self._led.leadership.epoch,
         )
 
+    def metrics(self) -> MetricGroup:
+        """What is measured of the job as a whole."""
+        now, restarts = Instant.of(self._clock), self.master.restarts_decided
+        gauges: dict[str, Number] = {"numRestarts": restarts, "fullRestarts": restarts}
+        gauges |= self._times.gauges(now.steady_ms)
+        if self.checkpoints is not None:
+            gauges |= checkpoint_gauges(self.checkpoints.coordinator.statistics, now)
+        return MetricGroup(Scope.JOB, {"job_id": self.graph.job_id, "job_name": self.graph.name}, gauges=gauges)
+
     def _reports(self) -> CheckpointReports | None:
         if self.checkpoints is None:
             return None
@@ -498,6 +511,7 @@ class RunningJob:
                 case _:
                     assert_never(effect)
 
+        self._times.observe(self.master.status, Instant.of(self._clock).steady_ms)
         changed = self.master.requirements != self._kept_bounds and not self.master.status.is_terminal
         if changed and not self._keeping_bounds.locked():
             self._background.spawn(self._keep_bounds())

@@ -25,11 +25,17 @@ from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
+from millstream.core.messages.metrics import ProcessMetrics
 from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.results import CollectRequest, CollectResponse
+from millstream.core.messages.session import Empty
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.sources import ReaderEvent, WatermarkReport
 from millstream.core.messages.stalls import StallAnswer, StallQuery
+from millstream.core.metrics.cluster_metrics import ServiceMetrics
+from millstream.core.metrics.model import MetricGroup, encode_groups
+from millstream.core.metrics.registry import MetricRegistry
+from millstream.core.metrics.reporting.reporters import Reporters
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.services.handshake import epoch_of_start
@@ -113,6 +119,11 @@ class JobManagerService:
         self._collecting: dict[str, tuple[TaskManagerId, AllocationId]] = {}
         self._snapshots = RequestResults[SnapshotResult]()
         self._rescales = RequestResults[RescaleResult]()
+        self._host, _ = configured_endpoint(configuration, Role.JOB_MANAGER)
+        self._figures = ServiceMetrics("jobmanager", self._host)
+        self.metrics = MetricRegistry(self._measured)
+        """All that is measured here."""
+        self._reporters: Reporters | None = None
         self._lease: Lease | None = None
         self._registered_at = 0.0
         self._stopped = False
@@ -129,6 +140,8 @@ class JobManagerService:
             host, port, [handler], self._configuration, "jobmanager.rpc.port"
         )
         self.address = f"{host}:{bound}"
+        self._reporters = Reporters("jobmanager", self._configuration, self.metrics)
+        await self._reporters.start()
         self._candidacies = Candidacies(self._ha, self.address, self, self._clock)
         self._recalls = Recalls(self._ha.store, self._configuration, self._could_be_left, self._hand_over)
         for keeping in (
@@ -152,6 +165,8 @@ class JobManagerService:
         if self._stopped:
             return
         self._stopped = True
+        if self._reporters is not None:
+            await self._reporters.stop()
         await asyncio.gather(*(job.stop() for job in self.jobs.values()), return_exceptions=True)
         if self._candidacies is not None:
             await self._candidacies.close()
@@ -160,6 +175,16 @@ class JobManagerService:
             await self._ha.store.close()
         if self._server is not None:
             await self._server.stop(0.2)
+
+    async def get_metrics(self, request: Empty, context: Any) -> ProcessMetrics:
+        """All that it measures of itself and of its jobs."""
+        return ProcessMetrics(encode_groups(self.metrics.read()))
+
+    def _measured(self) -> list[MetricGroup]:
+        """What the registry is told. A job that has ended is no longer measured."""
+        running = [job for job in self.jobs.values() if not job.master.status.is_terminal]
+        own = self._figures.group(self._clock.monotonic())
+        return [own, *[job.metrics().about({"host": self._host}) for job in running]]
 
     def _unless_stopped(self, handle: Callable[[M], None]) -> Callable[[M], None]:
         """A job manager that stops acts on nothing more: it would start jobs, or end checkpoints, without a store."""

@@ -135,6 +135,19 @@ class TaskMetricsReport(Struct, frozen=True):
     tasks: tuple[AttemptMetrics, ...] = ()
 
 
+class SlotMetrics(Struct, frozen=True):
+    """What a slot worker and its tasks measure: for its task manager, which passes it on to nobody."""
+
+    allocation_id: AllocationId
+    groups: bytes = b""
+    """Encoded as `millstream.core.metrics.model` does it."""
+    cpu_seconds: float = 0.0
+    """Of the worker's process, as the rest."""
+    memory_bytes: int = 0
+    threads: int = 0
+    collections: int = 0
+
+
 class CollectFromTask(Struct, frozen=True):
     """A client's request for results."""
 
@@ -173,7 +186,7 @@ TaskManagerMessage = RegisterAtJobManager | SlotOffer | WorkerProgress | WorkerR
 JobManagerCommand = OfferAnswer | StartWorker | TasksTakenOver | FreeSlot | ToTasks
 """From a job manager to a task manager."""
 
-WorkerMessage = WorkerReady | FromTasks
+WorkerMessage = WorkerReady | SlotMetrics | FromTasks
 """From a slot worker to its task manager."""
 
 WorkerCommand = StartWorker | Stop | ToTasks

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, JobGraph
-from millstream.core.messages import dispatcher, logs, resource_manager, task_manager
+from millstream.core.messages import dispatcher, logs, metrics, resource_manager, task_manager
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.session import Empty
 from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
@@ -36,12 +36,13 @@ DISPATCHER = ServiceContract(
     },
 )
 RESOURCE_MANAGER = ServiceContract(_RESOURCE_MANAGER, {"GetOverview": (Empty, resource_manager.Overview)})
-JOB_MANAGER = ServiceContract(_JOB_MANAGER, {})
+JOB_MANAGER = ServiceContract(_JOB_MANAGER, {"GetMetrics": (Empty, metrics.ProcessMetrics)})
 TASK_MANAGER = ServiceContract(
     _TASK_MANAGER,
     {
         "ReadLog": (logs.ReadLogRequest, logs.LogContent),
         "ListLogs": (Empty, logs.LogList),
+        "GetMetrics": (Empty, metrics.ProcessMetrics),
     },
 )
 

@@ -16,6 +16,7 @@ from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
+from millstream.dispatcher.metrics.fetcher import ClusterProcesses, MetricFetcher
 from millstream.dispatcher.programs import ProgramRunner
 from millstream.dispatcher.rest.access import AccessPolicy, GuardedApp
 from millstream.dispatcher.rest.authentication import AuthenticatedApp, Authentication
@@ -27,6 +28,7 @@ from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
 from millstream.dispatcher.rest.endpoints.job_logs import JobLogEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
 from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
+from millstream.dispatcher.rest.endpoints.metrics import MetricEndpoints
 from millstream.dispatcher.rest.endpoints.process import ProcessEndpoints
 from millstream.dispatcher.rest.endpoints.scaling import ScalingEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
@@ -71,14 +73,18 @@ class RestApi:
         self._uploads = UploadedWheels(configuration)
         wheels = WheelEndpoints(self._uploads, runner, lifecycle, artifacts, lambda: self._server.url)
         self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
+        interval = configuration.seconds("metrics.fetcher.update-interval")
+        self._processes = ClusterProcesses(lifecycle, self._cluster, configuration)
+        self._fetcher = MetricFetcher(interval, self._processes.known, self._processes.ask, clock)
         self.routes = [
             *self._health.routes(),
+            *MetricEndpoints(lifecycle, self._cluster, self._fetcher).routes(),  # before single jobs and task managers
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address, takes_programs).routes(),
             *ProcessEndpoints(configuration).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
-            *JobLogEndpoints(lifecycle, self._cluster, configuration).routes(),
             *VertexEndpoints(lifecycle, clock).routes(),
+            *JobLogEndpoints(lifecycle, self._cluster, configuration).routes(),
             *StallEndpoints(lifecycle, clock).routes(),
             *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
             *SnapshotEndpoints(lifecycle, self._operations).routes(),
@@ -114,4 +120,6 @@ class RestApi:
         """Ends the server and its connections."""
         await self._server.stop()
         await self._operations.close()
+        await self._fetcher.close()
+        await self._processes.close()
         await self._cluster.close()

@@ -139,6 +139,8 @@ ACCUMULATORS = record({
     "serialized-user-task-accumulators": mapping(STRING),
 })  # fmt: skip
 METRIC_VALUES = array(record({"id": STRING, "value": STRING}, optional=("value",)))
+_AGGREGATIONS = ("min", "max", "avg", "sum", "skew")
+AGGREGATED_METRICS = array(record({"id": STRING, **dict.fromkeys(_AGGREGATIONS, NUMBER)}, optional=_AGGREGATIONS))
 _RESOURCE = record({
     "cpuCores": NUMBER, "taskHeapMemory": INTEGER, "taskOffHeapMemory": INTEGER, "managedMemory": INTEGER,
     "networkMemory": INTEGER,

@@ -28,7 +28,11 @@ from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as msg
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.messages.logs import LogContent, LogList, ReadLogRequest
+from millstream.core.messages.metrics import ProcessMetrics
 from millstream.core.messages.session import Empty
+from millstream.core.metrics.model import MetricGroup, encode_groups
+from millstream.core.metrics.registry import MetricRegistry
+from millstream.core.metrics.reporting.reporters import Reporters
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.daemon import ServiceDismissed
 from millstream.core.processes.job_process import Launcher, start_job_process
@@ -46,6 +50,7 @@ from millstream.core.wire.contracts import (
     TASK_MANAGER_AT_RESOURCE_MANAGER,
 )
 from millstream.taskmanager.supervisor.local_state import LocalState
+from millstream.taskmanager.supervisor.metrics import MeasuredSlot, TaskManagerMetrics
 from millstream.taskmanager.supervisor.slot_table import Allocation, SlotTable
 from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker
 from millstream.taskmanager.supervisor.worker_logs import WorkerLogs
@@ -86,6 +91,10 @@ class TaskManagerService:
         self._workers: dict[AllocationId, SupervisedWorker] = {}
         self._local_state: LocalState | None = None
         self._logs = WorkerLogs(configuration)
+        self._figures = TaskManagerMetrics()
+        self.metrics = MetricRegistry(self._measured)
+        """All that is measured here."""
+        self._reporters: Reporters | None = None
         self._stopped = False
 
     async def start(self) -> None:
@@ -101,6 +110,8 @@ class TaskManagerService:
         self.address = f"{self._host}:{bound}"
         self.id = TaskManagerId(f"{self.address}-{new_id()[:6]}")
         self._local_state = LocalState(self.id, self._configuration)
+        self._reporters = Reporters("taskmanager", self._configuration, self.metrics)
+        await self._reporters.start()
         self._background.spawn(asyncio.to_thread(self._local_state.remove_dead))
         self._background.spawn(self._keep_registered())
 
@@ -109,6 +120,8 @@ class TaskManagerService:
         if self._stopped:
             return
         self._stopped = True
+        if self._reporters is not None:
+            await self._reporters.stop()
         await asyncio.gather(*(worker.stop() for worker in self._workers.values()), return_exceptions=True)
         await self._background.cancel()
         if self._leaders is not None:
@@ -138,6 +151,20 @@ class TaskManagerService:
     async def list_logs(self, request: Empty, context: Any) -> LogList:
         """Its log files and those of its workers."""
         return LogList(tuple(await asyncio.to_thread(self._logs.files)))
+
+    async def get_metrics(self, request: Empty, context: Any) -> ProcessMetrics:
+        """All that it, its workers and their tasks measure."""
+        return ProcessMetrics(encode_groups(self.metrics.read()))
+
+    def _measured(self) -> list[MetricGroup]:
+        """What the registry is told."""
+        slots = [
+            MeasuredSlot(allocation.index, allocation.job_id, worker.job_name, worker.measured)
+            for allocation_id, worker in self._workers.items()
+            if worker.measured is not None and (allocation := self._table.get(allocation_id)) is not None
+        ]
+        total, now = len(self._table.report()), asyncio.get_running_loop().time()
+        return self._figures.groups(self.id, self._host, slots, total, now)
 
     # The resource manager
 

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, assert_never
 
+import msgspec
 from msgspec import Struct
 
 from millstream.core.clock import Clock
@@ -31,6 +32,7 @@ from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.sources import EnumeratorEvent, Stop, WatermarkLimit
 from millstream.core.messages.task_manager import (
     CollectFromTask,
+    SlotMetrics,
     StartWorker,
     TaskMetricsReport,
     TaskUpdate,
@@ -38,6 +40,8 @@ from millstream.core.messages.task_manager import (
     WorkerMessage,
     WorkerReady,
 )
+from millstream.core.metrics.model import encode_groups
+from millstream.core.metrics.process_metrics import own_use
 from millstream.core.processes.forking import leave_if_forked, loops_start_here
 from millstream.core.records.batches import Barrier
 from millstream.core.settings.configuration import Configuration
@@ -408,6 +412,11 @@ class SlotWorker:
         self._send(TaskUpdate(self._allocation, task.attempt_id, task.state, failure, accumulators, metrics))
 
     def _report_metrics(self) -> None:
-        tasks = tuple(attempt_metrics(t) for t in self._tasks.values() if t.state is ExecutionState.RUNNING)
-        if tasks:
-            self._send(TaskMetricsReport(self._allocation, tasks))
+        running = [task for task in self._tasks.values() if task.state is ExecutionState.RUNNING]
+        told = tuple([attempt_metrics(task) for task in running])
+        if told:
+            self._send(TaskMetricsReport(self._allocation, told))
+        now = self._clock.monotonic()
+        groups = [g for task, t in zip(running, told, strict=True) for g in task.figures.groups(t.metrics, now)]
+        use = own_use()
+        self._send(SlotMetrics(self._allocation, encode_groups(groups), *msgspec.structs.astuple(use)))

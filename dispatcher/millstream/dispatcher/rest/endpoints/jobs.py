@@ -13,7 +13,7 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import job_json as shapes
 from millstream.dispatcher.rest import schemas
 from millstream.dispatcher.rest.job_json import Json
-from millstream.dispatcher.rest.requests import job_id_of, vertex_of, whole_number
+from millstream.dispatcher.rest.requests import job_id_of, whole_number
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 
 _DEFAULT_EXCEPTIONS = 16
@@ -31,8 +31,7 @@ class JobEndpoints:
         """The rows of the table for these endpoints."""
         mode = Parameter("mode", {"type": "string", "enum": ["cancel"]}, "What to do; 'cancel' is the default.")
         limit = Parameter("maxExceptions", schemas.COUNT, "The most exceptions to answer.")
-        get = Parameter("get", {"type": "string"}, "The ids of metrics whose values are wanted, with commas between.")
-        job, vertex = "/jobs/{jobid}", "/jobs/{jobid}/vertices/{vertexid}"
+        job = "/jobs/{jobid}"
         return [
             RestRoute("GET", "/jobs", self.ids, "The ids and states of all jobs.", schemas.JOBS),
             RestRoute("GET", "/jobs/overview", self.overview, "An overview of all jobs.", schemas.JOBS_OVERVIEW),
@@ -49,10 +48,6 @@ class JobEndpoints:
             ),
             RestRoute(
                 "GET", f"{job}/accumulators", self.accumulators, "The accumulators of a job.", schemas.ACCUMULATORS
-            ),
-            RestRoute(
-                "GET", f"{vertex}/metrics", self.metrics, "The metrics of a vertex's subtasks, and their values.",
-                schemas.METRIC_VALUES, parameters=(get,),
             ),
         ]  # fmt: skip
 
@@ -102,13 +97,6 @@ class JobEndpoints:
     async def accumulators(self, request: Request) -> Json:
         """`GET /jobs/:jobid/accumulators`."""
         return shapes.accumulators(self._details(request))
-
-    async def metrics(self, request: Request) -> list[Json]:
-        """`GET /jobs/:jobid/vertices/:vertexid/metrics`."""
-        wanted = request.query_params.get("get")
-        return shapes.vertex_metrics(
-            vertex_of(request, self._details(request)), None if wanted is None else wanted.split(",")
-        )
 
     def _details(self, request: Request) -> JobDetails:
         return self._lifecycle.details(job_id_of(request))
