@@ -1,4 +1,4 @@
-"""Programs of Debian's packages that tests use as they are. Installed where the tests run as root, else only looked for.
+"""Programs of Debian's packages, as tests use them: installed where the tests run as root, else only looked for.
 
 Several tests may want one at a time: dpkg's lock is waited for.
 """
