@@ -1,20 +1,14 @@
-"""A real Chromium, driven by Playwright, and what is wrong with the pages that it shows.
-
-Debian's package is installed where the tests run as root; elsewhere the tests are skipped when there is no Chromium.
-"""
+"""A real Chromium, driven by Playwright, and what is wrong with the pages that it shows."""
 
 from __future__ import annotations
 
-import functools
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from debian_packages import program_of
 
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, expect, sync_playwright
@@ -33,28 +27,11 @@ LONG_TASKS = """() => {
   new PerformanceObserver(seen).observe({type: 'longtask'});
 }"""
 """Has the page keep how long its tasks took that took long."""
-_INSTALL = ("apt-get", "install", "--yes", "--quiet", "--no-install-recommends", "chromium")
-
-
-@functools.cache
-def chromium() -> str:
-    """Where it is; installed first where that is possible. Skips the test where there is none."""
-    found = shutil.which("chromium")
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        quietly = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        done = subprocess.run(_INSTALL, env=quietly, capture_output=True, text=True, check=False)
-        if done.returncode:  # without lists of packages, there are none to install
-            subprocess.run(["apt-get", "update", "--quiet"], env=quietly, capture_output=True, check=False)
-            done = subprocess.run(_INSTALL, env=quietly, capture_output=True, text=True, check=False)
-        found = shutil.which("chromium")
-    if found is None:
-        pytest.skip("there is no Chromium, and only root can install it: apt-get install chromium")
-    return found
 
 
 @contextmanager
 def running_browser() -> Iterator[Browser]:
-    path = chromium()
+    path = program_of("chromium", "chromium")
     expect.set_options(timeout=_PATIENCE_MS)
     playwright: Playwright
     with sync_playwright() as playwright:

@@ -23,6 +23,7 @@ from millstream.core.errors import ConfigurationError, MillstreamError, Unreacha
 from millstream.core.files.directories import work_directory
 from millstream.core.jobs.ids import NO_ALLOCATION, NO_JOB, AllocationId, JobId, TaskManagerId, new_id
 from millstream.core.logs.log_reading import LIMIT
+from millstream.core.logs.repeats import Repeats
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as msg
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
@@ -55,6 +56,7 @@ from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker
 from millstream.taskmanager.supervisor.worker_logs import WorkerLogs
 
 log = logging.getLogger(__name__)
+_OFTEN = 60.0  # seconds within which a peer that is lost again is lost over and over
 
 JobManagerSession = Session[msg.TaskManagerMessage, msg.JobManagerCommand]
 ResourceManagerSession = Session[rm.TaskManagerReport, rm.TaskManagerCommand]
@@ -73,6 +75,7 @@ class TaskManagerService:
         self.address = ""
         self.id = TaskManagerId("")
         self._configuration = configuration
+        self._losses = Repeats(within=_OFTEN)
         self._leaders = leaders
         self._network = network
         self._launch = launch
@@ -199,7 +202,8 @@ class TaskManagerService:
 
     def _resource_manager_lost(self, reason: str) -> None:
         self._resource_manager = None
-        log.warning("%s; running tasks go on, registering again", reason)
+        if self._losses.is_told(reason, asyncio.get_running_loop().time()):
+            log.warning("%s%s; running tasks go on, registering again", reason, self._losses.times)
 
     def _resource_manager_command(self, command: rm.TaskManagerCommand) -> None:
         match command:

@@ -23,8 +23,9 @@ from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.details import Accumulator
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.states import ExecutionState
-from millstream.core.logs.failure_texts import failure_lines
+from millstream.core.logs.failure_texts import cause_line, failure_lines, ordinal
 from millstream.core.logs.origins import Origin, lines_of
+from millstream.core.logs.repeats import Repeats
 from millstream.core.messages.checkpoints import CheckpointNotice, TriggerCheckpoint
 from millstream.core.messages.deployment import CancelTasks, DeployTasks, TaskDeployment
 from millstream.core.messages.results import CollectResponse
@@ -120,6 +121,7 @@ class SlotWorker:
         self._metrics_due = 0.0
         self._metrics_interval = configuration.seconds("metrics.fetcher.update-interval")
         self._job = Origin(start.job_id, start.job_name)
+        self._failures: dict[tuple[str, int], Repeats] = {}
         self.current: Task | None = None
         self.cancelling: set[str] = set()
 
@@ -361,9 +363,21 @@ class SlotWorker:
             task.move_to(ExecutionState.FAILED)
             failure = describe_failure(error, task.deployment, self._clock.now_ms(), task.counts.records_taken)
             with lines_of(task.origin):
-                log.warning("task %s failed:\n%s", task.deployment.task_name, "\n".join(failure_lines(failure)))
+                self._log_failure(task, failure)
             self._report(task, failure)
             self._forget(task)
+
+    def _log_failure(self, task: Task, failure: TaskFailure) -> None:
+        """With the traceback the first time that it comes, and as the same error later; a loop is only counted."""
+        place, name = (task.deployment.vertex_id, task.deployment.subtask), task.deployment.task_name
+        repeats = self._failures.setdefault(place, Repeats())
+        if not repeats.is_told(failure.signature or failure.exception, self._clock.monotonic()):
+            return
+        if repeats.count == 1:
+            log.warning("task %s failed:\n%s", name, "\n".join(failure_lines(failure)))
+        else:
+            again = ordinal(repeats.count)
+            log.warning("task %s failed with the same error, %s time: %s", name, again, cause_line(failure))
 
     def _cancel(self, task: Task) -> None:
         self._close(task)

@@ -24,6 +24,7 @@ from kazoo import exceptions as kazoo
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, KeeperState
 
+from millstream.core.logs.repeats import Repeats
 from millstream.core.store.store import SessionLostError, StoreError, SuspendedError
 from millstream.core.store.zookeeper.client import new_client
 from millstream.core.store.zookeeper.layout import Layout
@@ -57,6 +58,7 @@ class Connection:
         self.state = State.SUSPENDED
         self.session_id = 0
         self._settings = settings
+        self._failures = Repeats()
         self._loop = asyncio.get_running_loop()
         self._asked: set[asyncio.Future[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -207,7 +209,9 @@ class Connection:
 
     async def _start_again(self, client: KazooClient, reason: str) -> None:
         """For what kazoo does not try again by itself, such as a wrong password: a service outlasts that, too."""
-        _log.error("no session with ZooKeeper at %s, trying again: %s", self._settings.quorum, reason)
+        if self._failures.is_told(reason, self._loop.time()):
+            times = self._failures.times
+            _log.error("no session with ZooKeeper at %s, trying again%s: %s", self._settings.quorum, times, reason)
         self._client = None
         self._become(State.LOST)
         await self._end(client)
