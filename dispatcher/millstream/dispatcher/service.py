@@ -17,6 +17,7 @@ from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import ConfigurationError, MillstreamError
 from millstream.core.files.directories import work_directory
 from millstream.core.processes.background import BackgroundTasks
+from millstream.core.services.inspection import inspection_handler
 from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
@@ -79,9 +80,10 @@ class DispatcherService:
         self._artifacts = artifacts = await self._open_artifacts(ha)
         self._background.spawn(self._clean_repeatedly())
         self._audit = audit = Audit(configuration)
-        handler = service_handler(DISPATCHER, DispatcherRpc(configuration, self._lifecycle, artifacts, audit))
+        rpc = DispatcherRpc(configuration, self._lifecycle, artifacts, audit)
+        handlers = [service_handler(DISPATCHER, rpc), inspection_handler(configuration)]
         host, port = configured_endpoint(configuration, Role.DISPATCHER)
-        self._server, bound = await self._network.serve(host, port, [handler], configuration, "dispatcher.rpc.port")
+        self._server, bound = await self._network.serve(host, port, handlers, configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"
         if self._with_rest:
             from millstream.dispatcher.rest.api import RestApi

@@ -25,6 +25,7 @@ from millstream.core.jobs.states import ExecutionState
 from millstream.core.logs.failure_texts import failure_lines
 from millstream.core.messages.checkpoints import CheckpointNotice, TriggerCheckpoint
 from millstream.core.messages.deployment import CancelTasks, DeployTasks, TaskDeployment
+from millstream.core.messages.inspection import InspectWorker
 from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.sources import EnumeratorEvent, Stop, WatermarkLimit
 from millstream.core.messages.task_manager import (
@@ -133,6 +134,10 @@ class SlotWorker:
             self._writers.shutdown(wait=False, cancel_futures=True)
             self._data_plane.stop()
 
+    def running_tasks(self) -> list[Task]:
+        """Those that take steps. Called on any thread."""
+        return [task for task in list(self._tasks.values()) if task.state is ExecutionState.RUNNING]
+
     def turn(self) -> None:
         """One turn of the loop; sleeps when there is nothing to do."""
         self._take_mails(None)
@@ -237,7 +242,7 @@ class SlotWorker:
                 self._notify_of_checkpoint(command)
             case Stop():
                 self._stopped = True
-            case StartWorker():
+            case StartWorker() | InspectWorker():
                 log.error("unexpected command %s", type(command).__name__)
             case _:
                 assert_never(command)
