@@ -42,6 +42,7 @@ BENCHMARKS = (
     "rescale",
     "failover",
     "control_plane",
+    "rest_load",
     "spark_state",
 )
 

@@ -26,6 +26,7 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, JobManagerId, LeaderEpoch, new_id
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.printable import printable
+from millstream.core.logs.repeats import is_told_at
 from millstream.core.messages import dispatcher as msg
 from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.results import CollectRequest, CollectResponse
@@ -75,6 +76,11 @@ class _Record(Struct):
     changed_ms: int
     graph: StoredGraph | None = None  # until a job manager has taken the job: it may hold whole collections
     watchers: set[asyncio.Queue[JobDetails | None]] = field(default_factory=set)
+
+
+def _is_of_a_loop(details: JobDetails) -> bool:
+    """Whether a job that restarts again and again has got to one of the restarts that are only counted."""
+    return details.state in (JobStatus.RESTARTING, JobStatus.RUNNING) and not is_told_at(details.restarts)
 
 
 class JobLifecycle:
@@ -210,6 +216,11 @@ class JobLifecycle:
             manager.job_manager_id: (manager.address, jobs_of.get(session, []))
             for session, manager in self._managers.items()
         }
+
+    @property
+    def job_managers(self) -> list[str]:
+        """Where those are reached that are connected now."""
+        return [manager.address for manager in self._managers.values()]
 
     def artifacts_in_use(self) -> set[str]:
         """The sha256 of every artifact that a job which has not ended may still ask for."""
@@ -411,7 +422,7 @@ class JobLifecycle:
         if _shown(before) == _shown(details):
             return
         record.changed_ms = self._clock.now_ms()
-        if before.state != details.state:
+        if before.state != details.state and not _is_of_a_loop(details):
             log.info("job %s (%s) is %s", job_id, printable(details.name), details.state)
         for watcher in record.watchers:
             watcher.put_nowait(details)

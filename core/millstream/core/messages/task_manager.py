@@ -136,6 +136,19 @@ class TaskMetricsReport(Struct, frozen=True):
     tasks: tuple[AttemptMetrics, ...] = ()
 
 
+class SlotMetrics(Struct, frozen=True):
+    """What a slot worker and its tasks measure: for its task manager, which passes it on to nobody."""
+
+    allocation_id: AllocationId
+    groups: bytes = b""
+    """Encoded as `millstream.core.metrics.model` does it."""
+    cpu_seconds: float = 0.0
+    """Of the worker's process, as the rest."""
+    memory_bytes: int = 0
+    threads: int = 0
+    collections: int = 0
+
+
 class CollectFromTask(Struct, frozen=True):
     """A client's request for results."""
 
@@ -174,8 +187,8 @@ TaskManagerMessage = RegisterAtJobManager | SlotOffer | WorkerProgress | WorkerR
 JobManagerCommand = OfferAnswer | StartWorker | TasksTakenOver | FreeSlot | ToTasks
 """From a job manager to a task manager."""
 
-WorkerMessage = WorkerReady | FromTasks
-"""From a slot worker to its task manager, and on to the job manager."""
+WorkerMessage = WorkerReady | SlotMetrics | FromTasks
+"""From a slot worker to its task manager, by itself."""
 
 FromWorker = WorkerMessage | WorkerInspected
 """All that a slot worker says."""

@@ -47,6 +47,8 @@ class Option(Struct, frozen=True):
 
 
 _T = OptionType
+REPORTER = "metrics.reporter.<name>"
+"""What the options of a reporter begin with, in the table: the name is the user's."""
 _ADAPTIVE = "jobmanager.adaptive-scheduler"
 _AUTOSCALER = "job.autoscaler"
 _LEVELS = ("OFF", "CRITICAL", "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "TRACE")
@@ -934,7 +936,64 @@ _ROWS = [
         ("NONE", "LZ4"),
     ),
     Option("taskmanager.network.connect.timeout", _T.DURATION, 30.0, "How long a slot worker tries to reach a peer."),
-    Option("metrics.fetcher.update-interval", _T.DURATION, 1.0, "How often tasks report their metrics."),
+    Option(
+        "metrics.fetcher.update-interval",
+        _T.DURATION,
+        1.0,
+        "How often tasks report their metrics, and how old those may be that REST shows. Flink: 10 s.",
+    ),
+    Option(
+        "metrics.reporters",
+        _T.STRING,
+        "",
+        "The names of the reporters that carry metrics out, with commas between; empty: all that have a class.",
+    ),
+    Option(
+        f"{REPORTER}.factory.class",
+        _T.STRING,
+        "",
+        "What the reporter of this name is: prometheus, otel, file, the name of a plug-in, or package.module:Class.",
+    ),
+    Option(f"{REPORTER}.interval", _T.DURATION, 10.0, "How often a reporter that pushes is given all metrics."),
+    Option(
+        f"{REPORTER}.filter.includes",
+        _T.STRING,
+        "*:*:*",
+        "Which metrics are reported: scope:name,name:type,type, with semicolons between several; * is anything.",
+    ),
+    Option(f"{REPORTER}.filter.excludes", _T.STRING, "", "Which of these are not, in the same way."),
+    Option(
+        f"{REPORTER}.scope.variables.excludes", _T.STRING, "", "Variables that are left out, with semicolons between."
+    ),
+    Option(
+        f"{REPORTER}.scope.variables.additional", _T.STRING, "", "Variables that are added, as name:value,name:value."
+    ),
+    Option(f"{REPORTER}.host", _T.STRING, "127.0.0.1", "Where a Prometheus endpoint listens."),
+    Option(
+        f"{REPORTER}.port",
+        _T.STRING,
+        "9249",
+        "The port of a Prometheus endpoint; of a range such as 9249-9260, each process of a host takes a free one.",
+    ),
+    Option(
+        f"{REPORTER}.filterLabelValueCharacters",
+        _T.BOOL,
+        True,
+        "Whether all but letters, digits, colons and underscores of a label's value becomes an underscore.",
+    ),
+    Option(f"{REPORTER}.exporter.endpoint", _T.STRING, "http://127.0.0.1:4318/v1/metrics", "Where OTLP is sent to."),
+    Option(f"{REPORTER}.exporter.timeout", _T.DURATION, 10.0, "How long sending may take."),
+    Option(f"{REPORTER}.service.name", _T.STRING, "millstream", "The resource's service.name in OTLP."),
+    Option(f"{REPORTER}.service.version", _T.STRING, "", "The resource's service.version in OTLP."),
+    Option(
+        f"{REPORTER}.directory", _T.STRING, "", "The folder in which a file reporter writes a file for each service."
+    ),
+    Option(
+        f"{REPORTER}.max-size",
+        _T.MEMORY,
+        64 << 20,
+        "The size at which such a file becomes the former one, which is kept until the next does.",
+    ),
 ]
 
 _BOUNDS: dict[str, tuple[float, float | None]] = {
@@ -944,6 +1003,9 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "heartbeat.timeout": (0.01, None),
     "rpc.message.max-size": (1 << 20, (1 << 31) - 1),
     "metrics.fetcher.update-interval": (0.01, None),
+    f"{REPORTER}.interval": (0.01, None),
+    f"{REPORTER}.exporter.timeout": (0.01, None),
+    f"{REPORTER}.max-size": (1024, None),
     "task.cancellation.interval": (0.01, None),
     "taskmanager.numberOfTaskSlots": (1, None),
     "parallelism.default": (1, None),
@@ -1013,4 +1075,33 @@ def _completed(row: Option) -> Option:
     return replace(row, at_least=at_least, at_most=at_most, job_may=_job_may(row.key))
 
 
-OPTIONS: dict[str, Option] = {row.key: _completed(row) for row in _ROWS}
+class OptionTable(dict[str, Option]):
+    """All options by their keys. Those of a reporter are found under the name that the user gave it.
+
+    A plug-in has settings of its own, which are text: any key of a reporter is an option.
+    """
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (isinstance(key, str) and _of_reporter(key) is not None)
+
+    def __missing__(self, key: str) -> Option:
+        setting = _of_reporter(key)
+        if setting is None:
+            raise KeyError(key)
+        row = super().get(f"{REPORTER}.{setting}")
+        return row if row is not None else Option(key, _T.STRING, "", "A setting of a plug-in's.")
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The option of a key."""
+        return self[key] if key in self else default  # noqa: SIM401  # this is what that means
+
+
+def _of_reporter(key: str) -> str | None:
+    """What of a reporter's a key sets; None: it is no such key."""
+    begin = REPORTER.partition("<")[0]
+    name, _, setting = key.removeprefix(begin).partition(".")
+    is_one = key.startswith(begin) and name and setting and all(setting.split(".")) and "<" not in name
+    return setting if is_one else None
+
+
+OPTIONS: dict[str, Option] = OptionTable({row.key: _completed(row) for row in _ROWS})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, JobGraph
-from millstream.core.messages import dispatcher, inspection, logs, resource_manager, task_manager
+from millstream.core.messages import dispatcher, inspection, logs, metrics, resource_manager, task_manager
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.session import Empty
 from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
@@ -18,6 +18,7 @@ from millstream.proto import dispatcher_pb2, graph_pb2, inspection_pb2, resource
 _DISPATCHER = dispatcher_pb2.DESCRIPTOR.services_by_name["Dispatcher"]
 _RESOURCE_MANAGER = resourcemanager_pb2.DESCRIPTOR.services_by_name["ResourceManager"]
 _JOB_MANAGER = taskmanager_pb2.DESCRIPTOR.services_by_name["JobManager"]
+_TASK_MANAGER = taskmanager_pb2.DESCRIPTOR.services_by_name["TaskManager"]
 _INSPECTION = inspection_pb2.DESCRIPTOR.services_by_name["Inspection"]
 _PROFILING = inspection_pb2.DESCRIPTOR.services_by_name["Profiling"]
 
@@ -37,7 +38,8 @@ DISPATCHER = ServiceContract(
     },
 )
 RESOURCE_MANAGER = ServiceContract(_RESOURCE_MANAGER, {"GetOverview": (Empty, resource_manager.Overview)})
-JOB_MANAGER = ServiceContract(_JOB_MANAGER, {})
+JOB_MANAGER = ServiceContract(_JOB_MANAGER, {"GetMetrics": (Empty, metrics.ProcessMetrics)})
+TASK_MANAGER = ServiceContract(_TASK_MANAGER, {"GetMetrics": (Empty, metrics.ProcessMetrics)})
 INSPECTION = ServiceContract(
     _INSPECTION,
     {

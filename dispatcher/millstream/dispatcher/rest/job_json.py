@@ -6,7 +6,7 @@ import base64
 import io
 import pickle
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, TaskMetrics, VertexStatus
@@ -19,7 +19,7 @@ from millstream.core.settings.secrets import shown_options
 Json = dict[str, Any]
 _FLINK_ONLY_JOB_STATES = ("SUSPENDED", "RECONCILING")
 _FLINK_ONLY_TASK_STATES = ("RECONCILING",)
-_TASK_METRICS = {
+TASK_METRICS = {
     "numRecordsIn": "records_in", "numRecordsOut": "records_out", "numBytesIn": "bytes_in",
     "numBytesOut": "bytes_out", "accumulateBusyTimeMs": "busy_ms", "accumulateIdleTimeMs": "idle_ms",
     "accumulateBackPressuredTimeMs": "backpressured_ms",
@@ -214,22 +214,6 @@ def job_config(details: JobDetails) -> Json:
             "user-config": shown_options(details.configuration),
         },
     }
-
-
-def vertex_metrics(vertex: VertexStatus, wanted: Collection[str] | None) -> list[Json]:
-    """`/jobs/:jobid/vertices/:vertexid/metrics`: which there are, or with `get` the values of those that are wanted.
-
-    Ids are the subtask's index and the metric's name, as in Flink: `0.numRecordsIn`, `1.Map.seen`.
-    """
-    found: dict[str, float] = {}
-    for subtask in vertex.subtasks:
-        metrics = subtask.metrics
-        named = {name: getattr(metrics, field) for name, field in _TASK_METRICS.items()}
-        for name, value in {**named, **metrics.counters, **metrics.gauges}.items():
-            found[f"{subtask.index}.{name}"] = value
-    if wanted is None:
-        return [{"id": name} for name in found]
-    return [{"id": name, "value": f"{found[name]:.15g}"} for name in wanted if name in found]
 
 
 class _PlainUnpickler(pickle.Unpickler):

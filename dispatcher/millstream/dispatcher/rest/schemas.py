@@ -61,6 +61,7 @@ def request_body(properties: dict[str, Schema], required: tuple[str, ...] = ()) 
 ERRORS = record({"errors": array(STRING)})
 EMPTY = record({})
 PROBED = record({"status": STRING})
+WHOAMI = record({"name": STRING, "role": STRING, "credential": STRING})
 
 OVERVIEW = record({
     "taskmanagers": INTEGER, "slots-total": INTEGER, "slots-available": INTEGER, "jobs-running": INTEGER,
@@ -112,6 +113,9 @@ JOB = record({
     "slots-startable": INTEGER, "restarts": INTEGER, "last-failure": nullable(STRING),
 })  # fmt: skip
 JOB_PLAN = record({"plan": PLAN})
+FLOW = record({
+    "vertices": array(record({"id": STRING, "watermark": nullable(INTEGER), "skew": nullable(NUMBER)})),
+})  # fmt: skip
 JOB_CONFIG = record({
     "jid": ID, "name": STRING,
     "execution-config": record({
@@ -140,6 +144,8 @@ ACCUMULATORS = record({
     "serialized-user-task-accumulators": mapping(STRING),
 })  # fmt: skip
 METRIC_VALUES = array(record({"id": STRING, "value": STRING}, optional=("value",)))
+_AGGREGATIONS = ("min", "max", "avg", "sum", "skew")
+AGGREGATED_METRICS = array(record({"id": STRING, **dict.fromkeys(_AGGREGATIONS, NUMBER)}, optional=_AGGREGATIONS))
 _RESOURCE = record({
     "cpuCores": NUMBER, "taskHeapMemory": INTEGER, "taskOffHeapMemory": INTEGER, "managedMemory": INTEGER,
     "networkMemory": INTEGER,
@@ -153,6 +159,13 @@ _TASK_MANAGER: dict[str, Schema] = {
     "memoryConfiguration": mapping(INTEGER),
 }  # fmt: skip
 LOGS = record({"logs": array(record({"name": STRING, "size": INTEGER, "mtime": INTEGER}))})
+LOG_EVENTS = record({
+    "events": array(record({
+        "time": INTEGER, "level": STRING, "logger": STRING, "message": STRING, "exception": nullable(STRING),
+        "vertex": nullable(STRING), "task": nullable(STRING), "subtask": nullable(INTEGER),
+        "attempt": nullable(INTEGER), "taskmanager": nullable(STRING), "file": STRING,
+    })),
+})  # fmt: skip
 TASK_MANAGERS = record({"taskmanagers": array(record(_TASK_MANAGER))})
 TASK_MANAGER = record({
     **_TASK_MANAGER,

@@ -12,7 +12,15 @@ from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.messages.inspection import InspectWorker, SampleRequest, WorkerInspected
 from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.sources import ReaderEvent, Stop, WatermarkReport
-from millstream.core.messages.task_manager import StartWorker, TaskUpdate, WorkerCommand, WorkerMessage, WorkerReady
+from millstream.core.messages.task_manager import (
+    FromTasks,
+    SlotMetrics,
+    StartWorker,
+    TaskUpdate,
+    WorkerCommand,
+    WorkerMessage,
+    WorkerReady,
+)
 from millstream.core.processes.child import Child, ChildThread
 from millstream.core.processes.job_process import JobProcess, Launcher, start_job_process
 from millstream.core.processes.memory import amount
@@ -36,7 +44,7 @@ class SupervisedWorker:
         start: StartWorker,
         host: str,
         configuration: Configuration,
-        on_message: Callable[[WorkerMessage], None],
+        on_message: Callable[[WorkerReady | FromTasks], None],
         on_progress: Callable[[str], None],
         outputs: Callable[[], tuple[int, int] | None] = lambda: None,
         launch: Launcher = start_job_process,
@@ -52,11 +60,18 @@ class SupervisedWorker:
         self._was_put_down = False
         self.tasks = SlotTasks()
         """What they have come to; told by whoever passes commands on."""
+        self.measured: SlotMetrics | None = None
+        """What it and its tasks measured last."""
         self._running: set[str] = set()
         self._ready = asyncio.Event()
         self._inspections: dict[str, asyncio.Future[WorkerInspected]] = {}
         self._watch: asyncio.Task[None] | None = None
         self._child = SupervisedChild(self._launch, WORKER_COMMAND.to_bytes(Stop()), _STOP_GRACE)
+
+    @property
+    def job_name(self) -> str:
+        """Of the job that it runs tasks of."""
+        return self._start.job_name
 
     @property
     def end(self) -> WorkerEnd:
@@ -145,6 +160,9 @@ class SupervisedWorker:
                 asked.set_result(message)
             return
         self._check_own(message)
+        if isinstance(message, SlotMetrics):
+            self.measured = message
+            return
         self.tasks.heard(message)
         match message:
             case WorkerReady():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import logging
 import queue
 import resource
 import signal
@@ -26,7 +27,7 @@ from millstream.core.inspection.outside import allow_dumps_from_outside
 from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
 from millstream.core.logs.named_prints import name_prints
-from millstream.core.logs.printable import printable
+from millstream.core.logs.origins import Origin
 from millstream.core.messages.deployment import CancelTasks
 from millstream.core.messages.inspection import InspectWorker
 from millstream.core.messages.sources import Stop
@@ -105,7 +106,8 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
         bound_output(configuration)
         set_up_logging("worker", configuration, lambda: where(start, workers))
         if configuration.boolean("taskmanager.prints.name-task"):
-            name_prints(lambda: where(start, workers))
+            name_prints(configuration)
+        logging.captureWarnings(True)  # else what is warned of has no time and no task
 
     def send(message: FromWorker) -> None:
         pipe.send(WORKER_MESSAGE.to_bytes(message))
@@ -119,11 +121,14 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
     worker.run(0 if in_process else limit_of(configuration))
 
 
-def where(start: StartWorker, workers: Sequence[SlotWorker]) -> str:
-    """What the process works on at this moment, for its log and for what functions print."""
-    current = workers[0].current if workers else None
-    task = f", {current.deployment.task_name}" if current is not None else ""
-    return printable(f"{start.job_name} ({start.job_id}){task}")
+def where(start: StartWorker, workers: Sequence[SlotWorker]) -> Origin:
+    """What the calling thread works on, for what is logged and printed: other threads than the main one work for any.
+
+    A thread that works for one task only says so by itself.
+    """
+    if workers and threading.current_thread() is threading.main_thread():
+        return workers[0].working_on
+    return Origin(start.job_id, start.job_name)
 
 
 def _forward(

@@ -12,8 +12,9 @@ from millstream.dispatcher.callers import Role
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import job_json as shapes
 from millstream.dispatcher.rest import schemas
+from millstream.dispatcher.rest.flow_json import flow
 from millstream.dispatcher.rest.job_json import Json
-from millstream.dispatcher.rest.requests import job_id_of, vertex_of, whole_number
+from millstream.dispatcher.rest.requests import job_id_of, whole_number
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 
 _DEFAULT_EXCEPTIONS = 16
@@ -31,8 +32,7 @@ class JobEndpoints:
         """The rows of the table for these endpoints."""
         mode = Parameter("mode", {"type": "string", "enum": ["cancel"]}, "What to do; 'cancel' is the default.")
         limit = Parameter("maxExceptions", schemas.COUNT, "The most exceptions to answer.")
-        get = Parameter("get", {"type": "string"}, "The ids of metrics whose values are wanted, with commas between.")
-        job, vertex = "/jobs/{jobid}", "/jobs/{jobid}/vertices/{vertexid}"
+        job = "/jobs/{jobid}"
         return [
             RestRoute("GET", "/jobs", self.ids, "The ids and states of all jobs.", schemas.JOBS),
             RestRoute("GET", "/jobs/overview", self.overview, "An overview of all jobs.", schemas.JOBS_OVERVIEW),
@@ -42,6 +42,7 @@ class JobEndpoints:
                 errors=(409,), needs=Role.OPERATE, action="cancel",
             ),
             RestRoute("GET", f"{job}/plan", self.plan, "The dataflow of a job.", schemas.JOB_PLAN),
+            RestRoute("GET", f"{job}/flow", self.flow, "Watermark and skew of each vertex of a job.", schemas.FLOW),
             RestRoute("GET", f"{job}/config", self.config, "The options of a job.", schemas.JOB_CONFIG),
             RestRoute(
                 "GET", f"{job}/exceptions", self.exceptions, "What failed in a job, the root cause first.",
@@ -49,10 +50,6 @@ class JobEndpoints:
             ),
             RestRoute(
                 "GET", f"{job}/accumulators", self.accumulators, "The accumulators of a job.", schemas.ACCUMULATORS
-            ),
-            RestRoute(
-                "GET", f"{vertex}/metrics", self.metrics, "The metrics of a vertex's subtasks, and their values.",
-                schemas.METRIC_VALUES, parameters=(get,),
             ),
         ]  # fmt: skip
 
@@ -89,6 +86,10 @@ class JobEndpoints:
         details = self._details(request)
         return {"plan": plan_for_rest(details.job_id, details.name, details.configuration, details.plan)}
 
+    async def flow(self, request: Request) -> Json:
+        """`GET /jobs/:jobid/flow`."""
+        return flow(self._details(request))
+
     async def config(self, request: Request) -> Json:
         """`GET /jobs/:jobid/config`."""
         return shapes.job_config(self._details(request))
@@ -102,13 +103,6 @@ class JobEndpoints:
     async def accumulators(self, request: Request) -> Json:
         """`GET /jobs/:jobid/accumulators`."""
         return shapes.accumulators(self._details(request))
-
-    async def metrics(self, request: Request) -> list[Json]:
-        """`GET /jobs/:jobid/vertices/:vertexid/metrics`."""
-        wanted = request.query_params.get("get")
-        return shapes.vertex_metrics(
-            vertex_of(request, self._details(request)), None if wanted is None else wanted.split(",")
-        )
 
     def _details(self, request: Request) -> JobDetails:
         return self._lifecycle.details(job_id_of(request))

@@ -197,6 +197,16 @@ class InputGate:
         return self._channels
 
     @property
+    def queued(self) -> int:
+        """Buffers and batches that wait for the task."""
+        return sum(len(channel.queue) for channel in self._channels)
+
+    @property
+    def capacity(self) -> int:
+        """How many there is room for."""
+        return self._credit.capacity + LocalInputChannel.CAPACITY * (len(self._channels) - len(self._remote))
+
+    @property
     def all_ended(self) -> bool:
         """Whether every channel has ended."""
         return self._open == 0

@@ -162,6 +162,11 @@ class RemoteOutputChannel(OutputChannel):
         self._asked = self._limit = limit
 
     @property
+    def buffers_out(self) -> int:
+        """Sent so far."""
+        return self._sequence
+
+    @property
     def limit(self) -> int:
         """What the consumer asked for, unless a buffer is full before it has so many rows."""
         return self._limit
@@ -403,6 +408,26 @@ class ResultPartition:
     def bytes_out(self) -> int:
         """Encoded bytes so far."""
         return sum(c.bytes_out for c in self._remote)
+
+    @property
+    def buffers_out(self) -> int:
+        """Sent so far, to other workers."""
+        return sum(c.buffers_out for c in self._remote)
+
+    @property
+    def queued(self) -> int:
+        """Buffers that wait for credit."""
+        return sum(len(c.queue) for c in self._remote)
+
+    @property
+    def capacity(self) -> int:
+        """How many may wait before the task has to."""
+        return BUFFERS_PER_CHANNEL * len(self._remote) + self._shared if self._remote else 0
+
+    @property
+    def credit(self) -> int:
+        """How many buffers its consumers have room for that have not been sent."""
+        return sum(c.credit.credit for c in self._remote)
 
     def emit(self, batch: Batch) -> None:
         """Spreads a batch over the channels."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import length_hint
 
 from millstream.core.jobs.plan import plan
@@ -19,7 +19,7 @@ from millstream.taskmanager.worker.consumers import Consumers
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import Operator, OperatorError
 from millstream.taskmanager.worker.operators.batch.held_input import in_order
-from millstream.taskmanager.worker.operators.output import Emit, LocalOutput, Output, Send
+from millstream.taskmanager.worker.operators.output import Emit, LocalOutput, Output, Passed, Send
 from millstream.taskmanager.worker.operators.setup import OperatorSetup, TaskServices
 from millstream.taskmanager.worker.tasks.selectors import Selector, selectors_of
 
@@ -35,7 +35,10 @@ class OperatorChain:
         specs: Sequence[plan.ChainedOperator],
         restored_checkpoint_id: int | None = None,
         selectors: Sequence[Selector] = (),
+        passed: Sequence[Mapping[str | None, Passed]] = (),
     ) -> None:
+        self.passed = passed
+        """Of each operator: what has left through its outputs, by their tags."""
         self.operators = operators
         self.specs = specs
         self.ids = [spec.operator_id for spec in specs]
@@ -142,9 +145,12 @@ class ChainBuilder:
         specs, restored = chain.operators, self._services.restored
         input_types = self._input_types(chain)
         built: dict[int, Operator] = {}
+        passed: dict[int, dict[str | None, Passed]] = {}
         for index in reversed(range(len(specs))):
             chained = specs[index]
-            setup = self._setup(chained, input_types[index], built)
+            tags = {output.tag for output in chained.outputs}
+            passed[index] = {tag: Passed() for tag in {None, *tags}}
+            setup = self._setup(chained, input_types[index], built, passed[index])
             operator = in_order(setup, chained)
             if restored is not None:
                 for kind in chained.spec.held_state() - KEYED - OPERATOR:
@@ -152,17 +158,23 @@ class ChainBuilder:
             built[index] = operator
         checkpoint_id = None if restored is None else restored.checkpoint_id
         selectors = selectors_of(specs, self._edges, self._services.make_context)
-        return OperatorChain([built[i] for i in range(len(specs))], specs, checkpoint_id, selectors)
+        order = range(len(specs))
+        operators, left = [built[i] for i in order], [passed[i] for i in order]
+        return OperatorChain(operators, specs, checkpoint_id, selectors, left)
 
     def _setup(
-        self, chained: plan.ChainedOperator, input_types: tuple[TypeInformation, ...], built: dict[int, Operator]
+        self,
+        chained: plan.ChainedOperator,
+        input_types: tuple[TypeInformation, ...],
+        built: dict[int, Operator],
+        passed: Mapping[str | None, Passed],
     ) -> OperatorSetup:
         context = self._services.make_context(chained.name)
         context.operator_id = chained.operator_id
-        tags = {output.tag for output in chained.outputs if output.tag is not None}
+        sides = {tag: self._output(chained, tag, built, count) for tag, count in passed.items() if tag is not None}
         return OperatorSetup(
             self._services, chained.operator_id, chained.name, context, input_types,
-            self._output(chained, None, built), {tag: self._output(chained, tag, built) for tag in tags},
+            self._output(chained, None, built, passed[None]), sides,
             Handover(self._copies(chained)), chained.output_type,
         )  # fmt: skip
 
@@ -181,7 +193,9 @@ class ChainBuilder:
         types = [chained.type_of(output) for output in chained.outputs]
         return chained.spec.makes_columns or not all(map(is_immutable_type, types))
 
-    def _output(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Output:
+    def _output(
+        self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator], passed: Passed
+    ) -> Output:
         consumers = Consumers(chained.name)
         targets: list[Send] = []
         copies = False
@@ -202,8 +216,8 @@ class ChainBuilder:
                 targets.append(leaving.signal)
                 leave = self._as_timed(output, leaving.emit)
                 (consumers.encoders if output.output in self._remote else consumers.owners).append(leave)
-        emit = _in_slices(consumers.emit(copies), self._services.max_rows)
-        return LocalOutput(emit if adopt is None else _adopting(emit, adopt, chained.name), targets)
+        emit = _in_slices(consumers.emit(copies), self._services.max_rows, passed)
+        return LocalOutput(emit if adopt is None else _adopting(emit, adopt, chained.name), targets, passed)
 
     def _as_timed(self, output: plan.ChainedOutput, target: Emit) -> Emit:
         """Without timestamps where nobody looks at them.
@@ -231,16 +245,18 @@ def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
     return emit
 
 
-def _in_slices(target: Emit, max_rows: int) -> Emit:
+def _in_slices(target: Emit, max_rows: int, passed: Passed) -> Emit:
     """Cuts the large batches that a flat map or a process function may make. What a forked child makes goes nowhere."""
     most = 4 * max_rows
 
     def emit(batch: Batch) -> None:
         leave_if_forked()
-        if len(batch) <= most or not isinstance(batch, RowBatch):
+        rows = len(batch)
+        passed.records += rows
+        if rows <= most or not isinstance(batch, RowBatch):
             target(batch)
             return
-        for start in range(0, len(batch), max_rows):
+        for start in range(0, rows, max_rows):
             target(batch.slice(start, start + max_rows))
 
     return emit
