@@ -20,6 +20,7 @@ from millstream.cli.rescale import rescale
 from millstream.cli.security.commands import security
 from millstream.cli.snapshots import checkpoint, savepoint, stop
 from millstream.cli.state.commands import state
+from millstream.cli.top.command import top
 
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -37,8 +38,8 @@ def millstream() -> None:
 
 
 _COMMANDS = (
-    run, info, list_jobs, exceptions, events, explain_idle, logs, cancel, stop, savepoint, checkpoint, rescale, state,
-    cluster, security, standalone_job, *DAEMONS,
+    run, info, list_jobs, top, exceptions, events, explain_idle, logs, cancel, stop, savepoint, checkpoint, rescale,
+    state, cluster, security, standalone_job, *DAEMONS,
 )  # fmt: skip
 for _command in _COMMANDS:
     millstream.add_command(_command)

@@ -35,7 +35,9 @@ def ls(verbose: bool, as_json: bool, snapshot: str) -> int:
     from millstream.cli.state.listing import listing_json, print_listing
     from millstream.core.snapshot.inspection.opened import open_snapshot
 
-    opened = open_snapshot(absolute_location(snapshot))
+    with progress_on_terminal(verbose) as progress:
+        progress(f"reading {snapshot}")
+        opened = open_snapshot(absolute_location(snapshot))
     if as_json:
         click.echo(json.dumps(listing_json(opened), indent=2))
     else:
@@ -64,13 +66,15 @@ def show(
     from millstream.core.snapshot.inspection.lookup import rows_of, rows_of_key
     from millstream.core.snapshot.inspection.opened import open_snapshot
 
-    opened = open_snapshot(absolute_location(snapshot))
-    owner = opened.operator(operator)
-    wanted = opened.state(owner, state)
-    if key is None:
-        found = StateRows(wanted, rows_of(opened, wanted, limit, unpickle), limit)
-    else:
-        found = StateRows(wanted, rows_of_key(opened, owner, wanted, key, unpickle), limit)
+    with progress_on_terminal(verbose) as progress:
+        progress(f"reading {snapshot}")
+        opened = open_snapshot(absolute_location(snapshot))
+        owner = opened.operator(operator)
+        wanted = opened.state(owner, state)
+        if key is None:
+            found = StateRows(wanted, rows_of(opened, wanted, limit, unpickle), limit)
+        else:
+            found = StateRows(wanted, rows_of_key(opened, owner, wanted, key, unpickle), limit)
     if as_json:
         click.echo(json.dumps(rows_json(found), indent=2))
     else:
