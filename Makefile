@@ -8,20 +8,22 @@ READY := $(VENV)/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 PYTEST_FLAGS ?=
 CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
+DASHBOARD := $(shell find dashboard/src -type f) $(wildcard dashboard/*.json dashboard/*.mjs)
+BUNDLED := dashboard/node_modules/.all
 
 # Compiled modules are kept whatever the shell says: else every worker of pytest, and every process that a test starts,
 # compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test test-long tests-without-processes tests-with-processes tests-alone \
-	lint simulate bench bench-peers bench-long docs docs-site docs-serve clean
+	lint lint-dashboard simulate bench bench-peers bench-long docs docs-site docs-serve clean
 
-$(BASE): pyproject.toml hatch_build.py $(CONTRACTS)  # what users install, and nothing else
+$(BASE): pyproject.toml hatch_build.py $(CONTRACTS) $(DASHBOARD)  # what users install, and nothing else
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) .
 	touch $@
 
-$(READY): pyproject.toml hatch_build.py $(CONTRACTS)
+$(READY): pyproject.toml hatch_build.py $(CONTRACTS) $(DASHBOARD)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[all,bench,dev,docs]'
 	touch $(BASE) $@
@@ -33,6 +35,16 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) lint-dashboard
+
+NPM := $(shell command -v npm)
+
+lint-dashboard: $(if $(NPM),$(BUNDLED))  # types, and tests of what needs no browser
+	$(if $(NPM),cd dashboard && npm run --silent lint && npm run --silent test,@echo 'no npm: the dashboard is not checked')
+
+$(BUNDLED): dashboard/package-lock.json
+	cd dashboard && npm ci --silent --ignore-scripts
+	touch $@
 
 check: $(READY)  ## for every change: lint, types, and all tests that start no process, with a quarter of the examples
 	$(MAKE) --jobs=2 --keep-going --output-sync=target lint tests-without-processes EXAMPLES=daily
@@ -91,3 +103,4 @@ docs-serve: $(READY)  ## shows it at http://127.0.0.1:8000, and again after ever
 clean:
 	rm -rf $(VENV) benchmarks/.peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -f proto/millstream/proto/*_pb2.py proto/millstream/proto/*_pb2.pyi
+	rm -rf dashboard/node_modules dispatcher/millstream/dispatcher/dashboard/built tests/dashboard/screenshots

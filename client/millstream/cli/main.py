@@ -9,6 +9,7 @@ import click
 from millstream.cli import failures
 from millstream.cli.cluster.commands import cluster
 from millstream.cli.daemons import DAEMONS
+from millstream.cli.dashboard import dashboard
 from millstream.cli.events import events
 from millstream.cli.exceptions import exceptions
 from millstream.cli.explain_idle import explain_idle
@@ -39,7 +40,7 @@ def millstream() -> None:
 
 _COMMANDS = (
     run, info, list_jobs, top, exceptions, events, explain_idle, logs, cancel, stop, savepoint, checkpoint, rescale,
-    state, cluster, security, standalone_job, *DAEMONS,
+    state, cluster, dashboard, security, standalone_job, *DAEMONS,
 )  # fmt: skip
 for _command in _COMMANDS:
     millstream.add_command(_command)

@@ -15,10 +15,12 @@ from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.cluster_view import ClusterView
+from millstream.dispatcher.dashboard.files import DashboardApp
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.metrics.fetcher import ClusterProcesses, MetricFetcher
 from millstream.dispatcher.programs import ProgramRunner
 from millstream.dispatcher.rest.access import AccessPolicy, GuardedApp
+from millstream.dispatcher.rest.asking import told_by
 from millstream.dispatcher.rest.authentication import AuthenticatedApp, Authentication
 from millstream.dispatcher.rest.document import openapi
 from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
@@ -33,6 +35,7 @@ from millstream.dispatcher.rest.endpoints.process import ProcessEndpoints
 from millstream.dispatcher.rest.endpoints.scaling import ScalingEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
 from millstream.dispatcher.rest.endpoints.stalls import StallEndpoints
+from millstream.dispatcher.rest.endpoints.updates import UpdateEndpoints
 from millstream.dispatcher.rest.endpoints.vertices import VertexEndpoints
 from millstream.dispatcher.rest.endpoints.wheels import WheelEndpoints
 from millstream.dispatcher.rest.forwarding import ForwardingApp
@@ -41,6 +44,7 @@ from millstream.dispatcher.rest.operations import RestOperations
 from millstream.dispatcher.rest.schemas import ANYTHING
 from millstream.dispatcher.rest.server import RestServer
 from millstream.dispatcher.rest.table import RestRoute, make_app
+from millstream.dispatcher.rest.updates import Told, Updates
 from millstream.dispatcher.uploads import UploadedWheels
 
 
@@ -72,6 +76,7 @@ class RestApi:
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
         self._uploads = UploadedWheels(configuration)
         wheels = WheelEndpoints(self._uploads, runner, lifecycle, artifacts, lambda: self._server.url)
+        self._updates = Updates(self._told, lambda: lifecycle.leads, clock)
         self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
         interval = configuration.seconds("metrics.fetcher.update-interval")
         self._processes = ClusterProcesses(lifecycle, self._cluster, configuration)
@@ -91,17 +96,21 @@ class RestApi:
             *ScalingEndpoints(lifecycle, self._operations).routes(),
             *DisposalEndpoints(lifecycle, self._operations).routes(),
             *(wheels.routes() if takes_programs else []),
+            *UpdateEndpoints(self._updates).routes(),
         ]
         self.routes.append(RestRoute("GET", "/openapi.json", self._document, "The API's own description.", ANYTHING))
+        self._app = make_app(self.routes, audit)
+
+    async def _told(self, path: str) -> Told:
+        return await told_by(self._app, path)
 
     async def _document(self, request: Request) -> Json:
         return openapi(self.routes, millstream_version(), self._is_open)
 
     async def start(self) -> None:
         """Listens. Raises MillstreamError when it cannot."""
-        app = self._forwarding(make_app(self.routes, self._audit))
-        known = AuthenticatedApp(app, self._configuration, self._clock, self._audit)
-        await self._server.start(GuardedApp(known, self._access))
+        known = AuthenticatedApp(self._forwarding(self._app), self._configuration, self._clock, self._audit)
+        await self._server.start(DashboardApp(GuardedApp(known, self._access)))
         self.address = self._server.address
 
     async def lacks(self) -> str:
@@ -118,6 +127,7 @@ class RestApi:
 
     async def stop(self) -> None:
         """Ends the server and its connections."""
+        self._updates.close()
         await self._server.stop()
         await self._operations.close()
         await self._fetcher.close()

@@ -60,6 +60,7 @@ def request_body(properties: dict[str, Schema], required: tuple[str, ...] = ()) 
 ERRORS = record({"errors": array(STRING)})
 EMPTY = record({})
 PROBED = record({"status": STRING})
+WHOAMI = record({"name": STRING, "role": STRING, "credential": STRING})
 
 OVERVIEW = record({
     "taskmanagers": INTEGER, "slots-total": INTEGER, "slots-available": INTEGER, "jobs-running": INTEGER,
@@ -111,6 +112,9 @@ JOB = record({
     "slots-startable": INTEGER, "restarts": INTEGER, "last-failure": nullable(STRING),
 })  # fmt: skip
 JOB_PLAN = record({"plan": PLAN})
+FLOW = record({
+    "vertices": array(record({"id": STRING, "watermark": nullable(INTEGER), "skew": nullable(NUMBER)})),
+})  # fmt: skip
 JOB_CONFIG = record({
     "jid": ID, "name": STRING,
     "execution-config": record({
