@@ -22,6 +22,7 @@ from millstream.cli.rescale import rescale
 from millstream.cli.security.commands import security
 from millstream.cli.snapshots import checkpoint, savepoint, stop
 from millstream.cli.state.commands import state
+from millstream.cli.top.command import top
 
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -39,7 +40,7 @@ def millstream() -> None:
 
 
 _COMMANDS = (
-    run, info, list_jobs, exceptions, events, explain_idle, logs, profile, thread_dump, cancel, stop, savepoint,
+    run, info, list_jobs, top, exceptions, events, explain_idle, logs, profile, thread_dump, cancel, stop, savepoint,
     checkpoint, rescale, state, cluster, dashboard, security, standalone_job, *DAEMONS,
 )  # fmt: skip
 for _command in _COMMANDS:

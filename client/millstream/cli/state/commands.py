@@ -36,7 +36,9 @@ def ls(verbose: bool, as_json: bool, snapshot: str) -> int:
     from millstream.core.snapshot.inspection.listing_json import listing_json
     from millstream.core.snapshot.inspection.opened import open_snapshot
 
-    opened = open_snapshot(absolute_location(snapshot))
+    with progress_on_terminal(verbose) as progress:
+        progress(f"reading {snapshot}")
+        opened = open_snapshot(absolute_location(snapshot))
     if as_json:
         click.echo(json.dumps(listing_json(opened), indent=2))
     else:
@@ -66,13 +68,15 @@ def show(
     from millstream.core.snapshot.inspection.opened import open_snapshot
     from millstream.core.snapshot.inspection.state_rows import StateRows, rows_json
 
-    opened = open_snapshot(absolute_location(snapshot))
-    owner = opened.operator(operator)
-    wanted = opened.state(owner, state)
-    if key is None:
-        found = StateRows(wanted, rows_of(opened, wanted, limit, unpickle), limit)
-    else:
-        found = StateRows(wanted, rows_of_key(opened, owner, wanted, key, unpickle), limit)
+    with progress_on_terminal(verbose) as progress:
+        progress(f"reading {snapshot}")
+        opened = open_snapshot(absolute_location(snapshot))
+        owner = opened.operator(operator)
+        wanted = opened.state(owner, state)
+        if key is None:
+            found = StateRows(wanted, rows_of(opened, wanted, limit, unpickle), limit)
+        else:
+            found = StateRows(wanted, rows_of_key(opened, owner, wanted, key, unpickle), limit)
     if as_json:
         click.echo(json.dumps(rows_json(found), indent=2))
     else:
