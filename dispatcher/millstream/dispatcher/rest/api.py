@@ -27,6 +27,7 @@ from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
 from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
 from millstream.dispatcher.rest.endpoints.flame_graphs import FlameGraphEndpoints
+from millstream.dispatcher.rest.endpoints.flow import FlowEndpoints
 from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
 from millstream.dispatcher.rest.endpoints.job_logs import JobLogEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
@@ -95,6 +96,7 @@ class RestApi:
             *ProcessesEndpoints(lifecycle, self._cluster, leaders, dispatcher_address).routes(),
             *FlameGraphEndpoints(lifecycle, self._cluster, self._flame_graphs).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
+            *FlowEndpoints(lifecycle, self._fetcher).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
             *VertexEndpoints(lifecycle, clock).routes(),
             *JobLogEndpoints(lifecycle, self._cluster, configuration).routes(),

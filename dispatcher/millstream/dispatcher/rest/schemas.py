@@ -114,7 +114,10 @@ JOB = record({
 })  # fmt: skip
 JOB_PLAN = record({"plan": PLAN})
 FLOW = record({
-    "vertices": array(record({"id": STRING, "watermark": nullable(INTEGER), "skew": nullable(NUMBER)})),
+    "vertices": array(record({
+        "id": STRING, "watermark": nullable(INTEGER), "skew": nullable(NUMBER), "queued-in": nullable(INTEGER),
+        "queued-out": nullable(INTEGER), "credit": nullable(INTEGER),
+    })),
 })  # fmt: skip
 JOB_CONFIG = record({
     "jid": ID, "name": STRING,
