@@ -24,6 +24,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "checkpointid": COUNT,
     "subtaskindex": COUNT,
     "attempt": COUNT,
+    "slot": COUNT,
 }
 LOCATION: Schema = {"type": "string", "pattern": "^($|/|file:/|[A-Za-z][A-Za-z0-9+.-]*://)"}  # absolute, or not given
 PARALLELISM: Schema = {"type": "integer", "minimum": 1, "maximum": HIGHEST_MAX_PARALLELISM}
