@@ -43,6 +43,7 @@ BENCHMARKS = (
     "failover",
     "control_plane",
     "rest_load",
+    "dashboard",
     "spark_state",
 )
 
