@@ -52,9 +52,7 @@ class TaskManagerMetrics:
             if raw != measured.groups:
                 groups = _of_tasks(measured, slot, variables)
             self._slots[measured.allocation_id] = (figures, measured.groups, groups)
-            of_slot = ProcessUse(
-                measured.cpu_seconds, measured.memory_bytes, measured.threads, measured.collections
-            )
+            of_slot = ProcessUse(measured.cpu_seconds, measured.memory_bytes, measured.threads, measured.collections)
             use += of_slot
             queued += sum(int(group.gauges.get(name, 0)) for group in groups for name in _QUEUES)
             found.append(_slot_group(slot, {**variables, "slot": str(slot.index)}, figures.gauges(of_slot, now)))
