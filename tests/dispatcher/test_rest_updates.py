@@ -239,20 +239,20 @@ async def another(scope: Any, receive: Any, send: Any) -> None:
 def test_files_are_served_compressed_and_kept_by_browsers(tmp_path: Path) -> None:
     (tmp_path / "assets").mkdir()
     (tmp_path / "index.html").write_text("<!doctype html>")
-    (tmp_path / "assets" / "app-1.js").write_text("run()")
-    (tmp_path / "assets" / "app-1.js.gz").write_bytes(gzip.compress(b"run()"))
+    (tmp_path / "assets" / "app-1A2B3C4D.js").write_text("run()")
+    (tmp_path / "assets" / "app-1A2B3C4D.js.gz").write_bytes(gzip.compress(b"run()"))
 
     async def scenario() -> None:
         app = DashboardApp(another, tmp_path)
         page = await Answered().of(app, "/")
         assert (page.status, page.body, page.headers["cache-control"]) == (200, b"<!doctype html>", "no-cache")
         assert page.headers["content-security-policy"].startswith("default-src 'self'")
-        script = await Answered().of(app, "/assets/app-1.js", accept_encoding="gzip, br")
+        script = await Answered().of(app, "/assets/app-1A2B3C4D.js", accept_encoding="gzip, br")
         assert gzip.decompress(script.body) == b"run()"
         assert script.headers["content-type"].startswith("text/javascript")
         assert "immutable" in script.headers["cache-control"]
         assert (await Answered().of(app, "/", if_none_match=page.headers["etag"])).status == 304
-        for path in ("/assets/app-1.js.gz", "/assets/../index.html", "/assets/", "/jobs"):
+        for path in ("/assets/app-1A2B3C4D.js.gz", "/assets/../index.html", "/assets/", "/jobs"):
             assert (await Answered().of(app, path)).status == 418
 
     run(scenario)
