@@ -170,6 +170,7 @@ async def test_every_route_is_documented(http: Http) -> None:
         "/overview", "/config", "/jobs", "/jobs/overview", "/jobs/{jobid}", "/jobs/{jobid}/plan",
         "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
         "/jobs/{jobid}/vertices/{vertexid}", "/jobs/{jobid}/vertices/{vertexid}/metrics", "/jobs/metrics",
+        "/jobs/{jobid}/vertices/{vertexid}/hot-keys",
         "/jobs/{jobid}/metrics", "/jobs/{jobid}/vertices/{vertexid}/subtasks/metrics", "/taskmanagers/metrics",
         "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/metrics", "/jobmanager/metrics",
         "/taskmanagers/{taskmanagerid}/metrics",

@@ -88,7 +88,7 @@ class TaskManagerService:
         self._workers: dict[AllocationId, SupervisedWorker] = {}
         self._local_state: LocalState | None = None
         self._logs = WorkerLogs(configuration)
-        self._figures = TaskManagerMetrics()
+        self._figures = TaskManagerMetrics(configuration.boolean("execution.local.in-process"))
         self.metrics = MetricRegistry(self._measured)
         """All that is measured here."""
         self._reporters: Reporters | None = None
