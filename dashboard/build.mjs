@@ -32,6 +32,16 @@ const result = await build({
 const made = Object.entries(result.metafile.outputs);
 const script = made.find(([, output]) => output.entryPoint === "src/main.tsx");
 const style = script[1].cssBundle;
+const bundled = new Set(
+  Object.keys(result.metafile.inputs).map((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1]).filter(Boolean),
+);
+const licenses = [...bundled].sort().map((name) => {
+  const folder = join(here, "node_modules", name);
+  const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry));
+  const { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  return `${name} ${version} (${license})\n\n${file ? readFileSync(join(folder, file), "utf8") : ""}`;
+});
+writeFileSync(join(assets, "licenses.txt"), licenses.join("\n\n"));
 copyFileSync(join(here, "src/favicon.svg"), join(assets, "favicon.svg"));
 const page = readFileSync(join(here, "src/index.html"), "utf8")
   .replace("{{style}}", `/assets/${basename(style)}`)

@@ -41,11 +41,11 @@ export function withSample(samples: readonly Sample[], sample: Sample): Sample[]
   return [...samples.slice(-(MOST - 1)), sample];
 }
 
-/** The rates of a vertex between the newest sample and the first one within the window before it. */
+/** The rates of a vertex between the newest sample and the first one within the window before it, or the one before. */
 export function ratesOf(samples: readonly Sample[], id: string): Rates {
   const last = samples.at(-1);
   if (last === undefined) return UNKNOWN;
-  const first = samples.find((sample) => sample.at >= last.at - WINDOW_MS && sample !== last);
+  const first = samples.find((sample) => sample.at >= last.at - WINDOW_MS && sample !== last) ?? samples.at(-2);
   return first === undefined ? UNKNOWN : between(first, last, id);
 }
 

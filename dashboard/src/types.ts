@@ -74,7 +74,14 @@ export interface Job {
 }
 
 export interface Flow {
-  vertices: { id: string; watermark: number | null; skew: number | null }[];
+  vertices: {
+    id: string;
+    watermark: number | null;
+    skew: number | null;
+    "queued-in": number | null;
+    "queued-out": number | null;
+    credit: number | null;
+  }[];
 }
 
 export interface Subtask {
@@ -234,4 +241,15 @@ export interface FlameNode {
   name: string;
   value: number;
   children?: FlameNode[];
+}
+
+export interface LogEvent {
+  time: number;
+  level: string;
+  logger: string;
+  message: string;
+  exception: string | null;
+  task: string | null;
+  subtask: number | null;
+  attempt: number | null;
 }

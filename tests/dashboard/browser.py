@@ -11,7 +11,7 @@ import pytest
 from debian_packages import program_of
 
 pytest.importorskip("playwright.sync_api")
-from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
@@ -20,11 +20,19 @@ _FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
+_PATIENCE_MS = 90_000  # only bounds what would never come
+LONG_TASKS = """() => {
+  window.long = [];
+  const seen = list => long.push(...list.getEntries().map(entry => entry.duration));
+  new PerformanceObserver(seen).observe({type: 'longtask'});
+}"""
+"""Has the page keep how long its tasks took that took long."""
 
 
 @contextmanager
 def running_browser() -> Iterator[Browser]:
     path = program_of("chromium", "chromium")
+    expect.set_options(timeout=_PATIENCE_MS)
     playwright: Playwright
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(_FLAGS), headless=True)
@@ -39,7 +47,7 @@ class Watched:
 
     def __init__(self, browser: Browser, url: str, scheme: str = "light", **options: Any) -> None:
         self.context = browser.new_context(color_scheme=scheme, viewport={"width": 1440, "height": 900}, **options)
-        self.context.set_default_timeout(60_000)
+        self.context.set_default_timeout(_PATIENCE_MS)
         self.page: Page = self.context.new_page()
         self.url = url
         self.errors: list[str] = []

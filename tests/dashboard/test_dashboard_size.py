@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import Watched, running_browser
+from browser import LONG_TASKS, Watched, running_browser
 from playwright.sync_api import Browser, expect
 from wide_job import JOB, showing_a_wide_job
 
@@ -19,7 +19,6 @@ from millstream.dispatcher.dashboard.files import built_files
 pytestmark = pytest.mark.process
 
 _BUILT = built_files()
-LONG_TASKS = "() => { window.long = []; new PerformanceObserver(list => long.push(...list.getEntries().map(e => e.duration))).observe({type: 'longtask'}) }"  # noqa: E501  # a line of JavaScript
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,7 +16,7 @@ from millstream.core.logs.origins import Origin
 from millstream.core.messages import logs
 from millstream.core.messages import resource_manager as rm
 from millstream.core.services.rpc import serve, service_handler
-from millstream.core.wire.contracts import RESOURCE_MANAGER, TASK_MANAGER
+from millstream.core.wire.contracts import INSPECTION, RESOURCE_MANAGER, TASK_MANAGER
 
 
 class FakeCluster:
@@ -39,6 +39,8 @@ class FakeCluster:
     async def connect_job_manager(self, request: Any, context: Any) -> None: ...
 
     async def get_metrics(self, request: Any, context: Any) -> None: ...
+
+    async def dump_threads(self, request: Any, context: Any) -> None: ...
 
     async def read_log(self, request: logs.ReadLogRequest, context: Any) -> logs.LogContent:
         if request.name not in self.files:
@@ -71,7 +73,7 @@ async def test_the_events_of_a_job_and_of_its_tasks(tmp_path: Path) -> None:
     folder.mkdir()
     restart = as_text(Line(6, "WARNING", "jobmanager", "b", f"job {job.job_id}: restart 1", None, "Traceback\nof it"))
     (folder / "jobmanager-1.log").write_text(f"{restart}\n{as_text(Line(7, 'INFO', 'jobmanager', 'b', 'else'))}\n")
-    handlers = [service_handler(RESOURCE_MANAGER, fake), service_handler(TASK_MANAGER, fake)]
+    handlers = [service_handler(contract, fake) for contract in (RESOURCE_MANAGER, TASK_MANAGER, INSPECTION)]
     server, port = await serve("127.0.0.1", 0, handlers, plain, "test")
     fake.addresses = {"tm-1": f"127.0.0.1:{port}", "tm-2": "127.0.0.1:1"}
     options = plain.merged({"resourcemanager.rpc.port": port, "env.log.dir": str(folder)})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dispatcher_fixtures import DEADLINE, FakeJobManager, Http, configuration, graph, rest, running
+from dispatcher_fixtures import DEADLINE, FakeJobManager, Http, configuration, eventually, graph, rest, running
 from waiting import run
 
 from millstream.core.clock import SystemClock
@@ -48,6 +48,11 @@ async def reading(address: str, query: str, *headers: str) -> AsyncIterator[Stre
         writer.close()
 
 
+def asking() -> int:
+    """How many paths the dispatchers of this loop ask for, because somebody looks at them."""
+    return sum("_ask_repeatedly" in repr(task) for task in asyncio.all_tasks())
+
+
 def test_a_change_is_pushed_to_all_who_look(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(options := configuration(tmp_path)) as service:
@@ -79,6 +84,22 @@ def test_streams_end_with_the_dispatcher(tmp_path: Path) -> None:
             async with asyncio.timeout(1.5):  # it is not waited for until the server's patience is over
                 await service.stop()
             assert await stream.next() is None
+
+    run(scenario)
+
+
+def test_a_stream_by_way_of_one_that_stands_by_ends_with_its_reader(tmp_path: Path) -> None:
+    stored = {"high-availability.type": "file", "high-availability.storageDir": str(tmp_path / "ha")}
+
+    async def scenario() -> None:
+        options = configuration(tmp_path, **stored)
+        async with running(options) as first:
+            await eventually(lambda: first.leads)
+            async with running(options) as second:
+                async with reading(second.rest_address, "path=/config") as stream:
+                    assert (await stream.next() or {})["status"] == 200
+                    assert asking() == 1
+                await eventually(lambda: asking() == 0)
 
     run(scenario)
 
@@ -218,20 +239,20 @@ async def another(scope: Any, receive: Any, send: Any) -> None:
 def test_files_are_served_compressed_and_kept_by_browsers(tmp_path: Path) -> None:
     (tmp_path / "assets").mkdir()
     (tmp_path / "index.html").write_text("<!doctype html>")
-    (tmp_path / "assets" / "app-1.js").write_text("run()")
-    (tmp_path / "assets" / "app-1.js.gz").write_bytes(gzip.compress(b"run()"))
+    (tmp_path / "assets" / "app-1A2B3C4D.js").write_text("run()")
+    (tmp_path / "assets" / "app-1A2B3C4D.js.gz").write_bytes(gzip.compress(b"run()"))
 
     async def scenario() -> None:
         app = DashboardApp(another, tmp_path)
         page = await Answered().of(app, "/")
         assert (page.status, page.body, page.headers["cache-control"]) == (200, b"<!doctype html>", "no-cache")
         assert page.headers["content-security-policy"].startswith("default-src 'self'")
-        script = await Answered().of(app, "/assets/app-1.js", accept_encoding="gzip, br")
+        script = await Answered().of(app, "/assets/app-1A2B3C4D.js", accept_encoding="gzip, br")
         assert gzip.decompress(script.body) == b"run()"
         assert script.headers["content-type"].startswith("text/javascript")
         assert "immutable" in script.headers["cache-control"]
         assert (await Answered().of(app, "/", if_none_match=page.headers["etag"])).status == 304
-        for path in ("/assets/app-1.js.gz", "/assets/../index.html", "/assets/", "/jobs"):
+        for path in ("/assets/app-1A2B3C4D.js.gz", "/assets/../index.html", "/assets/", "/jobs"):
             assert (await Answered().of(app, path)).status == 418
 
     run(scenario)

@@ -42,7 +42,10 @@ CHANGED = (
     "PUT /jobs/{jobid}/resource-requirements",
     "PATCH /jobs/{jobid}/rescaling",
 )
-NEEDS_LUCK = {"GET /jars/{jarid}/plan", "GET /jobs/{jobid}/rescaling/{triggerid}"}
+NEEDS_LUCK = {
+    "GET /jars/{jarid}/plan", "GET /jobs/{jobid}/rescaling/{triggerid}", "GET /snapshots", "GET /snapshots/rows",
+    "GET /snapshots/diff",
+}  # fmt: skip
 
 
 class Jobs:
@@ -71,6 +74,8 @@ class Jobs:
             "triggerid": [TRIGGER],
             "subtaskindex": ["0"],
             "attempt": ["0"],
+            "slot": ["0"],
+            "jobmanagerid": [one["id"] for one in cluster.get("/jobmanagers")["jobmanagers"]],
         }
         for path, body in (
             (f"/jobs/{self.kept}/savepoints", {"target-directory": str(folder / "savepoints")}),
@@ -87,6 +92,8 @@ class Jobs:
             return [str(self.cluster.get(f"/jobs/{self.kept}/checkpoints")["latest"]["completed"]["id"])]
         if parameter == "name":
             owner = "jobmanager" if "/jobmanager/" in operation else f"taskmanagers/{self.known['taskmanagerid'][0]}"
+            if "/jobmanagers/" in operation:
+                owner = f"jobmanagers/{self.known['jobmanagerid'][0]}"
             return [log["name"] for log in self.cluster.get(f"/{owner}/logs")["logs"]]
         return self.known.get(parameter, [])
 

@@ -15,6 +15,7 @@ from millstream.cli.exceptions import exceptions
 from millstream.cli.explain_idle import explain_idle
 from millstream.cli.jobs import cancel, list_jobs
 from millstream.cli.logs import logs
+from millstream.cli.profiles.commands import profile, thread_dump
 from millstream.cli.programs.programs import info, run
 from millstream.cli.programs.standalone_job import standalone_job
 from millstream.cli.rescale import rescale
@@ -39,8 +40,8 @@ def millstream() -> None:
 
 
 _COMMANDS = (
-    run, info, list_jobs, top, exceptions, events, explain_idle, logs, cancel, stop, savepoint, checkpoint, rescale,
-    state, cluster, dashboard, security, standalone_job, *DAEMONS,
+    run, info, list_jobs, top, exceptions, events, explain_idle, logs, profile, thread_dump, cancel, stop, savepoint,
+    checkpoint, rescale, state, cluster, dashboard, security, standalone_job, *DAEMONS,
 )  # fmt: skip
 for _command in _COMMANDS:
     millstream.add_command(_command)

@@ -12,13 +12,15 @@ export interface DialogProps {
   title: string;
   action: string;
   danger?: boolean;
+  /** It was done, and what came of it is shown. */
+  done?: boolean;
   children: ComponentChildren;
   /** Does it. What it throws is shown, and the dialog stays open. */
   onConfirm: () => Promise<void>;
   onClose: () => void;
 }
 
-export function Dialog({ title, action, danger = false, children, onConfirm, onClose }: DialogProps): JSX.Element {
+export function Dialog({ title, action, danger = false, done = false, children, onConfirm, onClose }: DialogProps): JSX.Element {
   const element = useRef<HTMLDialogElement>(null);
   const [working, setWorking] = useState(false);
   const [error, setError] = useState<ApiError | null>(null);
@@ -50,9 +52,11 @@ export function Dialog({ title, action, danger = false, children, onConfirm, onC
           <button type="button" onClick={() => element.current?.close()}>
             Close
           </button>
-          <button type="submit" class={danger ? "danger" : "primary"} disabled={working}>
-            {working ? "Working …" : action}
-          </button>
+          {!done && (
+            <button type="submit" class={danger ? "danger" : "primary"} disabled={working}>
+              {working ? "Working …" : action}
+            </button>
+          )}
         </div>
       </form>
     </dialog>

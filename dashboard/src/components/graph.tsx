@@ -4,7 +4,7 @@
 import type { JSX } from "preact";
 import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { percent, rate, watermark } from "../format.ts";
+import { count, percent, plural, rate, watermark } from "../format.ts";
 import { NODE, place, shapeOf } from "../layout.ts";
 import { ratesOf, type Rates, type Sample } from "../rates.ts";
 import { link } from "../router.ts";
@@ -61,7 +61,15 @@ export function JobGraph({ job, samples, flow }: { job: Job; samples: readonly S
               ))}
             </svg>
             {placed.edges.map((edge) => (
-              <EdgeLabel key={edge.key} x={edge.label.x} y={edge.label.y} strategy={edge.strategy} out={edgeRate(rates, edge, placed.edges)} />
+              <EdgeLabel
+                key={edge.key}
+                x={edge.label.x}
+                y={edge.label.y}
+                strategy={edge.strategy}
+                out={edgeRate(rates, edge, placed.edges)}
+                waiting={waiting(flows.get(edge.source)?.["queued-out"], flows.get(edge.target)?.["queued-in"])}
+                credit={flows.get(edge.source)?.credit ?? null}
+              />
             ))}
             {placed.nodes.map((node) => {
               const vertex = vertices.get(node.id);
@@ -102,11 +110,28 @@ function edgeRate(rates: Map<string, Rates>, edge: { source: string; target: str
   return null;
 }
 
-const EdgeLabel = memo(function EdgeLabel({ x, y, strategy, out }: { x: number; y: number; strategy: string; out: number | null }): JSX.Element {
+/** Buffers on the way: what waits in the outputs of the one and the inputs of the other. */
+function waiting(out: number | null | undefined, into: number | null | undefined): number | null {
+  return out == null && into == null ? null : (out ?? 0) + (into ?? 0);
+}
+
+interface LabelProps {
+  x: number;
+  y: number;
+  strategy: string;
+  out: number | null;
+  waiting: number | null;
+  credit: number | null;
+}
+
+const EdgeLabel = memo(function EdgeLabel({ x, y, strategy, out, waiting: queued, credit }: LabelProps): JSX.Element {
+  const told = queued === null ? "" : `${plural(queued, "buffer")} waiting${credit === null ? "" : `, credit for ${credit}`}`;
   return (
-    <span class="edge-label" style={{ left: `${x}px`, top: `${y}px` }} aria-hidden="true">
+    <span class="edge-label" style={{ left: `${x}px`, top: `${y}px` }} aria-hidden="true" title={told}>
       <b>{strategy.toLowerCase()}</b>
       {out !== null && <span>{rate(out)}</span>}
+      {queued !== null && queued > 0 && <em>{count(queued)} waiting</em>}
+      {queued !== null && queued > 0 && credit === 0 && <em class="no-credit">no credit</em>}
     </span>
   );
 });

@@ -13,6 +13,11 @@ export interface Series {
 
 const COLOURS = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5", "--series-6"];
 const HEIGHT = 220;
+const LEAST_S = 30; // that the axis spans
+
+function clock(seconds: number): string {
+  return new Date(seconds * 1000).toLocaleTimeString("en-GB");
+}
 
 export function Plot({
   label,
@@ -39,10 +44,10 @@ export function Plot({
         height: HEIGHT,
         cursor: { y: false, points: { size: 6 } },
         legend: { live: true },
-        scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max((high ?? 1) * 1.05, 1e-9)] } },
-        axes: [axis, { ...axis, size: 72, values: (_, ticks) => ticks.map(show) }],
+        scales: { x: { time: true, range: (_, from, to) => [Math.min(from, to - LEAST_S), to] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max((high ?? 1) * 1.05, 1e-9)] } },
+        axes: [{ ...axis, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 72, values: (_, ticks) => ticks.map(show) }],
         series: [
-          { value: (_, at) => (at == null ? "–" : new Date(at * 1000).toLocaleTimeString("en-GB")) },
+          { value: (_, at) => (at == null ? "–" : clock(at)) },
           ...series.map((one, number) => ({
             label: one.name,
             stroke: colour(COLOURS[number % COLOURS.length] ?? "--series-1"),

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { outcome, send } from "../api.ts";
-import { Dialog } from "../components/dialog.tsx";
+import { Dialog, StaysOpen } from "../components/dialog.tsx";
 import { refresh } from "../live.ts";
 import type { Job } from "../types.ts";
 
@@ -50,13 +50,14 @@ function SnapshotDialog({ job, stops, onClose }: { job: Job; stops: boolean; onC
     const found = await outcome(`/jobs/${job.jid}/savepoints/${asked["request-id"]}`);
     refresh(`/jobs/${job.jid}`, `/jobs/${job.jid}/checkpoints`);
     setDone(String(found["location"] ?? "taken"));
-    await new Promise((resolve) => setTimeout(resolve, 1200));
+    throw new StaysOpen(); // where the savepoint is has to be read
   };
   return (
     <Dialog
       title={stops ? `Stop ${job.name} with a savepoint?` : `Take a savepoint of ${job.name}?`}
       action={stops ? "Stop the job" : "Take a savepoint"}
       danger={stops}
+      done={done !== ""}
       onConfirm={trigger}
       onClose={onClose}
     >
@@ -71,7 +72,7 @@ function SnapshotDialog({ job, stops, onClose }: { job: Job; stops: boolean; onC
           Drain: event time goes to its end first, and all windows fire
         </label>
       )}
-      <p aria-live="polite">{done !== "" && <>Savepoint: <code>{done}</code></>}</p>
+      <p aria-live="polite">{done !== "" && <>{stops ? "The job stops. Its savepoint: " : "The savepoint: "}<code>{done}</code></>}</p>
     </Dialog>
   );
 }

@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Badge, Card, Loaded, Notice, Page, Stat, Stats } from "../components/basics.tsx";
 import { JobGraph } from "../components/graph.tsx";
 import { Plot } from "../components/plot.tsx";
+import { TaskLog } from "../components/tasklog.tsx";
 import { Table } from "../components/table.tsx";
 import { bytes, count, duration, percent, plural, rate, shortId, time } from "../format.ts";
 import { useLive } from "../live.ts";
@@ -26,6 +27,7 @@ const TABS: [string, string][] = [
   ["stall", "Why is nothing coming out?"],
   ["exceptions", "Exceptions"],
   ["checkpoints", "Checkpoints"],
+  ["logs", "Logs"],
   ["accumulators", "Accumulators"],
   ["events", "Events"],
   ["configuration", "Configuration"],
@@ -106,6 +108,8 @@ function Tab({ job, tab, rest }: { job: Job; tab: string; rest: string[] }): Com
       return <StallTab job={job} />;
     case "events":
       return <EventsTab job={job} />;
+    case "logs":
+      return <TaskLog path={`/jobs/${job.jid}`} />;
     case "accumulators":
       return <AccumulatorsTab job={job} />;
     default:

@@ -1,9 +1,11 @@
 // The job manager and the other services: configuration, environment, metrics, logs, threads.
 
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import { Card, Loaded, Page } from "../components/basics.tsx";
 import { ThreadDump } from "../components/dump.tsx";
 import { Logs } from "../components/logs.tsx";
+import { plural } from "../format.ts";
 import { useLive } from "../live.ts";
 import { link } from "../router.ts";
 import { OptionTable } from "./options.tsx";
@@ -16,6 +18,15 @@ const TABS: [string, string][] = [
   ["threads", "Threads"],
 ];
 
+interface Service {
+  id: string;
+  role: string;
+  address: string;
+  jobs: string[];
+}
+
+const ROLES: Record<string, string> = { dispatcher: "Dispatcher", jobmanager: "Job manager", resourcemanager: "Resource manager" };
+
 export function JobManagerPage({ tab }: { tab: string }): JSX.Element {
   return (
     <Page title="Job manager">
@@ -24,11 +35,41 @@ export function JobManagerPage({ tab }: { tab: string }): JSX.Element {
           <a key={path} href={link("jobmanager", path)} aria-current={path === tab ? "page" : undefined}>{name}</a>
         ))}
       </nav>
-      {tab === "logs" && <Logs root="/jobmanager" />}
+      {tab === "logs" && <OfService>{(root) => <Logs key={root} root={root} />}</OfService>}
       {tab === "configuration" && <Configuration />}
       {tab === "metrics" && <ProcessMetrics path="/jobmanager/metrics" />}
-      {tab === "threads" && <ThreadDump path="/jobmanager/thread-dump" />}
+      {tab === "threads" && <OfService>{(root) => <ThreadDump key={root} path={`${root}/thread-dump`} />}</OfService>}
     </Page>
+  );
+}
+
+/** Shows what is beneath the path of the chosen service; where services are not told apart, of the job manager. */
+function OfService({ children }: { children: (root: string) => JSX.Element }): JSX.Element {
+  const live = useLive<{ jobmanagers: Service[] }>("/jobmanagers");
+  const [chosen, setChosen] = useState("");
+  if (live.status === 404) return children("/jobmanager");
+  return (
+    <Loaded from={live} what="the services">
+      {({ jobmanagers }) => {
+        const id = jobmanagers.some((service) => service.id === chosen) ? chosen : (jobmanagers[0]?.id ?? "");
+        return (
+          <>
+            <label class="field inline">
+              Service
+              <select value={id} onChange={(event) => setChosen(event.currentTarget.value)}>
+                {jobmanagers.map((service) => (
+                  <option key={service.id} value={service.id}>
+                    {ROLES[service.role] ?? service.role} · {service.address}
+                    {service.jobs.length > 0 ? ` · ${plural(service.jobs.length, "job")}` : ""}
+                  </option>
+                ))}
+              </select>
+            </label>
+            {children(`/jobmanagers/${encodeURIComponent(id)}`)}
+          </>
+        );
+      }}
+    </Loaded>
   );
 }
 

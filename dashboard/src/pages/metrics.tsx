@@ -10,7 +10,7 @@ import type { MetricValue } from "../types.ts";
 
 const MOST = 6;
 const KEPT = 600;
-const FIRST = ["numRecordsIn", "numRecordsOut"];
+const FIRST = ["numRecordsInPerSecond", "numRecordsOutPerSecond"];
 
 export function MetricsTab({ path }: { path: string }): JSX.Element {
   const all = useLive<MetricValue[]>(`${path}/metrics`);

@@ -16,7 +16,7 @@ export function StallTab({ job }: { job: Job }): JSX.Element {
           <Notice tone={stall.findings.length === 0 ? "good" : "warn"}>{stall.summary}</Notice>
           {stall.findings.map((found, number) => (
             <Card key={`${found.kind}-${found["vertex-id"]}-${number}`}>
-              <h2>{found.kind.replaceAll("_", " ").toLowerCase()}</h2>
+              <h2 class="sentence">{found.kind.replaceAll("_", " ").toLowerCase()}</h2>
               <p>{found.message}</p>
               {found.advice !== null && <p class="advice"><b>What to do</b> {found.advice}</p>}
               <p class="note">

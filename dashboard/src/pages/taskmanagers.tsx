@@ -74,7 +74,7 @@ export function TaskManagerPage({ id }: { id: string }): JSX.Element {
                 id={(row) => row.index}
                 empty="No job uses a slot of this task manager."
                 columns={[
-                  { name: "Slot", number: true, by: (row) => row.index, cell: (row) => row.index },
+                  { name: "Slot", by: (row) => row.index, cell: (row) => row.index },
                   { name: "Job", by: (row) => row.jobId, cell: (row) => <a href={link("jobs", row.jobId)}>{shortId(row.jobId)}</a> },
                 ]}
               />

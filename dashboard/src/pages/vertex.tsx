@@ -2,8 +2,9 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
-import { Badge, Card, Empty, Loaded, Page, Stat, Stats, TimeBar } from "../components/basics.tsx";
+import { Badge, Card, Empty, Loaded, Notice, Page, Stat, Stats, TimeBar } from "../components/basics.tsx";
 import { Flame } from "../components/flame.tsx";
+import { TaskLog } from "../components/tasklog.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { bytes, count, duration, percent, rate, watermark } from "../format.ts";
 import { useLive } from "../live.ts";
@@ -19,6 +20,7 @@ const TABS: [string, string][] = [
   ["watermarks", "Watermarks"],
   ["backpressure", "Backpressure"],
   ["flamegraph", "Flame graph"],
+  ["logs", "Logs"],
   ["accumulators", "Accumulators"],
 ];
 
@@ -53,6 +55,8 @@ function Tab({ path, tab, details }: { path: string; tab: string; details: Verte
       return <BackpressureTab path={path} />;
     case "flamegraph":
       return <FlameTab path={path} />;
+    case "logs":
+      return <TaskLog path={path} />;
     case "accumulators":
       return <AccumulatorsTab path={path} />;
     default:
@@ -188,6 +192,11 @@ function BackpressureTab({ path }: { path: string }): JSX.Element {
   );
 }
 
+const WITHOUT: Record<number, string> = {
+  [-1]: "Nothing of the vertex runs any more.",
+  [-2]: "Flame graphs are disabled: rest.flamegraph.enabled.",
+};
+
 const KINDS: [string, string][] = [
   ["on_cpu", "On the processor"],
   ["off_cpu", "Waiting"],
@@ -196,7 +205,7 @@ const KINDS: [string, string][] = [
 
 function FlameTab({ path }: { path: string }): JSX.Element {
   const [kind, setKind] = useState("on_cpu");
-  const live = useLive<{ data: FlameNode | null; endTimestamp: number }>(`${path}/flamegraph?type=${kind}`);
+  const live = useLive<{ data: FlameNode | null; endTimestamp: number; problems?: string[] }>(`${path}/flamegraph?type=${kind}`);
   return (
     <Card title="Flame graph">
       <fieldset class="choice">
@@ -206,7 +215,12 @@ function FlameTab({ path }: { path: string }): JSX.Element {
         ))}
       </fieldset>
       <Loaded from={live} what="flame graphs">
-        {({ data }) => (data === null || data === undefined || data.value === 0 ? <Empty>Sampling the stacks of its workers …</Empty> : <Flame root={data} />)}
+        {({ data, endTimestamp, problems }) => (
+          <>
+            {problems?.map((problem) => <Notice key={problem} tone="warn">{problem}</Notice>)}
+            {data !== null && data.value > 0 ? <Flame root={data} /> : <Empty>{WITHOUT[endTimestamp] ?? "Sampling the stacks of its workers …"}</Empty>}
+          </>
+        )}
       </Loaded>
     </Card>
   );

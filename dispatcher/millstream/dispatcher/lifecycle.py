@@ -103,7 +103,7 @@ class JobLifecycle:
         self._table = JobTable(self._grace, self._capacity, recovers)
         self._records: dict[JobId, _Record] = {}
         self._sessions: dict[SessionId, ManagerSession] = {}
-        self._addresses: dict[SessionId, str] = {}
+        self._managers: dict[SessionId, msg.RegisterJobManager] = {}
         self._collecting = Relayed[CollectResponse]()
         self._snapshots = Relayed[SnapshotResult]()
         self._queries = Relayed[CheckpointAnswer]()
@@ -206,10 +206,21 @@ class JobLifecycle:
         self._leading()
         return [record.details for record in self._records.values()]
 
+    def managers(self) -> dict[JobManagerId, tuple[str, list[JobId]]]:
+        """The job managers that are registered now: where each is reached, and which jobs it has."""
+        self._leading()
+        jobs_of: dict[SessionId | None, list[JobId]] = {}
+        for job_id in self._records:
+            jobs_of.setdefault(self._table.session_of(job_id), []).append(job_id)
+        return {
+            manager.job_manager_id: (manager.address, jobs_of.get(session, []))
+            for session, manager in self._managers.items()
+        }
+
     @property
     def job_managers(self) -> list[str]:
         """Where those are reached that are connected now."""
-        return list(self._addresses.values())
+        return [manager.address for manager in self._managers.values()]
 
     def artifacts_in_use(self) -> set[str]:
         """The sha256 of every artifact that a job which has not ended may still ask for."""
@@ -360,7 +371,7 @@ class JobLifecycle:
             return
         connection.manager = message.job_manager_id
         self._sessions[connection.id] = connection.session
-        self._addresses[connection.id] = message.address
+        self._managers[connection.id] = replace(message, jobs=())
         log.info("job manager %s at %s registered with %d jobs", connection.manager, message.address, len(message.jobs))
         running = {details.job_id: Claim(details.state, details.epoch) for details in message.jobs}
         reports = {details.job_id: details for details in message.jobs}
@@ -393,7 +404,7 @@ class JobLifecycle:
         """A session ended, whether it had registered or not."""
         if connection.manager is None or self._sessions.pop(connection.id, None) is None:
             return
-        self._addresses.pop(connection.id, None)
+        self._managers.pop(connection.id, None)
         log.warning("job manager %s is disconnected: %s", connection.manager, reason)
         self._answer_nothing_more(connection.id, reason)
         self._handle(jobs.ManagerDisconnected(connection.manager, connection.id, reason))

@@ -39,6 +39,7 @@ from millstream.core.metrics.reporting.reporters import Reporters
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.services.handshake import epoch_of_start
+from millstream.core.services.inspection import inspection_handler
 from millstream.core.services.leader_lookup import Leader, Role, configured_endpoint
 from millstream.core.services.lease import Lease, lease_seconds
 from millstream.core.services.network import GRPC, Network
@@ -134,10 +135,10 @@ class JobManagerService:
         self._failed = loop.create_future()
         self._lease = Lease(lease_seconds(self._configuration), _TICK, loop.time())
         self._ha = self._ha or open_high_availability(self._configuration)
-        handler = service_handler(JOB_MANAGER, self)
+        handlers = [service_handler(JOB_MANAGER, self), inspection_handler(self._configuration)]
         host, port = configured_endpoint(self._configuration, Role.JOB_MANAGER)
         self._server, bound = await self._network.serve(
-            host, port, [handler], self._configuration, "jobmanager.rpc.port"
+            host, port, handlers, self._configuration, "jobmanager.rpc.port"
         )
         self.address = f"{host}:{bound}"
         self._reporters = Reporters("jobmanager", self._configuration, self.metrics)

@@ -131,6 +131,27 @@ _ROWS = [
         "status 429. A client is who a token or secret says it is, or an address. 0: any number.",
     ),
     Option(
+        "rest.flamegraph.enabled",
+        _T.BOOL,
+        True,
+        "Whether flame graphs are shown. Slot workers are only sampled while somebody asks for one. Flink: false.",
+    ),
+    Option("rest.flamegraph.num-samples", _T.INT, 100, "How many samples of its threads a flame graph is made of."),
+    Option("rest.flamegraph.delay-between-samples", _T.DURATION, 0.05, "The time from one of them to the next."),
+    Option(
+        "rest.flamegraph.refresh-interval",
+        _T.DURATION,
+        60.0,
+        "How old a flame graph gets before it is sampled again when somebody asks for it.",
+    ),
+    Option(
+        "rest.flamegraph.cleanup-interval",
+        _T.DURATION,
+        600.0,
+        "After how long a flame graph is forgotten that nobody asks for.",
+    ),
+    Option("rest.flamegraph.stack-depth", _T.INT, 100, "How many frames of a stack are shown, the innermost."),
+    Option(
         "rest.async.store-duration",
         _T.DURATION,
         300.0,
@@ -290,6 +311,20 @@ _ROWS = [
         _T.STRING,
         "",
         "Origins, separated by commas, whose web pages may use the REST API besides its own; * for any. Flink: *.",
+    ),
+    Option(
+        "web.state-browser.enabled",
+        _T.BOOL,
+        True,
+        "Whether the REST API looks into checkpoints and savepoints in the directories of the cluster and its jobs."
+        " Rows need the role operate.",
+    ),
+    Option("web.state-browser.timeout", _T.DURATION, 30.0, "How long it looks for what one request asks."),
+    Option(
+        "web.state-browser.max-size",
+        _T.MEMORY,
+        256 * 1024 * 1024,
+        "The largest file of a state of which it shows rows, and the largest snapshot that it compares with another.",
     ),
     Option("web.upload.dir", _T.STRING, "", "Where uploaded wheels are kept; empty: under io.tmp.dirs."),
     Option(
@@ -908,6 +943,27 @@ _ROWS = [
         "How often tasks report their metrics, and how old those may be that REST shows. Flink: 10 s.",
     ),
     Option(
+        "metrics.latency.interval",
+        _T.DURATION,
+        0.0,
+        "How often each source sends a marker, by which the latency to every operator behind it is measured; 0: never.",
+    ),
+    Option(
+        "metrics.latency.granularity",
+        _T.ENUM,
+        "operator",
+        "What latencies are told apart by. single: only the operator that they are measured at; operator: also the "
+        "source; subtask: also the subtask of the source.",
+        ("single", "operator", "subtask"),
+    ),
+    Option("metrics.latency.history-size", _T.INT, 128, "Over how many of the last markers a latency is told."),
+    Option(
+        "metrics.hot-keys.enabled",
+        _T.BOOL,
+        True,
+        "Whether operators with keys look at a sample of their records for the keys that come most often.",
+    ),
+    Option(
         "metrics.reporters",
         _T.STRING,
         "",
@@ -968,6 +1024,7 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "heartbeat.timeout": (0.01, None),
     "rpc.message.max-size": (1 << 20, (1 << 31) - 1),
     "metrics.fetcher.update-interval": (0.01, None),
+    "metrics.latency.history-size": (1, None),
     f"{REPORTER}.interval": (0.01, None),
     f"{REPORTER}.exporter.timeout": (0.01, None),
     f"{REPORTER}.max-size": (1024, None),
@@ -1010,12 +1067,17 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "health.port": (0, 65535),
     "rest.port": (0, 65535),
     "rest.rate-limit": (0, None),
+    "rest.flamegraph.num-samples": (1, 10_000),
+    "rest.flamegraph.delay-between-samples": (0.001, 1),
+    "rest.flamegraph.refresh-interval": (0, None),
+    "rest.flamegraph.stack-depth": (1, 150),
     "web.exception-history-size": (1, None),
 }
 
 # All else is up to who runs the services: where they listen and write, what they trust, and their limits.
 _JOB_SETS = (
-    "execution.", f"{_AUTOSCALER}.", f"{_ADAPTIVE}.", "jobmanager.scheduler", "logging.level", "parallelism.",
+    "execution.", f"{_AUTOSCALER}.", f"{_ADAPTIVE}.", "jobmanager.scheduler", "logging.level", "metrics.hot-keys.",
+    "metrics.latency.", "parallelism.",
     "pipeline.", "python.archives", "python.executable", "python.files", "python.job-folder.", "python.logging.",
     "python.pythonpath", "python.requirements", "restart-strategy.",
     "scheduler-mode", "slot.request.timeout", "state.", "task.cancellation.",

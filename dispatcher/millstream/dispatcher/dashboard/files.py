@@ -3,14 +3,15 @@
 Neither are they guarded against links from other sites' pages: such a link may lead here. What the page then asks for
 is, with the caller's token, and no other page may show this one in a frame.
 
-`assets/` has names with the hash of their content, which browsers keep for good. The page itself is asked for each
-time.
+Files that have the hash of their content in their names are kept by browsers for good. The others are asked for each
+time, and answered only when they have changed.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from importlib import resources
 from importlib.resources.abc import Traversable
 
@@ -19,7 +20,14 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_TYPES = {"html": "text/html; charset=utf-8", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript",
+    "css": "text/css",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+}
+_HASHED = re.compile(r"-[0-9A-Z]{8}\.")
 _CACHED = "public, max-age=31536000, immutable"
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -88,8 +96,9 @@ def _read(folder: Traversable) -> dict[str, _File]:
     for entry in (folder / "assets").iterdir():
         if not entry.name.endswith(".gz"):
             compressed = folder / "assets" / f"{entry.name}.gz"
+            keeps = _HASHED.search(entry.name) is not None
             ready = compressed.read_bytes() if compressed.is_file() else None
-            files[f"/assets/{entry.name}"] = _File.of(entry.name, entry.read_bytes(), ready, keeps=True)
+            files[f"/assets/{entry.name}"] = _File.of(entry.name, entry.read_bytes(), ready, keeps)
     return files
 
 

@@ -26,18 +26,23 @@ from millstream.dispatcher.rest.document import openapi
 from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
 from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
+from millstream.dispatcher.rest.endpoints.flame_graphs import FlameGraphEndpoints
+from millstream.dispatcher.rest.endpoints.flow import FlowEndpoints
 from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
 from millstream.dispatcher.rest.endpoints.job_logs import JobLogEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
 from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
 from millstream.dispatcher.rest.endpoints.metrics import MetricEndpoints
 from millstream.dispatcher.rest.endpoints.process import ProcessEndpoints
+from millstream.dispatcher.rest.endpoints.processes import ProcessesEndpoints
 from millstream.dispatcher.rest.endpoints.scaling import ScalingEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
 from millstream.dispatcher.rest.endpoints.stalls import StallEndpoints
+from millstream.dispatcher.rest.endpoints.state import StateEndpoints
 from millstream.dispatcher.rest.endpoints.updates import UpdateEndpoints
 from millstream.dispatcher.rest.endpoints.vertices import VertexEndpoints
 from millstream.dispatcher.rest.endpoints.wheels import WheelEndpoints
+from millstream.dispatcher.rest.flame_graphs import FlameGraphs
 from millstream.dispatcher.rest.forwarding import ForwardingApp
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.operations import RestOperations
@@ -76,6 +81,8 @@ class RestApi:
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
         self._uploads = UploadedWheels(configuration)
         wheels = WheelEndpoints(self._uploads, runner, lifecycle, artifacts, lambda: self._server.url)
+        self._flame_graphs = FlameGraphs(configuration, clock, self._cluster.sample_stacks)
+        self._state = StateEndpoints(configuration, lifecycle)
         self._updates = Updates(self._told, lambda: lifecycle.leads, clock)
         self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
         interval = configuration.seconds("metrics.fetcher.update-interval")
@@ -86,12 +93,16 @@ class RestApi:
             *MetricEndpoints(lifecycle, self._cluster, self._fetcher).routes(),  # before single jobs and task managers
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address, takes_programs).routes(),
             *ProcessEndpoints(configuration).routes(),
+            *ProcessesEndpoints(lifecycle, self._cluster, leaders, dispatcher_address).routes(),
+            *FlameGraphEndpoints(lifecycle, self._cluster, self._flame_graphs).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
+            *FlowEndpoints(lifecycle, self._fetcher).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
             *VertexEndpoints(lifecycle, clock).routes(),
             *JobLogEndpoints(lifecycle, self._cluster, configuration).routes(),
             *StallEndpoints(lifecycle, clock).routes(),
             *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
+            *self._state.routes(),
             *SnapshotEndpoints(lifecycle, self._operations).routes(),
             *ScalingEndpoints(lifecycle, self._operations).routes(),
             *DisposalEndpoints(lifecycle, self._operations).routes(),
@@ -130,6 +141,8 @@ class RestApi:
         self._updates.close()
         await self._server.stop()
         await self._operations.close()
+        await self._flame_graphs.close()
+        self._state.close()
         await self._fetcher.close()
         await self._processes.close()
         await self._cluster.close()

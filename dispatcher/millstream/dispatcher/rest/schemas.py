@@ -24,6 +24,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "checkpointid": COUNT,
     "subtaskindex": COUNT,
     "attempt": COUNT,
+    "slot": COUNT,
 }
 LOCATION: Schema = {"type": "string", "pattern": "^($|/|file:/|[A-Za-z][A-Za-z0-9+.-]*://)"}  # absolute, or not given
 PARALLELISM: Schema = {"type": "integer", "minimum": 1, "maximum": HIGHEST_MAX_PARALLELISM}
@@ -113,7 +114,10 @@ JOB = record({
 })  # fmt: skip
 JOB_PLAN = record({"plan": PLAN})
 FLOW = record({
-    "vertices": array(record({"id": STRING, "watermark": nullable(INTEGER), "skew": nullable(NUMBER)})),
+    "vertices": array(record({
+        "id": STRING, "watermark": nullable(INTEGER), "skew": nullable(NUMBER), "queued-in": nullable(INTEGER),
+        "queued-out": nullable(INTEGER), "credit": nullable(INTEGER),
+    })),
 })  # fmt: skip
 JOB_CONFIG = record({
     "jid": ID, "name": STRING,
@@ -145,6 +149,11 @@ ACCUMULATORS = record({
 METRIC_VALUES = array(record({"id": STRING, "value": STRING}, optional=("value",)))
 _AGGREGATIONS = ("min", "max", "avg", "sum", "skew")
 AGGREGATED_METRICS = array(record({"id": STRING, **dict.fromkeys(_AGGREGATIONS, NUMBER)}, optional=_AGGREGATIONS))
+HOT_KEYS = record({
+    "sampled": NUMBER,
+    "hot-keys": array(record({"key": STRING, "share": NUMBER, "subtask": INTEGER})),
+    "subtasks": array(record({"subtask": INTEGER, "sampled": NUMBER, "hot-key-share": NUMBER})),
+})  # fmt: skip
 _RESOURCE = record({
     "cpuCores": NUMBER, "taskHeapMemory": INTEGER, "taskOffHeapMemory": INTEGER, "managedMemory": INTEGER,
     "networkMemory": INTEGER,

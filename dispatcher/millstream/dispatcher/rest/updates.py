@@ -22,7 +22,7 @@ LIFE = 300.0
 """Seconds until a stream ends by itself. Who still looks opens the next one: nobody has to be found out to be gone."""
 _PERIOD = 1.0
 _BYTES_A_SECOND = 256 * 1024
-_SHARE = 20  # an answer that took a second is asked for again after twenty
+_SHARE = 10  # an answer that took a second is asked for again after ten
 _SILENCE = 15.0  # seconds, after which a comment shows both ends that the other is there
 _LARGEST = 8 * 1024 * 1024
 _MOMENT = re.compile(rb'"now":\s*\d+')

@@ -28,6 +28,7 @@ from millstream.core.logs.origins import Origin, lines_of
 from millstream.core.logs.repeats import Repeats
 from millstream.core.messages.checkpoints import CheckpointNotice, TriggerCheckpoint
 from millstream.core.messages.deployment import CancelTasks, DeployTasks, TaskDeployment
+from millstream.core.messages.inspection import InspectWorker
 from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.sources import EnumeratorEvent, Stop, WatermarkLimit
 from millstream.core.messages.task_manager import (
@@ -147,6 +148,10 @@ class SlotWorker:
             self._writers.shutdown(wait=False, cancel_futures=True)
             self._data_plane.stop()
 
+    def running_tasks(self) -> list[Task]:
+        """Those that take steps. Called on any thread."""
+        return [task for task in list(self._tasks.values()) if task.state is ExecutionState.RUNNING]
+
     def turn(self) -> None:
         """One turn of the loop; sleeps when there is nothing to do."""
         self._take_mails(None)
@@ -251,7 +256,7 @@ class SlotWorker:
                 self._notify_of_checkpoint(command)
             case Stop():
                 self._stopped = True
-            case StartWorker():
+            case StartWorker() | InspectWorker():
                 log.error("unexpected command %s", type(command).__name__)
             case _:
                 assert_never(command)

@@ -12,7 +12,6 @@ from millstream.dispatcher.callers import Role
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import job_json as shapes
 from millstream.dispatcher.rest import schemas
-from millstream.dispatcher.rest.flow_json import flow
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.requests import job_id_of, whole_number
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
@@ -42,7 +41,6 @@ class JobEndpoints:
                 errors=(409,), needs=Role.OPERATE, action="cancel",
             ),
             RestRoute("GET", f"{job}/plan", self.plan, "The dataflow of a job.", schemas.JOB_PLAN),
-            RestRoute("GET", f"{job}/flow", self.flow, "Watermark and skew of each vertex of a job.", schemas.FLOW),
             RestRoute("GET", f"{job}/config", self.config, "The options of a job.", schemas.JOB_CONFIG),
             RestRoute(
                 "GET", f"{job}/exceptions", self.exceptions, "What failed in a job, the root cause first.",
@@ -85,10 +83,6 @@ class JobEndpoints:
         """`GET /jobs/:jobid/plan`."""
         details = self._details(request)
         return {"plan": plan_for_rest(details.job_id, details.name, details.configuration, details.plan)}
-
-    async def flow(self, request: Request) -> Json:
-        """`GET /jobs/:jobid/flow`."""
-        return flow(self._details(request))
 
     async def config(self, request: Request) -> Json:
         """`GET /jobs/:jobid/config`."""
