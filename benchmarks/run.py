@@ -42,6 +42,7 @@ BENCHMARKS = (
     "rescale",
     "failover",
     "control_plane",
+    "metrics_cost",
     "rest_load",
     "dashboard",
     "spark_state",

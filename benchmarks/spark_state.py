@@ -1,14 +1,17 @@
-"""Keyed state (int64 to int64) of a savepoint, read and written by Spark with two cores, as a curve over the keys.
+"""Keyed state (int64 to int64) written and read by Spark with two cores, as a curve over the keys.
 
-`SavepointReader` compares every file with its checksum and its rows with the metadata. The peer is Spark reading the
-same Parquet files as such, which is the least that reading takes. Both read all rows and columns into Spark's sink that
-keeps nothing; the median of five times, after one that is not counted, without the start of Spark. The memory is the
-most that the driver, its JVM and all Python workers took at one time. 10 M keys, for which the target is, are only in
-the long form: with few keys it is planning in a Python worker that takes the time, some 0.3 s for any read.
+A bootstrap reads history in Parquet, with the keys in no order, hashes, moves, sorts and writes it as a savepoint, and
+reads each file again to compare it. The peer is Spark that reads the same history and writes the same rows as Parquet
+with the same compression, neither moved nor sorted: the least that it takes. What Spark takes to move and sort them as
+well, and a bootstrap without the comparison, are only in the long form.
 
-A bootstrap hashes, moves, sorts and writes the rows, and reads all files again to check them. The peer is Spark writing
-the same rows as Parquet with the same compression, neither moved nor sorted: the least that writing takes. The note has
-the time without the check, and that of Spark writing the rows sorted by ranges of the key. The median of three times.
+A read compares every file with its checksum and its rows with the metadata. The peer is Spark reading the same Parquet
+files as such. Both read all rows and columns into Spark's sink that keeps nothing. Planning takes place in a Python
+worker, which is what a read of few keys takes.
+
+The median of two or three times, without the start of Spark. The memory is the most that the driver, its JVM and all
+Python workers took at one time, and what a smaller number of keys left in the JVM before. The restore is what a job
+with two slots takes longer to its first record from the savepoint than without any.
 """
 
 from __future__ import annotations
@@ -20,57 +23,81 @@ from typing import Any
 from processes import Run
 from rows import Peer, Row, Scale, Target, check
 
-SIZES = (100_000, 1_000_000)
-LONG = 10_000_000
+SIZES = (100_000, 1_000_000, 10_000_000)
 TIMEOUT = 300.0
 HALF_AS_FAST = Target(0.5, at_least=True, of_ratio=True)
+PARQUET = "Spark, Parquet"
+
+Marks = dict[int, dict[str, Any]]
+"""By the number of keys."""
 
 
 def measure(scale: Scale) -> list[Row]:
-    sizes = [*SIZES, *([LONG] if scale.factor >= 5 else [])]
-    counts = [max(1000, int(size * min(1.0, scale.factor))) for size in sizes]
-    return [row for measured in (_reading, _writing) for count in counts for row in measured(count)]
-
-
-def _reading(keys: int) -> list[Row]:
+    sizes = [max(1000, int(size * min(1.0, scale.factor))) for size in SIZES]
     with tempfile.TemporaryDirectory(prefix="millstream-benchmark-") as folder:
-        (made,) = _run("savepoint", "spark_savepoint.py", str(keys), folder)
-        plain, ours = (_read(how, made["path"], keys) for how in ("plain", "state"))
-    rates = [keys / statistics.median(each["seconds"]) for each in (plain, ours)]
-    target = HALF_AS_FAST if keys >= LONG else None
-    note = "runs: " + ", ".join(f"{each:.2f} s" for each in ours["seconds"])
+        history = _run(("history",), "spark_history.py", folder, *map(str, sizes))["history"]
+        ours, plain = (_rows(how, folder, sizes) for how in ("state", "plain"))
+        others = {how: _rows(how, folder, sizes)["write"] for how in ("unverified", "sorted") if scale.factor >= 5}
+        for each in (ours, plain):
+            for keys, mark in each["read"].items():
+                check(mark["count"] == keys, f"{keys} keys had to be read, not {mark['count']}")
+                check(mark["total"] == history[keys]["total"], f"the values of {keys} keys have another sum")
+        restore = Row(f"{sizes[-1]:,} keys: restore by a job", _restored(folder, sizes[-1]), "s")
+    rows = [row for keys in sizes for row in _writing(keys, ours["write"], plain["write"], others)]
+    return [*rows, restore, *(row for keys in sizes for row in _reading(keys, ours["read"], plain["read"]))]
+
+
+def _writing(keys: int, ours: Marks, plain: Marks, others: dict[str, Marks]) -> list[Row]:
+    notes = [_runs(ours[keys]), f"{ours[keys]['size']:.0f} MB for {plain[keys]['size']:.0f}"]
+    if others:
+        notes.append(f"not compared {_median(others['unverified'][keys]):.2f} s")
+        notes.append(f"Spark, sorted {_median(others['sorted'][keys]):.2f} s")
+    return _two(keys, "bootstrap", ours, plain, "; ".join(notes))
+
+
+def _reading(keys: int, ours: Marks, plain: Marks) -> list[Row]:
+    return _two(keys, "read", ours, plain, _runs(ours[keys]))
+
+
+def _two(keys: int, what: str, ours: Marks, plain: Marks, note: str) -> list[Row]:
+    rates = [keys / _median(each[keys]) for each in (plain, ours)]
+    target = HALF_AS_FAST if keys >= SIZES[-1] else None
+    peaks = [each[keys]["peak"] for each in (plain, ours)]
     return [
-        Row(f"{keys:,} keys: read", rates[1], "keys/s", target, Peer("Spark, Parquet", rates[0]), note),
-        Row(f"{keys:,} keys: memory", ours["peak"], "MiB", peer=Peer("Spark, Parquet", plain["peak"])),
+        Row(f"{keys:,} keys: {what}", rates[1], "keys/s", target, Peer(PARQUET, rates[0]), note),
+        Row(f"{keys:,} keys: memory of a {what}", peaks[1], "MiB", peer=Peer(PARQUET, peaks[0])),
     ]
 
 
-def _writing(keys: int) -> list[Row]:
-    found = {}
-    for how in ("plain", "sorted", "state", "verified"):
-        with tempfile.TemporaryDirectory(prefix="millstream-benchmark-") as folder:
-            (found[how],) = _run("write", "spark_write.py", how, str(keys), folder)
-    medians = {how: statistics.median(mark["seconds"]) for how, mark in found.items()}
-    note = f"without the check {medians['state']:.2f} s; Spark, sorted {medians['sorted']:.2f} s"
-    ours, peer = keys / medians["verified"], Peer("Spark, Parquet", keys / medians["plain"])
-    return [
-        Row(f"{keys:,} keys: bootstrap", ours, "keys/s", HALF_AS_FAST, peer, note),
-        Row(
-            f"{keys:,} keys: memory of a bootstrap", found["verified"]["peak"], "MiB",
-            peer=Peer("Spark, Parquet", found["plain"]["peak"]),
-        ),
-    ]  # fmt: skip
+def _median(mark: dict[str, Any]) -> float:
+    return statistics.median(mark["seconds"])
 
 
-def _read(how: str, path: str, keys: int) -> dict[str, Any]:
-    (mark,) = _run("read", "spark_read.py", how, path)
-    check(mark["count"] == keys, f"{keys} keys had to be read, not {mark['count']}")
-    check(mark["total"] == 3 * keys * (keys - 1) // 2, f"the values read ({how}) have another sum")
-    return mark
+def _runs(mark: dict[str, Any]) -> str:
+    return "runs: " + ", ".join(f"{each:.2f} s" for each in mark["seconds"])
 
 
-def _run(kind: str, script: str, *arguments: str) -> list[dict[str, Any]]:
+def _rows(how: str, folder: str, sizes: list[int]) -> dict[str, Marks]:
+    return _run(("write", "read"), "spark_rows.py", how, folder, *map(str, sizes))
+
+
+def _restored(folder: str, keys: int) -> float:
+    """Seconds; the job has to find the right values."""
+    without, with_state = (_to_first_record(keys, *source) for source in ((), (f"{folder}/state-{keys}",)))
+    return with_state - without
+
+
+def _to_first_record(keys: int, *savepoint: str) -> float:
+    with Run() as run:
+        run.start("spark_restore.py", str(keys), *savepoint)
+        run.wait(TIMEOUT)
+        right, wanted = sum(mark["count"] for mark in run.marks("right")), len(range(0, keys, max(1, keys // 1000)))
+        check(right == (wanted if savepoint else 0), f"{right} of {wanted} keys had their value")
+        return (max(mark["moment"] for mark in run.marks("flowing")) - run.started_ns) / 1e9
+
+
+def _run(kinds: tuple[str, ...], script: str, *arguments: str) -> dict[str, Marks]:
     with Run() as run:
         run.start(script, *arguments)
         run.wait(TIMEOUT)
-        return run.marks(kind)
+        return {kind: {mark["keys"]: mark for mark in run.marks(kind)} for kind in kinds}

@@ -120,6 +120,7 @@ SCOPES = {
     Scope.JOB_MANAGER: ("Job manager", "host, service"),
     Scope.JOB: ("Job", "host, job_id, job_name"),
     Scope.TASK_MANAGER: ("Task manager", "host, tm_id"),
+    Scope.TASK_MANAGER_JOB: ("Job, on a task manager", "host, tm_id, job_id, job_name"),
     Scope.TASK: (
         "Task",
         "host, tm_id, job_id, job_name, task_id, task_name, task_attempt_id, task_attempt_num, subtask_index",

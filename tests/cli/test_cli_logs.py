@@ -14,7 +14,7 @@ from millstream.cli.log_sources import LOGS, PRINTS, LogSource, sources_of
 from millstream.cli.logs import logs
 from millstream.cli.rest import RestError
 from millstream.cli.since import moment_since
-from millstream.core.errors import MillstreamError
+from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.logs.log_events import LogFilter
 from millstream.core.logs.log_lines import Line, as_text
 from millstream.core.logs.origins import Origin
@@ -210,6 +210,27 @@ def test_what_follows_is_filtered_with_the_lines_that_belong_to_it(monkeypatch: 
     monkeypatch.setattr(shown.client, "get_bytes", get_bytes)
     done = CliRunner().invoke(logs, ["-f", "-n", "0", "--vertex", "map", JOB])
     assert [line.rpartition(": ")[2] for line in done.stdout.splitlines()] == ["this", "and this", "printed"]
+
+
+def test_following_waits_for_a_cluster_that_is_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client: Any = FakeClient()
+    monkeypatch.setattr("millstream.cli.log_reader._POLL", 0)
+    source = LogSource("/jobmanager", "jobmanager-1.log")
+    last_lines(client, source, 0)
+    read, away = client.get_bytes, [UnreachableError("cannot reach the cluster")] * 3
+
+    def get_bytes(path: str, part: str) -> tuple[bytes, int, int]:
+        if away:
+            raise away.pop()
+        answer: tuple[bytes, int, int] = read(path, part)
+        return answer
+
+    monkeypatch.setattr(client, "get_bytes", get_bytes)
+    client.files["/jobmanager/logs/jobmanager-1.log"] += b"back\n"
+    assert next(follow(client, [source])) == (source, b"back\n")
+    assert capsys.readouterr().err == "cannot reach the cluster; waiting for it\n"
 
 
 def test_a_job_is_found_by_its_name_and_by_the_beginning_of_its_id() -> None:

@@ -182,7 +182,7 @@ async def test_every_route_is_documented(http: Http) -> None:
         "/jobmanagers/{jobmanagerid}/log", "/jobmanagers/{jobmanagerid}/stdout", "/jobmanagers/{jobmanagerid}/logs",
         "/jobmanagers/{jobmanagerid}/logs/{name}", "/jobmanagers/{jobmanagerid}/thread-dump",
         "/taskmanagers/{taskmanagerid}/thread-dump", "/snapshots", "/snapshots/rows", "/snapshots/diff",
-        "/jobs/metrics",
+        "/jobs/metrics", "/jobs/{jobid}/vertices/{vertexid}/hot-keys",
         "/jobs/{jobid}/metrics", "/jobs/{jobid}/vertices/{vertexid}/subtasks/metrics", "/taskmanagers/metrics",
         "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/metrics", "/jobmanager/metrics",
         "/taskmanagers/{taskmanagerid}/metrics",

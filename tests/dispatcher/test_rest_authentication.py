@@ -38,7 +38,7 @@ ROUTES = [
     ("POST", "/wheels/x.whl/plan", Role.SUBMIT), ("DELETE", "/v1/wheels/x.whl", Role.SUBMIT),
     ("PUT", f"/jobs/{JOB}/resource-requirements", Role.OPERATE), ("PATCH", f"/jobs/{JOB}/rescaling", Role.OPERATE),
 ]  # fmt: skip
-FOR_ANYONE = {"GET /healthz", "GET /readyz"}
+FOR_ANYONE = {"GET /healthz", "GET /readyz", "GET /whoami"}
 OPERATING = {
     "PATCH /jobs/{jobid}", "PATCH /jobs/{jobid}/rescaling", "PUT /jobs/{jobid}/resource-requirements",
     "POST /jobs/{jobid}/savepoints", "POST /jobs/{jobid}/stop", "POST /jobs/{jobid}/checkpoints",

@@ -11,12 +11,13 @@ import pytest
 from pyspark.sql import types as s
 from shop import shop_snapshot
 
+from millstream.core.errors import MillstreamError
 from millstream.core.records import types as t
 from millstream.core.records.conversion import ConversionError
 from millstream.core.snapshot import SnapshotError
 from millstream.core.snapshot.inspection.opened import open_snapshot
 from millstream.core.snapshot.tables.columns import to_array
-from millstream.spark import SavepointReader
+from millstream.spark import SavepointReader, SavepointWriter
 from millstream.spark.reading.decoding import declared_type, loader
 
 
@@ -53,6 +54,16 @@ def test_what_cannot_be_read_is_refused_at_the_call(
 def test_a_folder_without_a_snapshot_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match=r"is no snapshot: there is no _metadata\.json"):
         SavepointReader.read(None, str(tmp_path))  # type: ignore[arg-type]  # it is refused before it is used
+
+
+def test_a_session_of_spark_connect_is_refused(tmp_path: Path) -> None:
+    elsewhere: Any = SimpleNamespace()  # as one of Spark Connect it is no SparkSession of the driver
+    for refused in (
+        lambda: SavepointReader.read(elsewhere, shop_snapshot(tmp_path)),
+        lambda: SavepointWriter.new_savepoint(elsewhere, 128),
+    ):
+        with pytest.raises(MillstreamError, match="this one is of Spark Connect: make it with"):
+            refused()
 
 
 STRUCT = s.StructType([s.StructField("n", s.LongType()), s.StructField("tags", s.ArrayType(s.StringType()))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
@@ -9,6 +10,7 @@ from urllib.parse import quote
 
 from millstream.cli.log_sources import LogSource
 from millstream.cli.rest import RestClient, RestError
+from millstream.core.errors import UnreachableError
 from millstream.core.logs.log_events import LogEvent, LogFilter
 from millstream.core.logs.recent_events import Piece, recent_events
 from millstream.core.messages.logs import LogContent
@@ -65,14 +67,24 @@ def follow(
     """Whole lines as they come, for ever. Files that were moved aside are read to their end first.
 
     `listed` answers the files that there are by now: a job that restarts may do so in other slots. New ones are added.
+    A cluster that cannot be reached meanwhile is waited for, and said so once, on stderr.
     """
+    is_away = False
     for polls in count():
         if polls and polls % _POLLS_TO_LIST == 0:
             known = {(source.owner, source.name) for source in sources}
             sources += [source for source in listed() if (source.owner, source.name) not in known]
         idle = True
         for source in sources:
-            for line in _new_lines(client, source):
+            try:
+                lines = _new_lines(client, source)
+            except UnreachableError as error:
+                if not is_away:
+                    print(f"{error}; waiting for it", file=sys.stderr, flush=True)
+                is_away = True
+                break
+            is_away = False
+            for line in lines:
                 idle = False
                 yield source, line
         if idle:

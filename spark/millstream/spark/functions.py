@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, TypeAlias
 
 from millstream.datastream.functions import Function
+from millstream.datastream.functions.checkpointed import CheckpointedFunction, FunctionSnapshotContext
 from millstream.datastream.functions.contexts import KeyedContext
 
 
@@ -22,3 +23,18 @@ class KeyedStateBootstrapFunction(Function, ABC):
     @abstractmethod
     def process_element(self, value: Any, ctx: KeyedContext) -> None:
         """Called for each row, a `Row` with the DataFrame's columns; those of one key come in the order given."""
+
+
+class StateBootstrapFunction(Function, CheckpointedFunction, ABC):
+    """Fills the operator state of one operator. Picklable: it runs in the one task that writes it.
+
+    `open` and `initialize_state` are called first, of which the latter asks for lists, union lists and broadcast state
+    as in a job; then `process_element` for each row, in their order; then `snapshot_state` and `close`.
+    """
+
+    @abstractmethod
+    def process_element(self, value: Any) -> None:
+        """Called for each row, a `Row` with the DataFrame's columns."""
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        """Called once after all rows, for a function that has kept something until then."""

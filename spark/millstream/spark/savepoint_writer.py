@@ -41,8 +41,9 @@ from millstream.core.snapshot.tables.table import (
 from millstream.datastream.state.descriptors import StateDescriptor
 from millstream.datastream.state.ttl import StateTtlConfig
 from millstream.spark.errors import SavepointWriteError
-from millstream.spark.functions import KeyedStateBootstrapFunction
+from millstream.spark.functions import KeyedStateBootstrapFunction, StateBootstrapFunction
 from millstream.spark.operator_identifier import OperatorIdentifier
+from millstream.spark.registration import require_classic
 from millstream.spark.validation import check_against_job
 from millstream.spark.writing.changing import changed, changed_state, state_frame
 from millstream.spark.writing.draft import AsItIs, Draft, FromRows, PlannedOperator, PlannedState
@@ -80,6 +81,7 @@ class SavepointWriter:
         cls, spark: SparkSession, max_parallelism: int, *, job_name: str = "", load_pickles: bool = False
     ) -> SavepointWriter:
         """A savepoint that has nothing yet. The job that starts from it has this max parallelism ever after."""
+        require_classic(spark)
         return cls(spark, Draft(max_parallelism, job_name), None, load_pickles)
 
     @classmethod
@@ -91,6 +93,7 @@ class SavepointWriter:
         With a max parallelism, keyed state is hashed to its key groups anew. Keys that are pickled are loaded for it
         only with `load_pickles`, for a pickle can run any code.
         """
+        require_classic(spark)
         opened = open_snapshot(str(path))
         return cls(spark, Draft.of(opened.metadata, max_parallelism), Snapshot(str(path)), load_pickles)
 
@@ -145,8 +148,7 @@ class SavepointWriter:
         from pyspark.sql import functions as f
 
         keys = picked(df, "key", key, key_type, is_key=True)
-        given = [picked(df, "row", name).column.alias(f"{PREFIX}{number}") for number, name in enumerate(df.columns)]
-        columns = [keys.column.alias(KEY), *given]
+        columns = [keys.column.alias(KEY), *_all_columns(df)]
         if order_by is not None:
             column = picked(df, "order_by", order_by)
             moment = column.type in (t.INSTANT, t.TIMESTAMP)
@@ -155,6 +157,17 @@ class SavepointWriter:
         filling = Filling(
             df.select(*columns), to_bytes(function), keys.type, tuple(df.columns), order_by is not None
         )
+        self._draft.operator_for(uid).fillings.append(filling)
+        return self
+
+    def with_operator_function(
+        self, uid: Operator, df: DataFrame, function: StateBootstrapFunction
+    ) -> SavepointWriter:
+        """Operator state of one operator, as a function makes it of rows, which it sees in their order, in one task."""
+        from pyspark.sql import functions as f
+
+        frame = df.select(*_all_columns(df), f.monotonically_increasing_id().alias(ORDER))
+        filling = Filling(frame, to_bytes(function), None, tuple(df.columns), ordered=True)
         self._draft.operator_for(uid).fillings.append(filling)
         return self
 
@@ -400,6 +413,11 @@ def _kind(kind: StateKind | str) -> StateKind:
 def _ttl(ttl: StateTtlConfig | timedelta | None) -> TtlSettings | None:
     config = StateTtlConfig.new_builder(ttl).build() if isinstance(ttl, timedelta) else ttl
     return ttl_settings(config)
+
+
+def _all_columns(df: DataFrame) -> list[Column]:
+    """All columns, by numbers."""
+    return [picked(df, "row", name).column.alias(f"{PREFIX}{number}") for number, name in enumerate(df.columns)]
 
 
 def _milliseconds(df: DataFrame, column: str) -> Column:

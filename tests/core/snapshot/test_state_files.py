@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import uuid
 from itertools import pairwise
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -308,3 +310,23 @@ def test_a_snapshot_is_verified_as_a_whole(tmp_path: Path, local: FileSystemStor
         (tmp_path / "job" / "chk-1" / files[1].path).write_bytes(b"x")
         with pytest.raises(SnapshotError, match=files[1].path):
             verify_snapshot(local, pointer)
+
+
+def test_only_columns_that_repeat_have_a_dictionary_in_parquet() -> None:
+    pairs = pa.array([{"f0": i, "f1": "same"} for i in range(3000)])
+    table = pa.table(
+        {
+            "key_group": pa.array([0] * 3000, pa.int32()),
+            "key": pairs,
+            "element": pa.array([[i % 3, 1] for i in range(3000)]),
+            "map_value": pa.array([[(i, None)] for i in range(3000)], pa.map_(pa.int64(), pa.null())),
+        }
+    )
+    sink = io.BytesIO()
+    state_files.encode_table(table, sink, FileFormat.PARQUET)
+    file = pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+    columns = [file.metadata.row_group(0).column(i) for i in range(file.metadata.num_columns)]
+    assert {column.path_in_schema for column in columns if "RLE_DICTIONARY" in column.encodings} == {
+        "key_group", "key.f1", "element.list.element"
+    }  # fmt: skip
+    assert file.read().equals(table)

@@ -104,6 +104,12 @@ TABLE: tuple[Described, ...] = (
     Described(_OP, "currentInputWatermark", _G, "The last watermark that the operator got."),
     Described(_OP, "currentOutputWatermark", _G, "The last watermark that it sent on."),
     Described(_OP, "numLateRecordsDropped", _C, "Of a window: records that came too late for it."),
+    Described(_OP, "hotKeyShare", _G, "Share of the most frequent key in the records that come, 0 to 1; sampled."),
+    Described(_OP, "numKeysSampled", _G, "Of how many records that is, the older ones faded."),
+    Described(
+        Scope.TASK_MANAGER_JOB, "latency", _H, "Milliseconds that markers took from a source to an operator.",
+        "latency.source_id.<source_id>.operator_id.<operator_id>.operator_subtask_index.<operator_subtask_index>",
+    ),
     Described(_OP, "lastCheckpointBytes", _G, "Bytes of a state in the last checkpoint.", "state.<state>"),
 )
 

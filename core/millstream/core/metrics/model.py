@@ -37,6 +37,7 @@ class Scope(StrEnum):
     """Also what the dispatcher and the resource manager measure, which are a part of it in Flink."""
     JOB = "jobmanager.job"
     TASK_MANAGER = "taskmanager"
+    TASK_MANAGER_JOB = "taskmanager.job"
     TASK = "taskmanager.job.task"
     OPERATOR = "taskmanager.job.task.operator"
 
@@ -76,6 +77,8 @@ class MetricGroup(Struct, frozen=True, array_like=True, gc=False):
     gauges: dict[str, Number] = field(default_factory=dict)
     meters: dict[str, MeterReading] = field(default_factory=dict)
     histograms: dict[str, HistogramReading] = field(default_factory=dict)
+    tops: dict[str, dict[str, float]] = field(default_factory=dict)
+    """What comes most often, by its text: no figures, as there is no end to the texts. No reporter sees them."""
 
     def about(self, variables: dict[str, str]) -> MetricGroup:
         """The same figures with more variables, which nothing in the group can replace."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 
@@ -53,11 +53,23 @@ def _unrotated(name: str) -> str:
     return kept if number.isdigit() else name
 
 
+class ShownLogs(Protocol):
+    """Log files that a service shows. Blocks for files."""
+
+    def files(self) -> list[LogFile]:
+        """Which there are."""
+        ...
+
+    def read(self, name: str, offset: int | None, length: int) -> LogContent | None:
+        """A piece of one of them; `log` and `stdout` are the service's own. None: there is no such file."""
+        ...
+
+
 class ProcessInspection:
     """One method for each of the contract."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        self._logs = OwnLogs(configuration)
+    def __init__(self, logs: ShownLogs) -> None:
+        self._logs = logs
 
     async def dump_threads(self, request: Empty, context: Any) -> ThreadDump:
         """Of this process."""
@@ -83,4 +95,4 @@ async def own_threads() -> ProcessThreads:
 
 def inspection_handler(configuration: Configuration) -> grpc.GenericRpcHandler:
     """For a server of any service that has nothing to say of other processes."""
-    return service_handler(INSPECTION, ProcessInspection(configuration))
+    return service_handler(INSPECTION, ProcessInspection(OwnLogs(configuration)))

@@ -943,6 +943,27 @@ _ROWS = [
         "How often tasks report their metrics, and how old those may be that REST shows. Flink: 10 s.",
     ),
     Option(
+        "metrics.latency.interval",
+        _T.DURATION,
+        0.0,
+        "How often each source sends a marker, by which the latency to every operator behind it is measured; 0: never.",
+    ),
+    Option(
+        "metrics.latency.granularity",
+        _T.ENUM,
+        "operator",
+        "What latencies are told apart by. single: only the operator that they are measured at; operator: also the "
+        "source; subtask: also the subtask of the source.",
+        ("single", "operator", "subtask"),
+    ),
+    Option("metrics.latency.history-size", _T.INT, 128, "Over how many of the last markers a latency is told."),
+    Option(
+        "metrics.hot-keys.enabled",
+        _T.BOOL,
+        True,
+        "Whether operators with keys look at a sample of their records for the keys that come most often.",
+    ),
+    Option(
         "metrics.reporters",
         _T.STRING,
         "",
@@ -1003,6 +1024,7 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "heartbeat.timeout": (0.01, None),
     "rpc.message.max-size": (1 << 20, (1 << 31) - 1),
     "metrics.fetcher.update-interval": (0.01, None),
+    "metrics.latency.history-size": (1, None),
     f"{REPORTER}.interval": (0.01, None),
     f"{REPORTER}.exporter.timeout": (0.01, None),
     f"{REPORTER}.max-size": (1024, None),
@@ -1054,7 +1076,8 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
 
 # All else is up to who runs the services: where they listen and write, what they trust, and their limits.
 _JOB_SETS = (
-    "execution.", f"{_AUTOSCALER}.", f"{_ADAPTIVE}.", "jobmanager.scheduler", "logging.level", "parallelism.",
+    "execution.", f"{_AUTOSCALER}.", f"{_ADAPTIVE}.", "jobmanager.scheduler", "logging.level", "metrics.hot-keys.",
+    "metrics.latency.", "parallelism.",
     "pipeline.", "python.archives", "python.executable", "python.files", "python.job-folder.", "python.logging.",
     "python.pythonpath", "python.requirements", "restart-strategy.",
     "scheduler-mode", "slot.request.timeout", "state.", "task.cancellation.",

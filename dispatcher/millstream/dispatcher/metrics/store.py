@@ -56,8 +56,12 @@ class MetricStore:
         return self.jobs().get(job_id, {})
 
     def jobs(self) -> dict[str, Values]:
-        """By job."""
-        return self._by_variable(Scope.JOB, "job_id")
+        """By job, with what its tasks measure of it as a whole: latencies."""
+        found = self._by_variable(Scope.JOB, "job_id")
+        for job_id, values in self._by_variable(Scope.TASK_MANAGER_JOB, "job_id").items():
+            if job_id in found:
+                found[job_id] |= values
+        return found
 
     def task_managers(self) -> dict[str, Values]:
         """By task manager, with its slots."""
@@ -74,7 +78,7 @@ class MetricStore:
         """By subtask: of its latest attempt, which is the only one that counts where several are known."""
         latest: dict[int, tuple[int, Values]] = {}
         for group in self.vertex_groups(job_id, vertex_id):
-            subtask, attempt = _number(group, "subtask_index"), _number(group, "task_attempt_num")
+            subtask, attempt = number_of(group, "subtask_index"), number_of(group, "task_attempt_num")
             known = latest.get(subtask)
             if known is None or known[0] < attempt:
                 known = latest[subtask] = (attempt, {})
@@ -97,6 +101,7 @@ class MetricStore:
         return (group for answer in self._answers.values() for group in answer.groups if group.scope is scope)
 
 
-def _number(group: MetricGroup, variable: str) -> int:
+def number_of(group: MetricGroup, variable: str) -> int:
+    """A variable that is a number, such as a subtask's index; 0 when it is none."""
     text = group.variables.get(variable, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from millstream.core.metrics.model import Number
+from millstream.core.metrics.model import MetricGroup, Number
 from millstream.core.metrics.naming import written
+from millstream.dispatcher.metrics.store import number_of
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.table import RestError
 
 _MOST_SUBTASKS = 32768
+_HOT_KEYS = 20
 
 
 def _skew(values: Sequence[float]) -> float:
@@ -51,6 +53,27 @@ def aggregated(
         if figures:
             found.append({"id": name, **{how: float(AGGREGATIONS[how](figures)) for how in aggregations}})
     return found
+
+
+def hot_keys(groups: Iterable[MetricGroup]) -> Json:
+    """Which keys come most often at a vertex: its subtasks are sampled alike, so that their samples add up."""
+    subtasks: list[Json] = []
+    counts: dict[tuple[str, int], float] = {}
+    total = 0.0
+    for group in groups:
+        if "hotKeys" in group.tops:
+            subtask, sampled = number_of(group, "subtask_index"), float(group.gauges.get("numKeysSampled", 0))
+            share = float(group.gauges.get("hotKeyShare", 0))
+            subtasks.append({"subtask": subtask, "sampled": sampled, "hot-key-share": share})
+            total += sampled
+            for key, count in group.tops["hotKeys"].items():
+                counts[key, subtask] = counts.get((key, subtask), 0.0) + count
+    hottest = sorted(counts.items(), key=lambda entry: entry[1], reverse=True)[:_HOT_KEYS]
+    return {
+        "sampled": total,
+        "hot-keys": [{"key": key, "share": count / (total or 1), "subtask": at} for (key, at), count in hottest],
+        "subtasks": sorted(subtasks, key=lambda entry: entry["subtask"]),
+    }
 
 
 def wanted_aggregations(text: str | None) -> list[str]:

@@ -149,6 +149,11 @@ ACCUMULATORS = record({
 METRIC_VALUES = array(record({"id": STRING, "value": STRING}, optional=("value",)))
 _AGGREGATIONS = ("min", "max", "avg", "sum", "skew")
 AGGREGATED_METRICS = array(record({"id": STRING, **dict.fromkeys(_AGGREGATIONS, NUMBER)}, optional=_AGGREGATIONS))
+HOT_KEYS = record({
+    "sampled": NUMBER,
+    "hot-keys": array(record({"key": STRING, "share": NUMBER, "subtask": INTEGER})),
+    "subtasks": array(record({"subtask": INTEGER, "sampled": NUMBER, "hot-key-share": NUMBER})),
+})  # fmt: skip
 _RESOURCE = record({
     "cpuCores": NUMBER, "taskHeapMemory": INTEGER, "taskOffHeapMemory": INTEGER, "managedMemory": INTEGER,
     "networkMemory": INTEGER,

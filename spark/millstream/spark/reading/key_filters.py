@@ -59,12 +59,12 @@ def key_groups_for(filters: Iterable[Filter], key_type: TypeJson | None, max_par
         wanted = _of_keys(values, key_type, max_parallelism)
         if wanted is not None:
             groups = wanted if groups is None else groups & wanted
-    return None if groups is None else _ranges(sorted(groups))
+    return None if groups is None else ranges_of(sorted(groups))
 
 
 def groups_as_text(groups: Iterable[int]) -> str:
     """Key groups as the option of the data source has them: `3, 8-15`."""
-    return ", ".join(f"{part.start}-{part.stop - 1}" for part in _ranges(sorted(set(groups))))
+    return ", ".join(f"{part.start}-{part.stop - 1}" for part in ranges_of(sorted(set(groups))))
 
 
 def groups_from_text(text: str, max_parallelism: int) -> list[range]:
@@ -76,10 +76,11 @@ def groups_from_text(text: str, max_parallelism: int) -> list[range]:
         if not 0 <= start < stop <= max_parallelism:
             raise ValueError(part)
         groups.update(range(start, stop))
-    return _ranges(sorted(groups))
+    return ranges_of(sorted(groups))
 
 
-def _ranges(groups: Sequence[int]) -> list[range]:
+def ranges_of(groups: Sequence[int]) -> list[range]:
+    """Key groups in order, as ranges of neighbours."""
     found: list[range] = []
     for group in groups:
         if found and found[-1].stop == group:

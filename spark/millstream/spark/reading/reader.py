@@ -18,11 +18,12 @@ from millstream.core.snapshot.inspection.opened import OpenedSnapshot, open_snap
 from millstream.core.snapshot.metadata.model import OperatorSnapshot, StateKind, StateSnapshot, absolute_location
 from millstream.core.snapshot.tables.files import ROWS_PER_FILE
 from millstream.spark.reading import overview
+from millstream.spark.reading.chosen_keys import keys_as_text
 from millstream.spark.reading.decoding import CONTENT, Function, decoded, wanted_types
 from millstream.spark.reading.key_filters import groups_as_text, key_groups_for
 from millstream.spark.reading.source import NAME, PICKLED_AS_BINARY
 from millstream.spark.reading.states import OpenState, open_state
-from millstream.spark.registration import register
+from millstream.spark.registration import register, require_classic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,18 +47,21 @@ class SavepointReader:
     """A snapshot, which is a savepoint or a checkpoint, opened with a session of Spark."""
 
     def __init__(
-        self, spark: SparkSession, pointer: str, snapshot: OpenedSnapshot, key_groups: str | None = None
-    ) -> None:
+        self, spark: SparkSession, pointer: str, snapshot: OpenedSnapshot, key_groups: str | None = None,
+        keys: tuple[Any, ...] | None = None,
+    ) -> None:  # fmt: skip
         self._spark = spark
         self._pointer = pointer
         self._snapshot = snapshot
         self._key_groups = key_groups
+        self._keys = keys
 
     @staticmethod
     def read(spark: SparkSession, path: str) -> SavepointReader:
         """Opens a snapshot by its folder or its `_metadata.json`: a path, or a URI with its options."""
         pointer = absolute_location(str(path))
         snapshot = open_snapshot(pointer)
+        require_classic(spark)
         register(spark)
         return SavepointReader(spark, pointer, snapshot)
 
@@ -75,6 +79,14 @@ class SavepointReader:
     def of_key_groups(self, key_groups: Iterable[int]) -> SavepointReader:
         """The same snapshot, of whose keyed state only the files and row groups with these key groups are read."""
         return SavepointReader(self._spark, self._pointer, self._snapshot, groups_as_text(key_groups))
+
+    def for_keys(self, keys: Iterable[Any]) -> SavepointReader:
+        """The same snapshot, of whose keyed state only the rows of these keys are read.
+
+        Keys are Python values, as a job has them; those with several columns are tuples. Files and row groups without
+        their key groups are not read.
+        """
+        return SavepointReader(self._spark, self._pointer, self._snapshot, None, tuple(keys))
 
     def metadata(self) -> DataFrame:
         """The snapshot itself: one row."""
@@ -235,6 +247,8 @@ class SavepointReader:
         source = source.schema(opened.schema)  # with which Spark need not ask for it, nor the files be looked at again
         if self._key_groups is not None and state.kind.keyed:
             source = source.option("keyGroups", self._key_groups)
+        if self._keys is not None and state.kind.keyed:
+            source = source.option("keys", keys_as_text(self._keys, opened))
         if wanted:
             source = source.option("pickled", PICKLED_AS_BINARY)
         frame = source.load(self._pointer)

@@ -11,12 +11,13 @@
 | `pickled` | `binary`: columns with pickled values are read as bytes; without it they are refused |
 | `times` | how datetimes are read: `stored` (default), `local`, `moments`, `zoned` |
 | `keyGroups` | the key groups that are read, as `3, 8-15`; without it all |
+| `keys` | the keys that are read, as `SavepointReader.for_keys` writes them; without it all |
 | `rowsPerPartition` | files with more rows are read by several tasks |
 
 Spark does not tell a Python data source which columns are needed. So columns are pruned by the option, or by a schema
-that has only some of them. It would tell which conditions there are, but keeps what was planned with those of one query
-for all queries, and parts of queries, of the same DataFrame: they would miss rows. So key groups are chosen by the
-option, which holds for a whole DataFrame.
+that has only some of them. It would tell which conditions there are, but keeps what was planned with those of one scan
+(`PythonScanBuilder.pushFilters` hands it to the relation's `PythonDataSourceV2.setReadInfo`) for all scans of the same
+DataFrame: they would miss rows. So keys and key groups are chosen by options, which hold for a whole DataFrame.
 
 The driver's Python workers plan, the executors' read; both import this module. A partition is a file, or a run of the
 parts of a large one.
@@ -37,14 +38,16 @@ from millstream.core.snapshot.inspection.opened import open_snapshot
 from millstream.core.snapshot.metadata.model import StateFile, absolute_location
 from millstream.core.snapshot.storage.file_storage import storage_at
 from millstream.core.snapshot.tables.files import ROWS_PER_FILE, fetch, file_name
+from millstream.core.snapshot.tables.table import KEY
 from millstream.spark.reading.batches import checked_parts, tables_of
+from millstream.spark.reading.chosen_keys import ChosenKeys
 from millstream.spark.reading.key_filters import groups_from_text
 from millstream.spark.reading.states import SUBTASK, Column, OpenState, Times, open_state
 from millstream.spark.types import arrow_type_of, fits, to_spark
 
 NAME = "millstream"
 PICKLED_AS_BINARY = "binary"
-_OPTIONS = ("path", "uid", "state", "columns", "pickled", "times", "keyGroups", "rowsPerPartition")
+_OPTIONS = ("path", "uid", "state", "columns", "pickled", "times", "keyGroups", "keys", "rowsPerPartition")
 
 
 class OptionError(MillstreamError):
@@ -70,7 +73,9 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
             if not fits(column.type, field.dataType):
                 told = f"{column.spark_type.simpleString()}, and the schema asks for {field.dataType.simpleString()}"
                 raise wanted.refused(f"has a column {field.name} of the type {told}: cast it after reading")
-        return StateSourceReader(wanted, schema, self._rows_per_partition(), self._key_groups(wanted))
+        return StateSourceReader(
+            wanted, schema, self._rows_per_partition(), self._key_groups(wanted), self._keys(wanted)
+        )
 
     def _open(self, known: Sequence[str] | None = None) -> OpenState:
         options = {name.lower() for name in _OPTIONS}
@@ -127,6 +132,13 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
             told = f"must be numbers and ranges of them, like '3, 8-15', from 0 to {state.max_parallelism - 1}"
             raise OptionError(f"the option keyGroups is '{value}', and {told}") from None
 
+    def _keys(self, state: OpenState) -> ChosenKeys | None:
+        value = self.options.get("keys")
+        try:
+            return None if value is None else ChosenKeys(value, state)
+        except ValueError:
+            raise OptionError("the option keys is not one that SavepointReader.for_keys has made") from None
+
     def _rows_per_partition(self) -> int:
         value = self.options.get("rowsPerPartition", str(ROWS_PER_FILE))
         if not value.isdecimal() or int(value) == 0:
@@ -146,12 +158,14 @@ class StateSourceReader(DataSourceReader):  # type: ignore[misc]  # PySpark is n
     """Reads a state; made in the driver, and copied to where its partitions are read."""
 
     def __init__(
-        self, state: OpenState, schema: StructType, rows_per_partition: int, key_groups: list[range] | None
-    ) -> None:
+        self, state: OpenState, schema: StructType, rows_per_partition: int, key_groups: list[range] | None,
+        keys: ChosenKeys | None,
+    ) -> None:  # fmt: skip
         self._state = state
         self._schema = schema
         self._rows_per_partition = rows_per_partition
-        self._key_groups = key_groups
+        self._key_groups = keys.key_groups if keys is not None else key_groups
+        self._keys = keys
 
     def partitions(self) -> Sequence[FilePartition]:
         """The files that can hold wanted rows, large ones in several shares."""
@@ -178,7 +192,9 @@ class StateSourceReader(DataSourceReader):  # type: ignore[misc]  # PySpark is n
         numbers = range(partition.share * count // partition.shares, (partition.share + 1) * count // partition.shares)
         targets = [arrow_type_of(field.dataType) for field in self._schema.fields]
         stored = [column.name for column in state.columns if column.name != SUBTASK]
-        for table in tables_of(parts, numbers, file, state.state, where, stored, self._key_groups):
+        read = stored if self._keys is None else [*stored, KEY]
+        for found in tables_of(parts, numbers, file, state.state, where, read, self._key_groups):
+            table = found if self._keys is None else self._keys.rows(found)
             arrays = [
                 pa.repeat(pa.scalar(file.subtask, target), table.num_rows)
                 if column.name == SUBTASK

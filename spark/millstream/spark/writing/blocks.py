@@ -1,35 +1,39 @@
 """Rows on their way through Spark's shuffle: blocks of Arrow columns, each for one of the tasks that write files.
 
-The first half of a write. A task hashes its rows to key groups by the column, and cuts them by the key groups that each
-writing task takes. Spark moves blocks, not rows: nothing is sorted or decoded in the JVM. What is wrong with the rows
-travels as a block too, so that the driver can say it, and Spark does not try the same rows again.
+The first half of a write. A task hashes its rows to key groups by the column, sorts them by these, and cuts them by the
+key groups that each writing task takes. Spark moves blocks, not rows: nothing is sorted or decoded in the JVM. A block
+has the columns of the state and no others; how many rows it has of each key group, and of which side they are when two
+are merged, is in its schema. What is wrong with the rows travels as a block too, so that the driver can say it, and
+Spark does not try the same rows again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from millstream.core.errors import MillstreamError
-from millstream.core.keys.key_groups import subtask_of
+from millstream.core.keys.key_groups import key_group_range
 from millstream.core.snapshot.metadata.model import TypeJson
 from millstream.core.snapshot.tables.key_columns import key_hashes
 from millstream.core.snapshot.tables.table import KEY, KEY_GROUP
 from millstream.spark.errors import RowFault
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 PART, DATA = "part", "data"
 BLOCK_SCHEMA = f"{PART} int, {DATA} binary"
-HASH = "hash"
 SIDE = "side"
 GATHERED = 32 * 1024 * 1024
 """How many bytes of rows a task gathers before it cuts them: a block has a part's share of them."""
 
 _FAULT = b"fault:"
+_ABOUT = b"millstream.block"
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -38,18 +42,49 @@ class Cut(msgspec.Struct, frozen=True):
     max_parallelism: int
     parts: int
     key: TypeJson | None
-    side: int = 0
+    side: int | None = None
     unpickle: bool = False
+
+
+class _About(msgspec.Struct, frozen=True):
+    """What a block's schema says of its rows: how many each key group has, from the first one on."""
+
+    first: int | None = None
+    counts: tuple[int, ...] = ()
+    side: int | None = None
+
+
+class _Keyed(NamedTuple):
+    """Rows, and the key group of each; None: they have none."""
+
+    table: pa.Table
+    groups: npt.NDArray[np.uint16] | None
+
+
+def gathered(batches: Iterable[pa.RecordBatch], size: int = GATHERED) -> Iterator[pa.Table]:
+    """The rows of many small batches in few tables, for what is done by the column."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    held = 0
+    for batch in batches:
+        waiting.append(batch)
+        held += batch.nbytes
+        if held >= size:
+            yield pa.Table.from_batches(waiting)
+            waiting, held = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def blocks(tables: Iterable[pa.Table], cut: Cut, gathered: int = GATHERED) -> Iterator[pa.RecordBatch]:
     """The rows as blocks; those of tables that raise end with the fault."""
-    waiting: list[pa.Table] = []
+    waiting: list[_Keyed] = []
     size = 0
     try:
         for table in tables:
             waiting.append(_keyed(table, cut))
-            size += waiting[-1].nbytes
+            size += table.nbytes
             if size >= gathered:
                 yield _cut(waiting, cut)
                 waiting, size = [], 0
@@ -59,66 +94,66 @@ def blocks(tables: Iterable[pa.Table], cut: Cut, gathered: int = GATHERED) -> It
         yield _batch([0], [_FAULT + str(error).encode()])
 
 
-def _keyed(table: pa.Table, cut: Cut) -> pa.Table:
-    """The rows with their key groups and hashes."""
+def _keyed(table: pa.Table, cut: Cut) -> _Keyed:
     import numpy as np
-    import pyarrow as pa
 
-    side = pa.array(np.full(table.num_rows, cut.side, np.uint8))
-    if cut.key is None:
-        hashes = np.zeros(table.num_rows, np.uint64)
-        return table.append_column(HASH, pa.array(hashes)).append_column(SIDE, side)
-    hashes = key_hashes(table.column(KEY).combine_chunks(), cut.key, unpickle=cut.unpickle)
-    groups = (hashes % np.uint64(cut.max_parallelism)).astype(np.int32)
     table = table.drop_columns(KEY_GROUP) if KEY_GROUP in table.column_names else table
-    table = table.add_column(0, KEY_GROUP, pa.array(groups))
-    return table.append_column(HASH, pa.array(hashes)).append_column(SIDE, side)
+    if cut.key is None:
+        return _Keyed(table, None)
+    hashes = key_hashes(table.column(KEY).combine_chunks(), cut.key, unpickle=cut.unpickle)
+    return _Keyed(table, (hashes % np.uint64(cut.max_parallelism)).astype(np.uint16))
 
 
-def _cut(tables: list[pa.Table], cut: Cut) -> pa.RecordBatch:
+def _cut(rows: list[_Keyed], cut: Cut) -> pa.RecordBatch:
     import numpy as np
     import pyarrow as pa
 
-    numbers, data = [], []
-    by_schema: dict[Any, list[pa.Table]] = {}  # times have another type in another zone
-    for table in tables:
-        by_schema.setdefault(tuple(table.schema), []).append(table)
+    numbers: list[int] = []
+    data: list[memoryview] = []
+    by_schema: dict[Any, list[_Keyed]] = {}  # times have another type in another zone
+    for some in rows:
+        by_schema.setdefault(tuple(some.table.schema), []).append(some)
     for alike in by_schema.values():
-        table = pa.concat_tables(alike)
-        if cut.key is None or cut.parts == 1:
+        table = pa.concat_tables([some.table for some in alike]).combine_chunks()
+        if cut.key is None:
             numbers.append(0)
-            data.append(_encoded(table))
+            data.append(_encoded(table, _About(side=cut.side)))
             continue
-        groups: Any = table.column(KEY_GROUP).to_numpy().astype(np.int64)
-        part: Any = subtask_of(groups, cut.max_parallelism, cut.parts)
-        part = part.astype(np.uint16)
-        table = table.combine_chunks().take(pa.array(np.argsort(part, kind="stable")))
-        ends = np.cumsum(np.bincount(part, minlength=cut.parts)).tolist()
-        for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-            if end > start:
+        groups = np.concatenate([some.groups for some in alike if some.groups is not None])
+        table = table.take(pa.array(np.argsort(groups, kind="stable")))
+        counts = np.bincount(groups, minlength=cut.max_parallelism)
+        start = 0
+        for number in range(cut.parts):
+            owned = key_group_range(number, cut.max_parallelism, cut.parts)
+            some_counts = counts[owned.start : owned.stop].tolist()
+            size = sum(some_counts)
+            if size:
+                about = _About(owned.start, tuple(some_counts), cut.side)
                 numbers.append(number)
-                data.append(_encoded(table.slice(start, end - start)))
+                data.append(_encoded(table.slice(start, size), about))
+            start += size
     return _batch(numbers, data)
 
 
-def _encoded(table: pa.Table) -> bytes:
+def _encoded(table: pa.Table, about: _About) -> memoryview:
     import pyarrow as pa
 
+    table = table.replace_schema_metadata({_ABOUT: msgspec.msgpack.encode(about)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return memoryview(sink.getvalue())
 
 
-def _batch(numbers: list[int], data: list[bytes]) -> pa.RecordBatch:
+def _batch(numbers: list[int], data: Sequence[bytes | memoryview]) -> pa.RecordBatch:
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), pa.array(data, pa.binary())], [PART, DATA])
 
 
 def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows of the blocks that came to a part. Raises what was wrong with the rows."""
+    """The rows of the blocks that came to a part, with key groups and sides. Raises what was wrong with the rows."""
+    import numpy as np
     import pyarrow as pa
 
     for batch in batches:
@@ -127,4 +162,12 @@ def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             if data.slice(0, len(_FAULT)).to_pybytes() == _FAULT:
                 raise RowFault(data.slice(len(_FAULT)).to_pybytes().decode())
             with pa.ipc.open_stream(data) as reader:
-                yield reader.read_all()
+                table = reader.read_all()
+            about = msgspec.msgpack.decode(table.schema.metadata[_ABOUT], type=_About)
+            table = table.replace_schema_metadata(None)
+            if about.first is not None:
+                groups = np.arange(about.first, about.first + len(about.counts), dtype=np.int32)
+                table = table.add_column(0, KEY_GROUP, pa.array(np.repeat(groups, about.counts)))
+            if about.side is not None:
+                table = table.append_column(SIDE, pa.array(np.full(table.num_rows, about.side, np.uint8)))
+            yield table

@@ -1,4 +1,4 @@
-"""Writes a draft: files by Spark's tasks, a check of all of them, and the metadata last. On the driver.
+"""Writes a draft: files by Spark's tasks, which check them, and the metadata last. On the driver.
 
 Until the metadata is there, which appears whole or not at all, nothing is a savepoint. When anything fails, the folder
 is deleted; when this process dies, files without metadata are left, which no one takes for a savepoint. Files of
@@ -64,6 +64,8 @@ class SavepointWrite:
         self._spark, self._draft, self._base, self._uri, self._options = spark, draft, base, uri, options
         self._storage, self._location = storage_at(uri)
         self._files = UriFiles(uri)
+        self._taken_over: list[tuple[StateSnapshot, int]] = []
+        """States whose files are those of another snapshot, and the max parallelism that they have to fit."""
 
     def run(self) -> SnapshotMetadata:
         """Writes all of it, or nothing."""
@@ -78,8 +80,7 @@ class SavepointWrite:
             )  # fmt: skip
             self._delete_others(metadata)
             if self._options.verify:
-                found = [(state, operator.max_parallelism) for operator in operators for state in operator.states]
-                checked(self._spark, self._uri, found)
+                checked(self._spark, self._uri, self._taken_over)
             self._storage.write_metadata(self._location, metadata)
         except BaseException:
             with contextlib.suppress(SnapshotError):
@@ -123,8 +124,11 @@ class SavepointWrite:
                 if source.files and (anew or (state.kind.keyed and not _is_open(source))):
                     return self._rows(operator, state, (stored_rows(self._spark, self._base, source),), FromRows(()))
                 if self._options.link and all(file.inline is None for file in source.files):
-                    return linked(self._base, source, destination, state.name)
-                return copied(self._spark, self._base, source, destination, state.name)
+                    files = linked(self._base, source, destination, state.name)
+                else:
+                    files = copied(self._spark, self._base, source, destination, state.name)
+                self._taken_over.append((replace(state, files=files), operator.max_parallelism))
+                return files
             case FromRows(rows) as content:
                 return self._rows(operator, state, rows, content)
             case _:
@@ -148,7 +152,9 @@ class SavepointWrite:
     ) -> list[tuple[StateSnapshot, tuple[StateFile, ...]]]:
         rows = (Rows(filling.frame, keyed_rows(filling)),)
         most, destination = operator.max_parallelism, self._destination(operator)
-        parts = min(self._options.parts or parts_for(self._spark, rows, most), most)
+        keyed = filling.key_type is not None
+        parts = min(self._options.parts or parts_for(self._spark, rows, most), most) if keyed else 1
+        key = None if filling.key_type is None else type_to_json(filling.key_type)
 
         sent = replace(filling, frame=None)  # which stays on the driver
 
@@ -156,7 +162,7 @@ class SavepointWrite:
             return fill_part(batches, sent, destination, part, most)
 
         found: dict[str, tuple[StateSnapshot, tuple[StateFile, ...]]] = {}
-        for state, files in run(rows, Cut(most, parts, type_to_json(filling.key_type)), written):
+        for state, files in run(rows, Cut(most, parts, key), written):
             before = found.get(state.name, (state, ()))
             if before[0] != state:
                 raise SavepointWriteError(f"the function declares state '{state.name}' in two ways")
@@ -164,7 +170,7 @@ class SavepointWrite:
         return list(found.values())
 
     def _destination(self, operator: PlannedOperator) -> Destination:
-        return Destination(self._uri, operator.identifier.name)
+        return Destination(self._uri, operator.identifier.name, verify=self._options.verify)
 
     def _delete_others(self, metadata: SnapshotMetadata) -> None:
         """What attempts left that Spark did not count."""

@@ -147,7 +147,7 @@ def _link(root: str, source: str, target: str) -> None:
 
 
 def checked(spark: SparkSession, uri: str, states: list[tuple[StateSnapshot, int]]) -> None:
-    """Reads all files again, as a restore would: columns, types, rows, key groups, and that each key is there once."""
+    """Reads files that were taken over as a restore would: columns, types, rows, key groups, each key once."""
     files = [(state, most, file) for state, most in states for file in state.files]
 
     def tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

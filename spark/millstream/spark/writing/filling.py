@@ -1,7 +1,7 @@
 """State that a function fills: rows go to the parts of their keys, where the function sees them key by key.
 
 A part is worked on in windows of key groups, each with a fresh copy of the function and empty state, so that a task
-holds the state of one window at a time.
+holds the state of one window at a time. Operator state has no keys: one task sees all rows, and holds all of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from millstream.client.state_bootstrap import KeyedBootstrap
+from millstream.client.state_bootstrap import KeyedBootstrap, OperatorBootstrap
 from millstream.core.records.types import LONG, TypeInformation
 from millstream.core.row import Row
 from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot
@@ -20,7 +20,7 @@ from millstream.core.snapshot.tables.columns import from_array
 from millstream.core.snapshot.tables.table import KEY
 from millstream.spark.errors import RowFault
 from millstream.spark.types import to_stored
-from millstream.spark.writing.blocks import opened
+from millstream.spark.writing.blocks import gathered, opened
 from millstream.spark.writing.parts import ROW_FAULTS, Destination, PartReport, PartWriter
 from millstream.spark.writing.runs import sorted_rows
 
@@ -33,28 +33,29 @@ PREFIX = "column_"
 
 
 class Filling(Struct, frozen=True):
-    """A function, the type of its keys, and the columns that its rows have."""
+    """A function, the type of its keys (None: it fills operator state), and the columns that its rows have."""
 
     frame: Any
     function: bytes
-    key_type: TypeInformation
+    key_type: TypeInformation | None
     columns: tuple[str, ...]
     ordered: bool = False
 
 
 def keyed_rows(filling: Filling) -> Any:
-    """What makes of a DataFrame's batches the rows that are moved: the key, the order, and all columns."""
+    """What makes of a DataFrame's batches the rows that are moved: the key, if any, the order, and all columns."""
     key_type = filling.key_type  # the DataFrame stays on the driver
 
     def tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         import pyarrow as pa
 
-        for batch in batches:
-            keys = batch.column(KEY)
-            if keys.null_count:
-                raise RowFault("a row has a null key: leave such rows out")
+        for batch in gathered(batches):
             arrays = {name: batch.column(name) for name in batch.schema.names}
-            yield pa.table(arrays | {KEY: to_stored(keys, key_type, "the key")})
+            if key_type is not None:
+                if arrays[KEY].null_count:
+                    raise RowFault("a row has a null key: leave such rows out")
+                arrays[KEY] = to_stored(arrays[KEY], key_type, "the key")
+            yield pa.table(arrays)
 
     return tables
 
@@ -65,11 +66,11 @@ def fill_part(
     """Has the function see the rows of one part, and writes what it leaves."""
     writer = PartWriter(destination, part)
     written: dict[str, tuple[StateSnapshot, tuple[StateFile, ...]]] = {}
-    key_type = filling.key_type
+    types = {KEY: filling.key_type, ORDER: LONG}
     try:
         with writer.all_or_nothing():
-            for table in sorted_rows(opened(batches), {KEY: key_type, ORDER: LONG}, destination.in_memory):
-                for state, rows in _filled(table, filling, key_type, destination.operator, max_parallelism):
+            for table in sorted_rows(opened(batches), types, destination.in_memory):
+                for state, rows in _filled(table, filling, destination.operator, max_parallelism):
                     before = written.get(state.name, (state, ()))
                     if before[0] != state:
                         raise RowFault(f"state '{state.name}' was declared in two ways: an operator has one of a name")
@@ -80,25 +81,32 @@ def fill_part(
 
 
 def _filled(
-    table: pa.Table, filling: Filling, key_type: TypeInformation, operator: str, max_parallelism: int
+    table: pa.Table, filling: Filling, operator: str, max_parallelism: int
 ) -> list[tuple[StateSnapshot, pa.Table]]:
     import numpy as np
     import pyarrow as pa
 
     if filling.ordered:
         table = table.take(pa.array(np.argsort(table.column(ORDER).to_numpy(), kind="stable")))
-    keys = from_array(table.column(KEY), key_type, "key", unpickle=True)
     names = filling.columns
     columns = [table.column(f"{PREFIX}{number}").to_pylist() for number in range(len(names))]
-    bootstrap = KeyedBootstrap(pickle.loads(filling.function), operator, key_type, max_parallelism)
+    rows = [Row.of_names(names, values) for values in zip(*columns, strict=True)]
+    function = pickle.loads(filling.function)
+    bootstrap: KeyedBootstrap | OperatorBootstrap
+    if filling.key_type is None:
+        keys: list[Any] = [None] * len(rows)
+        bootstrap = OperatorBootstrap(function, operator, max_parallelism)
+    else:
+        keys = from_array(table.column(KEY), filling.key_type, "key", unpickle=True)
+        bootstrap = KeyedBootstrap(function, operator, filling.key_type, max_parallelism)
     try:
-        for key, *values in zip(keys, *columns, strict=True):
-            bootstrap.process(key, Row.of_names(names, values))
+        for key, row in zip(keys, rows, strict=True):
+            bootstrap.process(key, row)
     except ROW_FAULTS:
         bootstrap.abort()
         raise
     except Exception as error:
         bootstrap.abort()
-        told = f"the function failed for the key {key!r:.100}: {type(error).__name__}: {error}"
-        raise RowFault(told) from error
+        where = f"the row {row!r:.100}" if filling.key_type is None else f"the key {key!r:.100}"
+        raise RowFault(f"the function failed for {where}: {type(error).__name__}: {error}") from error
     return bootstrap.finish()

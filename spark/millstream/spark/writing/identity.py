@@ -27,7 +27,7 @@ from millstream.core.snapshot.tables.table import (
     StateTypes,
 )
 from millstream.spark.errors import RowFault
-from millstream.spark.writing.blocks import HASH, SIDE
+from millstream.spark.writing.blocks import SIDE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,23 +55,29 @@ def without_conflicts(table: pa.Table, state: StateSnapshot, rule: Rule = KeepOn
     import numpy as np
 
     owners = [name for name in (KEY, NAMESPACE) if name in table.column_names]
-    sides = table.column(SIDE).to_numpy()
-    two_sided = len(np.unique(sides)) > 1
+    two_sided = SIDE in table.column_names and len(np.unique(_sides(table))) > 1
     if state.kind is StateKind.LIST or POSITION in table.column_names:
-        table = _unique(table, [*owners, POSITION, SIDE], state, KeepOnConflict.NEITHER)
+        side = [SIDE] if two_sided else []
+        table = _unique(table, [*owners, POSITION, *side], state, KeepOnConflict.NEITHER)
         return _one_list_each(table, owners, state, rule) if two_sided else table
     return _unique(table, [name for name in (KEY, *_BY_ENTRY) if name in table.column_names], state, rule)
 
 
-def _identity(table: pa.Table, names: list[str], state: StateSnapshot) -> npt.NDArray[np.uint64]:
-    """One hash for all that says which row it is; the keys' own is at hand."""
+def _sides(table: pa.Table) -> npt.NDArray[np.uint8]:
+    """The side of each row: all are of one, unless a column says so."""
     import numpy as np
 
-    types: dict[str, Any] = {NAMESPACE: state.namespace_type, MAP_KEY: state.map_key_type}
-    hashes = [table.column(HASH).to_numpy()]
+    if SIDE not in table.column_names:
+        return np.zeros(table.num_rows, np.uint8)
+    sides: npt.NDArray[np.uint8] = table.column(SIDE).to_numpy()
+    return sides
+
+
+def _identity(table: pa.Table, names: list[str], state: StateSnapshot) -> npt.NDArray[np.uint64]:
+    """One hash for all that says which row it is."""
+    types: dict[str, Any] = {KEY: state.key_type, NAMESPACE: state.namespace_type, MAP_KEY: state.map_key_type}
+    hashes = []
     for name in names:
-        if name == KEY:
-            continue
         column = table.column(name).combine_chunks()
         if types.get(name) is None:
             hashes.append(key_hashes(column, {"type": "basic", "name": "String" if name == DOMAIN else "Long"}))
@@ -79,14 +85,14 @@ def _identity(table: pa.Table, names: list[str], state: StateSnapshot) -> npt.ND
             hashes.append(key_hashes(column, {"type": "basic", "name": "Bytes"}))
         else:
             hashes.append(key_hashes(column, types[name]))
-    return hashes[0] if len(hashes) == 1 else combine_hashes([np.asarray(part) for part in hashes])
+    return hashes[0] if len(hashes) == 1 else combine_hashes(hashes)
 
 
 def _alike(table: pa.Table, names: list[str], state: StateSnapshot) -> list[list[int]]:
     """The numbers of the rows that are one, for each such."""
     import pyarrow as pa
 
-    rows = _neighbours(table) if names == [KEY] else _hashed_alike(_identity(table, names, state))
+    rows = _hashed_alike(_identity(table, names, state))
     if not len(rows):
         return []
     some = table.select(names).take(pa.array(rows))
@@ -101,20 +107,12 @@ def _alike(table: pa.Table, names: list[str], state: StateSnapshot) -> list[list
     return [those for those in found.values() if len(those) > 1]
 
 
-def _neighbours(table: pa.Table) -> npt.NDArray[np.int64]:
-    """The rows that come with others in the order of keys, in which those of one key are neighbours."""
-    import numpy as np
-
-    place = table.column(HASH).to_numpy() >> np.uint64(16)  # as `runs` sorts them
-    alike = np.flatnonzero(place[1:] == place[:-1])
-    return np.unique(np.concatenate([alike, alike + 1]))
-
-
 def _hashed_alike(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     import numpy as np
 
     ordered = np.sort(hashes)
-    return np.flatnonzero(np.isin(hashes, ordered[1:][ordered[1:] == ordered[:-1]]))
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    return np.flatnonzero(np.isin(hashes, twice)) if len(twice) else np.empty(0, np.int64)
 
 
 def _unique(table: pa.Table, names: list[str], state: StateSnapshot, rule: Rule) -> pa.Table:
@@ -124,7 +122,7 @@ def _unique(table: pa.Table, names: list[str], state: StateSnapshot, rule: Rule)
     alike = _alike(table, names, state)
     if not alike:
         return table
-    sides = table.column(SIDE).to_numpy()
+    sides = _sides(table)
     kept = np.ones(table.num_rows, np.bool_)
     decided: dict[int, Any] = {}
     for rows in alike:
@@ -173,7 +171,7 @@ def _one_list_each(table: pa.Table, owners: list[str], state: StateSnapshot, rul
     import numpy as np
     import pyarrow as pa
 
-    sides, kept = table.column(SIDE).to_numpy(), np.ones(table.num_rows, np.bool_)
+    sides, kept = _sides(table), np.ones(table.num_rows, np.bool_)
     positions = table.column(POSITION).to_numpy().copy()
     for rows in _alike(table, owners, state):
         old, new = ([row for row in rows if sides[row] == side] for side in (0, 1))

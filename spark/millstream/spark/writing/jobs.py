@@ -13,7 +13,7 @@ import msgspec
 
 from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot
 from millstream.spark.errors import SavepointWriteError
-from millstream.spark.writing.blocks import BLOCK_SCHEMA, PART, Cut, blocks
+from millstream.spark.writing.blocks import BLOCK_SCHEMA, PART, Cut, blocks, gathered
 from millstream.spark.writing.columns import stored_table
 from millstream.spark.writing.identity import KeepOnConflict, Rule
 from millstream.spark.writing.parts import REPORT_SCHEMA, Destination, PartReport, write_part
@@ -44,7 +44,7 @@ def of_columns(frame: DataFrame, state: StateSnapshot, side: int = 0, size: int 
     """A DataFrame whose columns are named as those of the state's files, and only have to get their types."""
 
     def tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        return (stored_table(batch, state) for batch in batches)
+        return (stored_table(table, state) for table in gathered(batches))
 
     return Rows(frame, tables, side, size)
 
@@ -63,7 +63,8 @@ def write_rows(
 
 def run(rows: Sequence[Rows], cut: Cut, write: Write) -> list[tuple[StateSnapshot, tuple[StateFile, ...]]]:
     """Cuts the rows into parts and has each written. Raises what was wrong with the rows."""
-    frames = [_blocks(each, msgspec.structs.replace(cut, side=each.side)) for each in rows]
+    sides = len(rows) > 1
+    frames = [_blocks(each, msgspec.structs.replace(cut, side=each.side if sides else None)) for each in rows]
     moved = reduce(lambda one, other: one.unionByName(other), frames).repartitionById(cut.parts, PART)
 
     def written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

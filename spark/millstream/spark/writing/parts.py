@@ -3,6 +3,9 @@
 Each attempt of a task names its files after itself, and reports them to the driver as its result. Spark takes the
 result of one attempt of each task, so whatever others have written is named nowhere, and the driver deletes it. An
 attempt that fails deletes what it has written; one that is killed cannot.
+
+Each file is read again right after it was written, and compared with the rows that it is to hold: while they are at
+hand, which a check of all files at the end would have to hash and sort once more.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ from millstream.core.records.conversion import ConversionError
 from millstream.core.snapshot.errors import IncompatibleStateError, SnapshotError
 from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot
 from millstream.core.snapshot.storage.file_storage import FileSystemStorage, storage_at
-from millstream.core.snapshot.tables.files import FileFormat, write_state
-from millstream.core.snapshot.tables.restore import column_types
+from millstream.core.snapshot.tables.files import FileFormat, decode_table, fetch, file_name, write_state
+from millstream.core.snapshot.tables.restore import check_table, column_types
 from millstream.core.snapshot.tables.table import POSITION
 from millstream.spark.errors import RowFault
-from millstream.spark.writing.blocks import HASH, SIDE, opened
+from millstream.spark.writing.blocks import SIDE, opened
+from millstream.spark.writing.comparison import same_rows
 from millstream.spark.writing.identity import KeepOnConflict, Rule, without_conflicts
 from millstream.spark.writing.runs import IN_MEMORY, sorted_rows
 
@@ -63,6 +67,7 @@ class Destination(msgspec.Struct, frozen=True):
     operator: str
     in_memory: int = IN_MEMORY
     bytes_per_file: int = BYTES_PER_FILE
+    verify: bool = True
 
 
 class PartWriter:
@@ -83,7 +88,21 @@ class PartWriter:
             attempt=f"{self._part}-{self._attempt}",
         )  # fmt: skip
         self._written += files
+        if self._destination.verify:
+            self._verify(state, files, table)
         return files
+
+    def _verify(self, state: StateSnapshot, files: tuple[StateFile, ...], table: pa.Table) -> None:
+        """Reads the files as a restore does, with their checksums, and compares them with their rows."""
+        start = 0
+        for file in files:
+            where, wanted = file_name(self._location, file), table.slice(start, file.rows)
+            found = decode_table(fetch(self._storage, self._location, file), file, where)
+            if not found.equals(wanted) and not same_rows(
+                check_table(found, state, where), check_table(wanted, state, where)
+            ):
+                raise SnapshotError(where, "does not hold the rows that were written to it: write the savepoint anew")
+            start += file.rows
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:
@@ -107,7 +126,8 @@ def write_part(
     try:
         with writer.all_or_nothing():
             for table in sorted_rows(opened(batches), types, destination.in_memory):
-                kept = without_conflicts(table, state, rule).drop_columns([HASH, SIDE])
+                kept = without_conflicts(table, state, rule)
+                kept = kept.drop_columns(SIDE) if SIDE in kept.column_names else kept
                 files += writer.write(state, kept if state.kind.keyed else _in_order(kept))
     except ROW_FAULTS as error:
         return PartReport(fault=str(error))

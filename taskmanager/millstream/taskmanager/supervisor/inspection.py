@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from millstream.core.inspection.outside import dump_from_outside
 from millstream.core.jobs.ids import JobId
-from millstream.core.logs.log_reading import LIMIT
 from millstream.core.messages.inspection import (
     ProcessThreads,
     SampleRequest,
@@ -25,9 +24,8 @@ from millstream.core.messages.inspection import (
     ThreadStack,
     WorkerInspected,
 )
-from millstream.core.messages.logs import LogContent, LogList, ReadLogRequest
 from millstream.core.messages.session import Empty
-from millstream.core.services.inspection import own_threads
+from millstream.core.services.inspection import ProcessInspection, own_threads
 from millstream.core.services.rpc import service_handler
 from millstream.core.wire.contracts import INSPECTION, PROFILING
 from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker
@@ -53,11 +51,11 @@ class HeldWorker(Struct, frozen=True):
         return f"slot {self.slot}, job {self.job_id}"
 
 
-class TaskManagerInspection:
+class TaskManagerInspection(ProcessInspection):
     """Serves the contracts `Inspection` and `Profiling`."""
 
     def __init__(self, logs: WorkerLogs, workers: Callable[[], Sequence[HeldWorker]]) -> None:
-        self._logs = logs
+        super().__init__(logs)
         self._workers = workers
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
@@ -67,18 +65,6 @@ class TaskManagerInspection:
     async def dump_threads(self, request: Empty, context: Any) -> ThreadDump:
         """Of the supervisor and of all slot workers."""
         return ThreadDump(tuple(await asyncio.gather(own_threads(), *map(_threads_of, self._workers()))))
-
-    async def read_log(self, request: ReadLogRequest, context: Any) -> LogContent:
-        """A piece of a log file, or the end of it."""
-        piece = await asyncio.to_thread(self._logs.read, request.name, request.offset, request.length or LIMIT)
-        if piece is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"this task manager has no log '{request.name[:200]}'")
-            raise AssertionError("abort raises")
-        return piece
-
-    async def list_logs(self, request: Empty, context: Any) -> LogList:
-        """Its log files and those of its workers."""
-        return LogList(tuple(await asyncio.to_thread(self._logs.files)))
 
     async def sample_stacks(self, request: SampleRequest, context: Any) -> StackSamples:
         """Of the workers of a job, all at once."""

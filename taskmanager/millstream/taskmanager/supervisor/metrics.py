@@ -17,7 +17,7 @@ from millstream.core.metrics.model import MalformedMetricsError, MetricGroup, Nu
 from millstream.core.metrics.process_metrics import ProcessFigures, ProcessUse, own_use
 
 log = logging.getLogger(__name__)
-_OF_TASKS = (Scope.TASK, Scope.OPERATOR)
+_OF_TASKS = (Scope.TASK_MANAGER_JOB, Scope.TASK, Scope.OPERATOR)
 _QUEUES = ("buffers.inputQueueLength", "buffers.outputQueueLength")
 
 
@@ -33,8 +33,9 @@ class MeasuredSlot(Struct, frozen=True):
 class TaskManagerMetrics:
     """Of one task manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers_are_threads: bool = False) -> None:
         self._own = ProcessFigures()
+        self._workers_are_threads = workers_are_threads  # then what they use is part of what the supervisor uses
         self._slots: dict[AllocationId, tuple[ProcessFigures, bytes, list[MetricGroup]]] = {}
 
     def groups(
@@ -52,10 +53,9 @@ class TaskManagerMetrics:
             if raw != measured.groups:
                 groups = _of_tasks(measured, slot, variables)
             self._slots[measured.allocation_id] = (figures, measured.groups, groups)
-            of_slot = ProcessUse(
-                measured.cpu_seconds, measured.memory_bytes, measured.threads, measured.collections
-            )
-            use += of_slot
+            of_slot = ProcessUse(measured.cpu_seconds, measured.memory_bytes, measured.threads, measured.collections)
+            if not self._workers_are_threads:
+                use += of_slot
             queued += sum(int(group.gauges.get(name, 0)) for group in groups for name in _QUEUES)
             found.append(_slot_group(slot, {**variables, "slot": str(slot.index)}, figures.gauges(of_slot, now)))
             found += groups

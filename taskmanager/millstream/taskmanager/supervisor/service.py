@@ -91,7 +91,7 @@ class TaskManagerService:
         self._local_state: LocalState | None = None
         self._logs = WorkerLogs(configuration)
         self._inspection = TaskManagerInspection(self._logs, self._held_workers)
-        self._figures = TaskManagerMetrics()
+        self._figures = TaskManagerMetrics(configuration.boolean("execution.local.in-process"))
         self.metrics = MetricRegistry(self._measured)
         """All that is measured here."""
         self._reporters: Reporters | None = None

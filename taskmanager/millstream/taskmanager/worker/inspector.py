@@ -32,7 +32,11 @@ class WorkerInspector:
             problem = f"{_AT_ONCE} others look into it at the same time; try again"
             self._send(WorkerInspected(asked.request_id, problem=problem))
             return
-        threading.Thread(target=self._answer, args=(asked,), name="inspection", daemon=True).start()
+        try:
+            threading.Thread(target=self._answer, args=(asked,), name="inspection", daemon=True).start()
+        except RuntimeError as error:  # no memory for one: whoever asks is told, and commands go on
+            self._free.release()
+            self._send(WorkerInspected(asked.request_id, problem=f"looking into it failed: {one_line(error)}"))
 
     def _answer(self, asked: InspectWorker) -> None:
         try:

@@ -262,7 +262,8 @@ def read_rows(
 
 
 def _whole(table: pa.Table, name: str) -> pa.Array:
-    return table.column(name).combine_chunks()
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which copies also one
 
 
 def _groups(table: pa.Table) -> npt.NDArray[np.int32]:

@@ -23,6 +23,7 @@ from millstream.dispatcher.rest.job_json import TASK_METRICS, Json
 from millstream.dispatcher.rest.metric_values import (
     AGGREGATIONS,
     aggregated,
+    hot_keys,
     single,
     wanted_aggregations,
     wanted_subtasks,
@@ -80,6 +81,10 @@ class MetricEndpoints:
                 "GET", f"{vertex}/subtasks/{{subtaskindex}}/metrics", self.subtask, "The metrics of a subtask.", one,
                 parameters=(get,),
             ),
+            RestRoute(
+                "GET", f"{vertex}/hot-keys", self.hot_keys, "Which keys come most often at a vertex, by a sample.",
+                schemas.HOT_KEYS,
+            ),
         ]  # fmt: skip
 
     async def jobs(self, request: Request) -> list[Json]:
@@ -123,6 +128,12 @@ class MetricEndpoints:
         if index not in measured:
             raise RestError(404, f"the vertex has no subtask {index}")
         return single(measured[index], request.query_params.get("get"))
+
+    async def hot_keys(self, request: Request) -> Json:
+        """`GET /jobs/:jobid/vertices/:vertexid/hot-keys`."""
+        details = self._lifecycle.details(job_id_of(request))
+        vertex = _vertex(details, request.path_params["vertexid"])
+        return hot_keys((await self._fetcher.fresh()).vertex_groups(details.job_id, vertex.id))
 
     async def task_managers(self, request: Request) -> list[Json]:
         """`GET /taskmanagers/metrics`."""

@@ -25,6 +25,7 @@ from millstream.core.records.batches import (
     ColumnBatch,
     Element,
     EndOfInput,
+    LatencyMarker,
     RowBatch,
     Signal,
     StreamSignal,
@@ -393,6 +394,7 @@ class ResultPartition:
         self.watermark = MIN_TIMESTAMP
         """The last that was sent."""
         self._crowding = 0.0
+        self._marked = -1  # the channel that the last latency marker took
 
     @property
     def remote_channels(self) -> list[RemoteOutputChannel]:
@@ -470,6 +472,10 @@ class ResultPartition:
         """To every consumer, behind the records emitted before it. Barriers have a way of their own: `barrier`."""
         if isinstance(signal, Watermark):
             self.watermark = signal.timestamp
+        elif isinstance(signal, LatencyMarker):  # to all of them, there would be a square of them
+            self._marked = (self._marked + 1) % len(self._channels)
+            self._channels[self._marked].signal(signal)
+            return
         for channel in self._channels:
             channel.signal(signal)
 

@@ -9,7 +9,7 @@ from millstream.core.jobs.plan import plan
 from millstream.core.jobs.state_kinds import KEYED, OPERATOR
 from millstream.core.processes.forking import leave_if_forked
 from millstream.core.records.adoption import Adopt, adopter
-from millstream.core.records.batches import Batch, RowBatch, StreamSignal
+from millstream.core.records.batches import Batch, LatencyMarker, RowBatch, StreamSignal
 from millstream.core.records.copying import is_immutable_type
 from millstream.core.records.exact_values import InexactError
 from millstream.core.records.handover import Handover
@@ -21,6 +21,7 @@ from millstream.taskmanager.worker.operators.base import Operator, OperatorError
 from millstream.taskmanager.worker.operators.batch.held_input import in_order
 from millstream.taskmanager.worker.operators.output import Emit, LocalOutput, Output, Passed, Send
 from millstream.taskmanager.worker.operators.setup import OperatorSetup, TaskServices
+from millstream.taskmanager.worker.tasks.latencies import Latencies
 from millstream.taskmanager.worker.tasks.selectors import Selector, selectors_of
 
 UNALIGNED = "execution.checkpointing.unaligned.enabled"
@@ -36,7 +37,9 @@ class OperatorChain:
         restored_checkpoint_id: int | None = None,
         selectors: Sequence[Selector] = (),
         passed: Sequence[Mapping[str | None, Passed]] = (),
+        latencies: Latencies | None = None,
     ) -> None:
+        self.latencies = latencies
         self.passed = passed
         """Of each operator: what has left through its outputs, by their tags."""
         self.operators = operators
@@ -59,7 +62,15 @@ class OperatorChain:
     def signal(self, signal: StreamSignal, input_index: int) -> None:
         """Hands a signal of one of the task's inputs to the operators, if there are any."""
         if self.operators:
+            if self.latencies is not None and isinstance(signal, LatencyMarker):
+                self.latencies.arrived(self.ids[0], signal)
             self.head.on_signal(signal, input_index)
+
+    def mark(self, now: float) -> float | None:
+        """Has the source send a latency marker when it is time; answers when to look again, if at all."""
+        if self.latencies is None or self.source is None:
+            return None
+        return self.latencies.mark(self.ids[0], self.source.output.signal, now)
 
     @property
     def holds_back(self) -> bool:
@@ -131,8 +142,10 @@ class ChainBuilder:
         remote: Collection[int] = (),
         object_reuse: bool = False,
         edges: Sequence[plan.EdgeSpec] = (),
+        latencies: Latencies | None = None,
     ) -> None:
         self._services = services
+        self._latencies = latencies
         self._outputs = outputs
         self._task_types = (*input_types, PICKLED, PICKLED)  # what is not said may be anything
         self._remote = remote
@@ -150,7 +163,7 @@ class ChainBuilder:
             chained = specs[index]
             tags = {output.tag for output in chained.outputs}
             passed[index] = {tag: Passed() for tag in {None, *tags}}
-            setup = self._setup(chained, input_types[index], built, passed[index])
+            setup = self._setup(chained, input_types[index], built, passed[index], specs)
             operator = in_order(setup, chained)
             if restored is not None:
                 for kind in chained.spec.held_state() - KEYED - OPERATOR:
@@ -160,7 +173,7 @@ class ChainBuilder:
         selectors = selectors_of(specs, self._edges, self._services.make_context)
         order = range(len(specs))
         operators, left = [built[i] for i in order], [passed[i] for i in order]
-        return OperatorChain(operators, specs, checkpoint_id, selectors, left)
+        return OperatorChain(operators, specs, checkpoint_id, selectors, left, self._latencies)
 
     def _setup(
         self,
@@ -168,13 +181,15 @@ class ChainBuilder:
         input_types: tuple[TypeInformation, ...],
         built: dict[int, Operator],
         passed: Mapping[str | None, Passed],
+        specs: Sequence[plan.ChainedOperator],
     ) -> OperatorSetup:
         context = self._services.make_context(chained.name)
         context.operator_id = chained.operator_id
-        sides = {tag: self._output(chained, tag, built, count) for tag, count in passed.items() if tag is not None}
+        outputs = {tag: self._output(chained, tag, built, count, specs) for tag, count in passed.items()}
+        sides = {tag: output for tag, output in outputs.items() if tag is not None}
         return OperatorSetup(
             self._services, chained.operator_id, chained.name, context, input_types,
-            self._output(chained, None, built, passed[None]), sides,
+            outputs[None], sides,
             Handover(self._copies(chained)), chained.output_type,
         )  # fmt: skip
 
@@ -194,8 +209,9 @@ class ChainBuilder:
         return chained.spec.makes_columns or not all(map(is_immutable_type, types))
 
     def _output(
-        self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator], passed: Passed
-    ) -> Output:
+        self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator], passed: Passed,
+        specs: Sequence[plan.ChainedOperator],
+    ) -> Output:  # fmt: skip
         consumers = Consumers(chained.name)
         targets: list[Send] = []
         copies = False
@@ -207,7 +223,7 @@ class ChainBuilder:
             copies = not self._object_reuse and not is_immutable_type(chained.type_of(output))
             if output.operator is not None:
                 consumer = built[output.operator]
-                targets.append(consumer.on_signal)
+                targets.append(self._timed(specs[output.operator].operator_id, consumer.on_signal))
                 process = self._as_timed(output, consumer.process)
                 (consumers.readers if consumer.only_reads else consumers.owners).append(process)
             else:
@@ -218,6 +234,9 @@ class ChainBuilder:
                 (consumers.encoders if output.output in self._remote else consumers.owners).append(leave)
         emit = _in_slices(consumers.emit(copies), self._services.max_rows, passed)
         return LocalOutput(emit if adopt is None else _adopting(emit, adopt, chained.name), targets, passed)
+
+    def _timed(self, operator_id: str, target: Send) -> Send:
+        return target if self._latencies is None else self._latencies.timed(operator_id, target)
 
     def _as_timed(self, output: plan.ChainedOutput, target: Emit) -> Emit:
         """Without timestamps where nobody looks at them.

@@ -6,6 +6,7 @@ record. The task manager adds the variables that it knows better, such as the jo
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from millstream.core.jobs.details import TaskMetrics
@@ -85,7 +86,24 @@ class TaskFigures:
         ]
         by_name = {variables["operator_name"]: variables for variables, _, _ in operators}
         users = self._task.counts.functions.groups(told, lambda name: by_name.get(name, self._variables))
-        return [task, *of_operators, *self._states(), *users]
+        latencies = self._task.chain.latencies
+        return [
+            task, *of_operators, *self._hot_keys(), *self._states(), *users,
+            *(latencies.groups() if latencies is not None else ()),
+        ]  # fmt: skip
+
+    def _hot_keys(self) -> list[MetricGroup]:
+        """Of the operator that takes the task's input: those of all its inputs with keys together."""
+        sketches = [gate.keys for gate in self._task.gates if gate.keys is not None and gate.keys.sampled]
+        specs = self._task.chain.specs
+        if not sketches or not specs:
+            return []
+        sampled, top = sum(sketch.sampled for sketch in sketches), Counter[str]()
+        for sketch in sketches:
+            top.update(sketch.top())
+        variables = {**self._variables, "operator_id": specs[0].operator_id, "operator_name": specs[0].name}
+        gauges: dict[str, Number] = {"hotKeyShare": min(1.0, max(top.values()) / sampled), "numKeysSampled": sampled}
+        return [MetricGroup(Scope.OPERATOR, variables, gauges=gauges, tops={"hotKeys": dict(top)})]
 
     def _event_time(self, told: TaskMetrics) -> dict[str, Number]:
         found: dict[str, Number] = {}
