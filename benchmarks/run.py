@@ -42,6 +42,8 @@ BENCHMARKS = (
     "rescale",
     "failover",
     "control_plane",
+    "metrics_cost",
+    "rest_load",
     "spark_state",
 )
 

@@ -1,6 +1,6 @@
-"""Writes docs/configuration.md from the table of options: `make docs`. With `--check`, only says whether it is current.
+"""Writes docs/configuration.md and docs/metrics.md from the tables in code: `make docs`.
 
-A test runs the check, so the page cannot fall behind the table.
+With `--check`, it only says whether they are current. A test runs that, so that the pages cannot fall behind.
 """
 
 from __future__ import annotations
@@ -8,9 +8,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from millstream.core.metrics.descriptions import TABLE, Described
+from millstream.core.metrics.model import Scope
+from millstream.core.metrics.reporting.prometheus import prometheus_name
 from millstream.core.settings.options import OPTIONS, Option, OptionType
 
 PAGE = Path(__file__).resolve().parent / "configuration.md"
+METRICS = Path(__file__).resolve().parent / "metrics.md"
+BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 
 HEAD = """\
 # Configuration
@@ -111,14 +116,54 @@ def page() -> str:
     return "\n".join(parts)
 
 
+SCOPES = {
+    Scope.JOB_MANAGER: ("Job manager", "host, service"),
+    Scope.JOB: ("Job", "host, job_id, job_name"),
+    Scope.TASK_MANAGER: ("Task manager", "host, tm_id"),
+    Scope.TASK_MANAGER_JOB: ("Job, on a task manager", "host, tm_id, job_id, job_name"),
+    Scope.TASK: (
+        "Task",
+        "host, tm_id, job_id, job_name, task_id, task_name, task_attempt_id, task_attempt_num, subtask_index",
+    ),
+    Scope.OPERATOR: ("Operator", "those of its task, operator_id, operator_name"),
+}
+
+
+def exported_name(described: Described) -> str:
+    """A metric as Prometheus has it."""
+    groups = [part for part in described.group.split(".") if part and not part.startswith("<")]
+    return prometheus_name((*described.scope.split("."), *groups, described.name))
+
+
+def metrics_tables() -> str:
+    """The part of docs/metrics.md that comes from the table of metrics."""
+    parts = []
+    for scope, (title, variables) in SCOPES.items():
+        lines = [f"### {title}", "", f"Variables: {variables}.", "", "| name | kind | meaning |", "|---|---|---|"]
+        for row in TABLE:
+            if row.scope is scope:
+                name = f"{row.group}.{row.name}" if row.group else row.name
+                lines.append(f"| `{name}` | {row.kind.value} | {row.meaning} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def metrics_page() -> str:
+    """docs/metrics.md with its tables renewed."""
+    before, _, rest = METRICS.read_text().partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{metrics_tables()}\n\n{END}{rest.partition(END)[2]}"
+
+
 def main(arguments: list[str]) -> int:
-    """Writes or checks the page; answers the exit status."""
+    """Writes or checks the pages; answers the exit status."""
+    pages = {PAGE: page(), METRICS: metrics_page()}
     if arguments == ["--check"]:
-        current = PAGE.exists() and PAGE.read_text() == page()
-        if not current:
-            print(f"{PAGE} is not up to date: run `make docs`", file=sys.stderr)
-        return 0 if current else 1
-    PAGE.write_text(page())
+        late = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
+        for path in late:
+            print(f"{path} is not up to date: run `make docs`", file=sys.stderr)
+        return 1 if late else 0
+    for path, text in pages.items():
+        path.write_text(text)
     return 0
 
 

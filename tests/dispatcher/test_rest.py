@@ -35,9 +35,12 @@ from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import logs
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages.dispatcher import CancelJob
+from millstream.core.messages.inspection import ThreadDump
+from millstream.core.messages.metrics import ProcessMetrics
+from millstream.core.metrics.model import MetricGroup, Scope, encode_groups
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import RESOURCE_MANAGER, TASK_MANAGER
+from millstream.core.wire.contracts import INSPECTION, RESOURCE_MANAGER, TASK_MANAGER
 from millstream.dispatcher.service import DispatcherService
 
 
@@ -140,12 +143,11 @@ async def test_jobs_in_flinks_shapes(dispatcher: RunningDispatcher) -> None:
         assert accumulators["user-task-accumulators"][2]["name"] == "Source: in.numRecordsInErrors"
         path = f"/jobs/{job.job_id}/vertices/{job.vertices[1].id}/metrics"
         listed = [metric["id"] for metric in (await http("GET", path, status=200)).json]
-        assert {"0.numRecordsIn", "1.Source: in.numRecordsInErrors", "0.my map.depth"} <= set(listed)
-        wanted = "?get=1.numRecordsIn,1.my%20map.depth,nothing,0.Source:%20in.numRecordsInErrors"
+        assert {"0.numRecordsIn", "1.Source__in.numRecordsInErrors"} <= set(listed)
+        wanted = "?get=1.numRecordsIn,nothing,0.Source__in.numRecordsInErrors"
         assert (await http("GET", path + wanted, status=200)).json == [
             {"id": "1.numRecordsIn", "value": "10"},
-            {"id": "1.my map.depth", "value": "1.5"},
-            {"id": "0.Source: in.numRecordsInErrors", "value": "2"},
+            {"id": "0.Source__in.numRecordsInErrors", "value": "2"},
         ]
         vertex = await get("GET", "/jobs/{jobid}/vertices/{vertexid}", job.job_id, job.vertices[1].id)
         assert vertex["subtasks"][1]["taskmanager-id"] == "tm-1"
@@ -169,6 +171,21 @@ async def test_every_route_is_documented(http: Http) -> None:
         "/overview", "/config", "/jobs", "/jobs/overview", "/jobs/{jobid}", "/jobs/{jobid}/plan",
         "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
         "/jobs/{jobid}/vertices/{vertexid}", "/jobs/{jobid}/vertices/{vertexid}/metrics",
+        "/jobs/{jobid}/vertices/{vertexid}/backpressure", "/jobs/{jobid}/vertices/{vertexid}/subtasktimes",
+        "/jobs/{jobid}/vertices/{vertexid}/taskmanagers", "/jobs/{jobid}/vertices/{vertexid}/accumulators",
+        "/jobs/{jobid}/vertices/{vertexid}/subtasks/accumulators",
+        "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}",
+        "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/attempts/{attempt}",
+        "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/attempts/{attempt}/accumulators",
+        "/jobs/{jobid}/vertices/{vertexid}/flamegraph", "/taskmanagers/{taskmanagerid}/slots/{slot}/flamegraph",
+        "/jobmanager/config", "/jobmanager/environment", "/jobmanager/thread-dump", "/jobmanagers",
+        "/jobmanagers/{jobmanagerid}/log", "/jobmanagers/{jobmanagerid}/stdout", "/jobmanagers/{jobmanagerid}/logs",
+        "/jobmanagers/{jobmanagerid}/logs/{name}", "/jobmanagers/{jobmanagerid}/thread-dump",
+        "/taskmanagers/{taskmanagerid}/thread-dump", "/snapshots", "/snapshots/rows", "/snapshots/diff",
+        "/jobs/metrics", "/jobs/{jobid}/vertices/{vertexid}/hot-keys",
+        "/jobs/{jobid}/metrics", "/jobs/{jobid}/vertices/{vertexid}/subtasks/metrics", "/taskmanagers/metrics",
+        "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/metrics", "/jobmanager/metrics",
+        "/taskmanagers/{taskmanagerid}/metrics",
         "/taskmanagers", "/taskmanagers/{taskmanagerid}",
         "/taskmanagers/{taskmanagerid}/log", "/taskmanagers/{taskmanagerid}/stdout", "/jars", "/jars/upload",
         "/taskmanagers/{taskmanagerid}/logs", "/taskmanagers/{taskmanagerid}/logs/{name}",
@@ -183,6 +200,9 @@ async def test_every_route_is_documented(http: Http) -> None:
         "/jobs/{jobid}/stall", "/jobs/{jobid}/vertices/{vertexid}/watermarks",
         "/savepoint-disposal/{triggerid}", "/jobs/{jobid}/rescaling", "/jobs/{jobid}/rescaling/{triggerid}",
         "/jobs/{jobid}/resource-requirements", "/jobs/{jobid}/events", "/healthz", "/readyz",
+        "/jobs/{jobid}/flow", "/updates", "/whoami",
+        "/jobs/{jobid}/logs", "/jobs/{jobid}/vertices/{vertexid}/logs",
+        "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/logs",
     }  # fmt: skip
     assert set(document["paths"]) == expected
     for operations in document["paths"].values():
@@ -258,14 +278,21 @@ class FakeCluster:
         start = offset if offset >= 0 else len(content) + offset
         return logs.LogContent(content[start : start + request.length], start, len(content))
 
+    async def dump_threads(self, request: Any, context: Any) -> ThreadDump:
+        return ThreadDump()
+
     async def list_logs(self, request: Any, context: Any) -> logs.LogList:
         return logs.LogList((logs.LogFile("a.log", 7, 1000),))
+
+    async def get_metrics(self, request: Any, context: Any) -> ProcessMetrics:
+        group = MetricGroup(Scope.TASK_MANAGER, {"tm_id": "tm-1"}, gauges={"Status.JVM.CPU.Load": 0.5})
+        return ProcessMetrics(encode_groups([group]))
 
 
 async def test_task_managers_and_their_logs(tmp_path: Path) -> None:
     plain = configuration(tmp_path)
     fake = FakeCluster()
-    handlers = [service_handler(RESOURCE_MANAGER, fake), service_handler(TASK_MANAGER, fake)]
+    handlers = [service_handler(contract, fake) for contract in (RESOURCE_MANAGER, TASK_MANAGER, INSPECTION)]
     server, port = await serve("127.0.0.1", 0, handlers, plain, "test")
     fake.log_address = f"127.0.0.1:{port}"
     try:
@@ -278,6 +305,12 @@ async def test_task_managers_and_their_logs(tmp_path: Path) -> None:
             assert (listed["slotsNumber"], listed["freeSlots"], listed["hardware"]["cpuCores"]) == (2, 1, 4)
             shown = await get("GET", "/taskmanagers/{taskmanagerid}", "tm-1")
             assert [slot["jobId"] for slot in shown["allocatedSlots"]] == ["y" * 32]
+            assert await get("GET", "/taskmanagers/metrics") == [{"id": "Status.JVM.CPU.Load"}]
+            load = (await http("GET", "/taskmanagers/tm-1/metrics?get=Status.JVM.CPU.Load", status=200)).json
+            assert load == [{"id": "Status.JVM.CPU.Load", "value": "0.5"}]
+            await http("GET", "/taskmanagers/tm-2/metrics", status=404)
+            slots = (await http("GET", "/jobmanager/metrics?get=taskSlotsTotal,taskSlotsAvailable", status=200)).json
+            assert [metric["value"] for metric in slots] == ["2", "1"]
             for name in ("log", "stdout"):
                 answer = await http("GET", f"/taskmanagers/tm-1/{name}", status=200)
                 assert answer.body == f"the {name} of tm-1\n".encode()

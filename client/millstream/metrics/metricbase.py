@@ -61,12 +61,17 @@ class Meter:
         return (self._count - count) / (now - since) if now > since else 0.0
 
 
-class Distribution:
-    """How values are spread: their number, sum, smallest, largest and mean."""
+_RECENT = 1024
 
-    __slots__ = ("count", "maximum", "minimum", "total")
+
+class Distribution:
+    """How values are spread: their number, sum, smallest, largest and mean, and the last of them."""
+
+    __slots__ = ("count", "maximum", "minimum", "recent", "total")
 
     def __init__(self) -> None:
+        self.recent: deque[float] = deque(maxlen=_RECENT)
+        """The last values, which reported quantiles are of."""
         self.count = 0
         self.total: float = 0
         self.minimum: float | None = None
@@ -75,6 +80,7 @@ class Distribution:
     def update(self, value: float) -> None:
         """Takes a value in."""
         self.count += 1
+        self.recent.append(value)
         self.total += value
         self.minimum = value if self.minimum is None else min(self.minimum, value)
         self.maximum = value if self.maximum is None else max(self.maximum, value)
@@ -110,4 +116,8 @@ class MetricGroup(ABC):
 
     @abstractmethod
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """A group whose metrics are named below this one's."""
+        """A group whose metrics are named below this one's.
+
+        With `extra` it is one of several of a kind: `add_group("shard", "7")` is `shard.7` in names, and where metrics
+        have labels, `shard` with a label `shard="7"`.
+        """

@@ -16,7 +16,12 @@ import grpc
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import ConfigurationError, MillstreamError
 from millstream.core.files.directories import work_directory
+from millstream.core.metrics.cluster_metrics import ServiceMetrics
+from millstream.core.metrics.model import MetricGroup, Number
+from millstream.core.metrics.registry import MetricRegistry
+from millstream.core.metrics.reporting.reporters import Reporters
 from millstream.core.processes.background import BackgroundTasks
+from millstream.core.services.inspection import inspection_handler
 from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
@@ -71,6 +76,17 @@ class DispatcherService:
         self._rest: RestApi | None = None
         self._server: grpc.aio.Server | None = None
         self._stopped = False
+        self._figures = ServiceMetrics("dispatcher", configured_endpoint(configuration, Role.DISPATCHER)[0])
+        self.metrics = MetricRegistry(self._measured)
+        """All that is measured here."""
+        self._reporters: Reporters | None = None
+
+    def _measured(self) -> list[MetricGroup]:
+        """What the registry is told. One that stands by knows nothing of jobs."""
+        known: dict[str, Number] = {}
+        if self._lifecycle.leads:
+            known["numRunningJobs"] = sum(not details.state.is_terminal for details in self._lifecycle.all())
+        return [self._figures.group(self._clock.monotonic(), **known)]
 
     async def start(self) -> None:
         """Listens for programs, job managers and REST clients. Raises MillstreamError when it cannot."""
@@ -79,10 +95,13 @@ class DispatcherService:
         self._artifacts = artifacts = await self._open_artifacts(ha)
         self._background.spawn(self._clean_repeatedly())
         self._audit = audit = Audit(configuration)
-        handler = service_handler(DISPATCHER, DispatcherRpc(configuration, self._lifecycle, artifacts, audit))
+        rpc = DispatcherRpc(configuration, self._lifecycle, artifacts, audit)
+        handlers = [service_handler(DISPATCHER, rpc), inspection_handler(configuration)]
         host, port = configured_endpoint(configuration, Role.DISPATCHER)
-        self._server, bound = await self._network.serve(host, port, [handler], configuration, "dispatcher.rpc.port")
+        self._server, bound = await self._network.serve(host, port, handlers, configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"
+        self._reporters = Reporters("dispatcher", configuration, self.metrics)
+        await self._reporters.start()
         if self._with_rest:
             from millstream.dispatcher.rest.api import RestApi
 
@@ -161,6 +180,8 @@ class DispatcherService:
         if self._stopped:
             return
         self._stopped = True
+        if self._reporters is not None:
+            await self._reporters.stop()
         if self._rest is not None:
             await self._rest.stop()
         self._lifecycle.close()

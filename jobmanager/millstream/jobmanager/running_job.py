@@ -25,7 +25,7 @@ from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, LeaderE
 from millstream.core.jobs.job_events import JobEventKind
 from millstream.core.jobs.stalls import ended
 from millstream.core.jobs.states import ExecutionState, JobStatus
-from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition, restart_line
+from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition
 from millstream.core.logs.printable import printable
 from millstream.core.messages import task_manager as msg
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
@@ -45,6 +45,7 @@ from millstream.core.messages.sources import (
     WatermarkLimit,
     WatermarkReport,
 )
+from millstream.core.metrics.model import MetricGroup, Number, Scope
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
@@ -57,6 +58,7 @@ from millstream.jobmanager.autoscaler.measured import Reading
 from millstream.jobmanager.autoscaler.settings import autoscaler_settings
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
+from millstream.jobmanager.failover.restart_log import RestartLog
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
 from millstream.jobmanager.failover.settings import restart_settings, same_error_limit
 from millstream.jobmanager.failover.topology import Subtask
@@ -67,6 +69,8 @@ from millstream.jobmanager.job_master.job_failures import job_failure
 from millstream.jobmanager.job_master.job_master import Succeeding
 from millstream.jobmanager.job_master.job_slots import slot_needs
 from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
+from millstream.jobmanager.job_metrics import checkpoint_gauges
+from millstream.jobmanager.job_times import JobTimes
 from millstream.jobmanager.restore_points import Led
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
 from millstream.jobmanager.sources.alignment import AlignmentGroups
@@ -158,7 +162,7 @@ class RunningJob:
         self._enumerators_ready = False
         self._alignment = AlignmentGroups()
         self._wake_ups: set[asyncio.TimerHandle] = set()
-        self._logged_restart = 0
+        self._restart_log = RestartLog()
         now = Instant.of(clock)
         slot_timeout = cluster.seconds("slot.request.timeout")
         self.checkpoints: JobCheckpoints | None = None
@@ -211,6 +215,7 @@ class RunningJob:
             self._refused = str(error)
         if led.failovers:
             self.master.state_times[JobStatus.INITIALIZING] = led.stored.terms.began_ms
+        self._times = JobTimes(self.master.status, now.steady_ms)
         self._kept_bounds = self.master.requirements
         self._keeping_bounds = asyncio.Lock()
 
@@ -378,6 +383,15 @@ class RunningJob:
             epoch=self._led.leadership.epoch,
         )
 
+    def metrics(self) -> MetricGroup:
+        """What is measured of the job as a whole."""
+        now, restarts = Instant.of(self._clock), self.master.restarts_decided
+        gauges: dict[str, Number] = {"numRestarts": restarts, "fullRestarts": restarts}
+        gauges |= self._times.gauges(now.steady_ms)
+        if self.checkpoints is not None:
+            gauges |= checkpoint_gauges(self.checkpoints.coordinator.statistics, now)
+        return MetricGroup(Scope.JOB, {"job_id": self.graph.job_id, "job_name": self.graph.name}, gauges=gauges)
+
     def _reports(self) -> CheckpointReports | None:
         if self.checkpoints is None:
             return None
@@ -458,7 +472,7 @@ class RunningJob:
                 case ev.FreeSlot(allocation_id, task_manager, reason):
                     self.command(task_manager, msg.FreeSlot(allocation_id, reason))
                 case ev.RollBack(subtasks, reason):
-                    self._log_restart(len(subtasks), reason)
+                    self._tell_restart(len(subtasks), reason)
                     self._alignment.forget(subtasks)
                     if self.checkpoints is not None:
                         self.checkpoints.rolled_back(effect)
@@ -497,6 +511,7 @@ class RunningJob:
                 case _:
                     assert_never(effect)
 
+        self._times.observe(self.master.status, Instant.of(self._clock).steady_ms)
         changed = self.master.requirements != self._kept_bounds and not self.master.status.is_terminal
         if changed and not self._keeping_bounds.locked():
             self._background.spawn(self._keep_bounds())
@@ -532,15 +547,14 @@ class RunningJob:
         told = f"another job manager leads the job, and is number {self._led.failovers + 1}: {outcome}"
         self.master.remember(JobEventKind.LEADER_CHANGED, told, Instant.of(self._clock))
 
-    def _log_restart(self, tasks: int, reason: str) -> None:
-        """With the traceback when it is a new one; a failure that joins a restart is only named."""
-        name, cause = self._name, next(iter(self.master.failures), None)
-        if cause is None or cause.restart == self._logged_restart:
-            log.warning("%s: %d tasks restart: %s", name, tasks, reason)
-            return
-        self._logged_restart = cause.restart
-        told = f"\n{cause.traceback.rstrip()}" if has_traceback(cause) and cause.times <= 1 else ""
-        log.warning("%s: %d tasks, %s%s", name, tasks, restart_line(cause), told)
+    def _tell_restart(self, tasks: int, reason: str) -> None:
+        now = Instant.of(self._clock)
+        told = self._restart_log.tell(next(iter(self.master.failures), None), reason, now)
+        if told.event:
+            remember = self.master.remember_again if told.is_again else self.master.remember
+            remember(JobEventKind.RESTARTED, told.event, now)
+        if told.line:
+            log.warning("%s: %d tasks, %s", self._name, tasks, told.line)
 
     def _job_ended(self) -> None:
         name, status = self._name, self.master.status

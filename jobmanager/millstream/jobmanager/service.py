@@ -20,18 +20,26 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, LeaderEpoch, TaskManagerId, new_id
 from millstream.core.logs.printable import printable
+from millstream.core.logs.repeats import Repeats
 from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
+from millstream.core.messages.metrics import ProcessMetrics
 from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.results import CollectRequest, CollectResponse
+from millstream.core.messages.session import Empty
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.sources import ReaderEvent, WatermarkReport
 from millstream.core.messages.stalls import StallAnswer, StallQuery
+from millstream.core.metrics.cluster_metrics import ServiceMetrics
+from millstream.core.metrics.model import MetricGroup, encode_groups
+from millstream.core.metrics.registry import MetricRegistry
+from millstream.core.metrics.reporting.reporters import Reporters
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.services.handshake import epoch_of_start
+from millstream.core.services.inspection import inspection_handler
 from millstream.core.services.leader_lookup import Leader, Role, configured_endpoint
 from millstream.core.services.lease import Lease, lease_seconds
 from millstream.core.services.network import GRPC, Network
@@ -63,6 +71,7 @@ TaskManagerSession = Session[tm.JobManagerCommand, tm.TaskManagerMessage]
 _Registered = tm.SlotOffer | tm.WorkerProgress | tm.WorkerReady | tm.WorkerLost | tm.FromTasks
 """What a task manager that has registered says."""
 _TICK = 0.2
+_OFTEN = 60.0  # seconds within which a peer that is lost again is lost over and over
 _SUBTASKS_REPORTED = 10_000  # a second, at most: each takes some 30 µs here, and more at the dispatcher
 _NOT_COLLECTING = "the collecting task is not running"
 
@@ -86,6 +95,7 @@ class JobManagerService:
         ha: HighAvailability | None = None,
     ) -> None:
         self.address = ""
+        self._losses, self._dispatcher_losses = Repeats(within=_OFTEN), Repeats(within=_OFTEN)
         self.artifact_address = ""
         """The dispatcher's, where it was found last; what jobs there are came from it."""
         self._id = JobManagerId(new_id())
@@ -110,6 +120,11 @@ class JobManagerService:
         self._collecting: dict[str, tuple[TaskManagerId, AllocationId]] = {}
         self._snapshots = RequestResults[SnapshotResult]()
         self._rescales = RequestResults[RescaleResult]()
+        self._host, _ = configured_endpoint(configuration, Role.JOB_MANAGER)
+        self._figures = ServiceMetrics("jobmanager", self._host)
+        self.metrics = MetricRegistry(self._measured)
+        """All that is measured here."""
+        self._reporters: Reporters | None = None
         self._lease: Lease | None = None
         self._registered_at = 0.0
         self._stopped = False
@@ -120,12 +135,14 @@ class JobManagerService:
         self._failed = loop.create_future()
         self._lease = Lease(lease_seconds(self._configuration), _TICK, loop.time())
         self._ha = self._ha or open_high_availability(self._configuration)
-        handler = service_handler(JOB_MANAGER, self)
+        handlers = [service_handler(JOB_MANAGER, self), inspection_handler(self._configuration)]
         host, port = configured_endpoint(self._configuration, Role.JOB_MANAGER)
         self._server, bound = await self._network.serve(
-            host, port, [handler], self._configuration, "jobmanager.rpc.port"
+            host, port, handlers, self._configuration, "jobmanager.rpc.port"
         )
         self.address = f"{host}:{bound}"
+        self._reporters = Reporters("jobmanager", self._configuration, self.metrics)
+        await self._reporters.start()
         self._candidacies = Candidacies(self._ha, self.address, self, self._clock)
         self._recalls = Recalls(self._ha.store, self._configuration, self._could_be_left, self._hand_over)
         for keeping in (
@@ -149,6 +166,8 @@ class JobManagerService:
         if self._stopped:
             return
         self._stopped = True
+        if self._reporters is not None:
+            await self._reporters.stop()
         await asyncio.gather(*(job.stop() for job in self.jobs.values()), return_exceptions=True)
         if self._candidacies is not None:
             await self._candidacies.close()
@@ -157,6 +176,16 @@ class JobManagerService:
             await self._ha.store.close()
         if self._server is not None:
             await self._server.stop(0.2)
+
+    async def get_metrics(self, request: Empty, context: Any) -> ProcessMetrics:
+        """All that it measures of itself and of its jobs."""
+        return ProcessMetrics(encode_groups(self.metrics.read()))
+
+    def _measured(self) -> list[MetricGroup]:
+        """What the registry is told. A job that has ended is no longer measured."""
+        running = [job for job in self.jobs.values() if not job.master.status.is_terminal]
+        own = self._figures.group(self._clock.monotonic())
+        return [own, *[job.metrics().about({"host": self._host}) for job in running]]
 
     def _unless_stopped(self, handle: Callable[[M], None]) -> Callable[[M], None]:
         """A job manager that stops acts on nothing more: it would start jobs, or end checkpoints, without a store."""
@@ -260,7 +289,8 @@ class JobManagerService:
         self._rescales.disconnected()
         self._leading().stand_down_all()  # what is not won yet, the dispatcher gives to somebody once more
         self._deferred.clear()
-        log.warning("%s; jobs go on for now, registering again", reason)
+        if self._dispatcher_losses.is_told(reason, asyncio.get_running_loop().time()):
+            log.warning("%s%s; jobs go on for now, registering again", reason, self._dispatcher_losses.times)
 
     def _dispatcher_message(self, message: dp.DispatcherMessage) -> None:
         self._handle_dispatcher_message(message)
@@ -475,7 +505,8 @@ class JobManagerService:
 
     def _resource_manager_lost(self, reason: str) -> None:
         self._resource_manager = None
-        log.warning("%s; jobs go on, registering again", reason)
+        if self._losses.is_told(reason, asyncio.get_running_loop().time()):
+            log.warning("%s%s; jobs go on, registering again", reason, self._losses.times)
 
     def _resource_manager_notice(self, notice: rm.JobManagerNotice) -> None:
         match notice:

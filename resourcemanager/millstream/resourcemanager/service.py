@@ -31,8 +31,13 @@ from millstream.core.jobs.ids import (
 from millstream.core.logs.printable import printable
 from millstream.core.messages import resource_manager as msg
 from millstream.core.messages.session import Empty
+from millstream.core.metrics.cluster_metrics import ServiceMetrics, slot_gauges
+from millstream.core.metrics.model import MetricGroup
+from millstream.core.metrics.registry import MetricRegistry
+from millstream.core.metrics.reporting.reporters import Reporters
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.handshake import epoch_of_start
+from millstream.core.services.inspection import inspection_handler
 from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
@@ -128,15 +133,21 @@ class ResourceManagerService:
         self._job_managers: dict[JobManagerId, JobManagerSession] = {}
         self._server: grpc.aio.Server | None = None
         self._ticking: asyncio.Task[None] | None = None
+        self._figures = ServiceMetrics("resourcemanager", configured_endpoint(configuration, Role.RESOURCE_MANAGER)[0])
+        self.metrics = MetricRegistry(self._measured)
+        """All that is measured here."""
+        self._reporters: Reporters | None = None
 
     async def start(self) -> None:
         """Listens, then lets the provider begin."""
-        handler = service_handler(RESOURCE_MANAGER, self)
+        handlers = [service_handler(RESOURCE_MANAGER, self), inspection_handler(self._configuration)]
         host, port = configured_endpoint(self._configuration, Role.RESOURCE_MANAGER)
         self._server, bound = await self._network.serve(
-            host, port, [handler], self._configuration, "resourcemanager.rpc.port"
+            host, port, handlers, self._configuration, "resourcemanager.rpc.port"
         )
         self.address = f"{host}:{bound}"
+        self._reporters = Reporters("resourcemanager", self._configuration, self.metrics)
+        await self._reporters.start()
         await self._provider.start(self.address)
         self._ticking = asyncio.get_running_loop().create_task(self._tick())
         self._ha = ha = self._ha or open_high_availability(self._configuration)
@@ -170,6 +181,8 @@ class ResourceManagerService:
         await self._background.cancel()
         if self._ha is not None:
             await self._ha.store.close()
+        if self._reporters is not None:
+            await self._reporters.stop()
         await self._provider.stop()
         for entry in self._task_managers.values():
             entry.session.close(_STOPPING)
@@ -235,8 +248,16 @@ class ResourceManagerService:
         """Task managers in the order in which they registered; a slot that is on its way to a job counts as taken."""
         if self._epoch is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, STANDS_BY)
+        return self._overview()
+
+    def _overview(self) -> msg.Overview:
         known = tuple(self._info(ident, entry) for ident, entry in self._task_managers.items())
         return msg.Overview(known, self._slots.missing_slots())
+
+    def _measured(self) -> list[MetricGroup]:
+        """What the registry is told. One that stands by knows nothing of slots."""
+        known = slot_gauges(self._overview()) if self._epoch is not None else {}
+        return [self._figures.group(self._clock.monotonic(), **known)]
 
     def _info(self, ident: TaskManagerId, entry: _TaskManager) -> msg.TaskManagerInfo:
         told = entry.registration

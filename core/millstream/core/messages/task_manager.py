@@ -22,6 +22,7 @@ from millstream.core.messages.checkpoints import (
     TriggerCheckpoint,
 )
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
+from millstream.core.messages.inspection import InspectWorker, WorkerInspected
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.sources import EnumeratorEvent, ReaderEvent, Stop, WatermarkLimit, WatermarkReport
 from millstream.core.messages.takeover import FoundSlot
@@ -135,6 +136,19 @@ class TaskMetricsReport(Struct, frozen=True):
     tasks: tuple[AttemptMetrics, ...] = ()
 
 
+class SlotMetrics(Struct, frozen=True):
+    """What a slot worker and its tasks measure: for its task manager, which passes it on to nobody."""
+
+    allocation_id: AllocationId
+    groups: bytes = b""
+    """Encoded as `millstream.core.metrics.model` does it."""
+    cpu_seconds: float = 0.0
+    """Of the worker's process, as the rest."""
+    memory_bytes: int = 0
+    threads: int = 0
+    collections: int = 0
+
+
 class CollectFromTask(Struct, frozen=True):
     """A client's request for results."""
 
@@ -173,8 +187,11 @@ TaskManagerMessage = RegisterAtJobManager | SlotOffer | WorkerProgress | WorkerR
 JobManagerCommand = OfferAnswer | StartWorker | TasksTakenOver | FreeSlot | ToTasks
 """From a job manager to a task manager."""
 
-WorkerMessage = WorkerReady | FromTasks
-"""From a slot worker to its task manager."""
+WorkerMessage = WorkerReady | SlotMetrics | FromTasks
+"""From a slot worker to its task manager, by itself."""
 
-WorkerCommand = StartWorker | Stop | ToTasks
+FromWorker = WorkerMessage | WorkerInspected
+"""All that a slot worker says."""
+
+WorkerCommand = StartWorker | Stop | InspectWorker | ToTasks
 """From a task manager to a slot worker."""

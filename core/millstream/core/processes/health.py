@@ -7,16 +7,13 @@ neither TLS nor credentials are asked for, which those who probe mostly do not h
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 
 from millstream.core.errors import MillstreamError
+from millstream.core.processes.plain_http import PlainRequest, PlainResponse, respond, serve_plain
 from millstream.core.settings.configuration import Configuration
-
-_LONGEST_REQUEST = 8192
-_PATIENCE = 5.0
 
 Lacks = Callable[[], Awaitable[str]]
 
@@ -28,17 +25,8 @@ async def served_health(lacks: Lacks, configuration: Configuration) -> AsyncIter
     if not port:
         yield ""
         return
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            async with asyncio.timeout(_PATIENCE):
-                request = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await answer(request, lacks))
-                await writer.drain()
-        writer.close()
-
     try:
-        server = await asyncio.start_server(connected, host, port, limit=_LONGEST_REQUEST)
+        server = await serve_plain(lambda request: _probed(request, lacks), host, port)
     except OSError as error:
         raise MillstreamError(f"cannot listen on {host}:{port} (health.port): {error.strerror}") from error
     try:
@@ -49,20 +37,15 @@ async def served_health(lacks: Lacks, configuration: Configuration) -> AsyncIter
 
 async def answer(request: bytes, lacks: Lacks) -> bytes:
     """The response to a request, both as they are on the wire."""
-    method, _, rest = request.partition(b" ")
-    path = rest.partition(b" ")[0].partition(b"?")[0]
-    if method not in (b"GET", b"HEAD"):
-        status, text = HTTPStatus.METHOD_NOT_ALLOWED, "only GET is answered"
-    elif path == b"/healthz":
+    return await respond(request, lambda asked: _probed(asked, lacks))
+
+
+async def _probed(request: PlainRequest, lacks: Lacks) -> PlainResponse:
+    if request.path == "/healthz":
         status, text = HTTPStatus.OK, "healthy"
-    elif path == b"/readyz":
+    elif request.path == "/readyz":
         lacking = await lacks()
         status, text = (HTTPStatus.SERVICE_UNAVAILABLE, lacking) if lacking else (HTTPStatus.OK, "ready")
     else:
         status, text = HTTPStatus.NOT_FOUND, "there are /healthz and /readyz"
-    body = f"{text}\n".encode()
-    head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    ).encode()
-    return head if method == b"HEAD" else head + body
+    return PlainResponse(status, f"{text}\n".encode())

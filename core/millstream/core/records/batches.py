@@ -221,6 +221,15 @@ class WatermarkStatus(StreamSignal, Struct, frozen=True):
     is_idle: bool
 
 
+class LatencyMarker(StreamSignal, Struct, frozen=True):
+    """Sent by a source to time the way to the operators behind it."""
+
+    marked_ms: int
+    operator_id: str
+    """The source, and its subtask."""
+    subtask: int = 0
+
+
 LAST_WATERMARK = Watermark(MAX_TIMESTAMP)
 Signal = EndOfInput | Barrier | StreamSignal
 Element = Batch | Signal

@@ -47,6 +47,8 @@ class Option(Struct, frozen=True):
 
 
 _T = OptionType
+REPORTER = "metrics.reporter.<name>"
+"""What the options of a reporter begin with, in the table: the name is the user's."""
 _ADAPTIVE = "jobmanager.adaptive-scheduler"
 _AUTOSCALER = "job.autoscaler"
 _LEVELS = ("OFF", "CRITICAL", "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "TRACE")
@@ -128,6 +130,27 @@ _ROWS = [
         "How many requests of one client the REST API answers in a second, and twice as many at once; the others get "
         "status 429. A client is who a token or secret says it is, or an address. 0: any number.",
     ),
+    Option(
+        "rest.flamegraph.enabled",
+        _T.BOOL,
+        True,
+        "Whether flame graphs are shown. Slot workers are only sampled while somebody asks for one. Flink: false.",
+    ),
+    Option("rest.flamegraph.num-samples", _T.INT, 100, "How many samples of its threads a flame graph is made of."),
+    Option("rest.flamegraph.delay-between-samples", _T.DURATION, 0.05, "The time from one of them to the next."),
+    Option(
+        "rest.flamegraph.refresh-interval",
+        _T.DURATION,
+        60.0,
+        "How old a flame graph gets before it is sampled again when somebody asks for it.",
+    ),
+    Option(
+        "rest.flamegraph.cleanup-interval",
+        _T.DURATION,
+        600.0,
+        "After how long a flame graph is forgotten that nobody asks for.",
+    ),
+    Option("rest.flamegraph.stack-depth", _T.INT, 100, "How many frames of a stack are shown, the innermost."),
     Option(
         "rest.async.store-duration",
         _T.DURATION,
@@ -288,6 +311,20 @@ _ROWS = [
         _T.STRING,
         "",
         "Origins, separated by commas, whose web pages may use the REST API besides its own; * for any. Flink: *.",
+    ),
+    Option(
+        "web.state-browser.enabled",
+        _T.BOOL,
+        True,
+        "Whether the REST API looks into checkpoints and savepoints in the directories of the cluster and its jobs."
+        " Rows need the role operate.",
+    ),
+    Option("web.state-browser.timeout", _T.DURATION, 30.0, "How long it looks for what one request asks."),
+    Option(
+        "web.state-browser.max-size",
+        _T.MEMORY,
+        256 * 1024 * 1024,
+        "The largest file of a state of which it shows rows, and the largest snapshot that it compares with another.",
     ),
     Option("web.upload.dir", _T.STRING, "", "Where uploaded wheels are kept; empty: under io.tmp.dirs."),
     Option(
@@ -899,7 +936,85 @@ _ROWS = [
         ("NONE", "LZ4"),
     ),
     Option("taskmanager.network.connect.timeout", _T.DURATION, 30.0, "How long a slot worker tries to reach a peer."),
-    Option("metrics.fetcher.update-interval", _T.DURATION, 1.0, "How often tasks report their metrics."),
+    Option(
+        "metrics.fetcher.update-interval",
+        _T.DURATION,
+        1.0,
+        "How often tasks report their metrics, and how old those may be that REST shows. Flink: 10 s.",
+    ),
+    Option(
+        "metrics.latency.interval",
+        _T.DURATION,
+        0.0,
+        "How often each source sends a marker, by which the latency to every operator behind it is measured; 0: never.",
+    ),
+    Option(
+        "metrics.latency.granularity",
+        _T.ENUM,
+        "operator",
+        "What latencies are told apart by. single: only the operator that they are measured at; operator: also the "
+        "source; subtask: also the subtask of the source.",
+        ("single", "operator", "subtask"),
+    ),
+    Option("metrics.latency.history-size", _T.INT, 128, "Over how many of the last markers a latency is told."),
+    Option(
+        "metrics.hot-keys.enabled",
+        _T.BOOL,
+        True,
+        "Whether operators with keys look at a sample of their records for the keys that come most often.",
+    ),
+    Option(
+        "metrics.reporters",
+        _T.STRING,
+        "",
+        "The names of the reporters that carry metrics out, with commas between; empty: all that have a class.",
+    ),
+    Option(
+        f"{REPORTER}.factory.class",
+        _T.STRING,
+        "",
+        "What the reporter of this name is: prometheus, otel, file, the name of a plug-in, or package.module:Class.",
+    ),
+    Option(f"{REPORTER}.interval", _T.DURATION, 10.0, "How often a reporter that pushes is given all metrics."),
+    Option(
+        f"{REPORTER}.filter.includes",
+        _T.STRING,
+        "*:*:*",
+        "Which metrics are reported: scope:name,name:type,type, with semicolons between several; * is anything.",
+    ),
+    Option(f"{REPORTER}.filter.excludes", _T.STRING, "", "Which of these are not, in the same way."),
+    Option(
+        f"{REPORTER}.scope.variables.excludes", _T.STRING, "", "Variables that are left out, with semicolons between."
+    ),
+    Option(
+        f"{REPORTER}.scope.variables.additional", _T.STRING, "", "Variables that are added, as name:value,name:value."
+    ),
+    Option(f"{REPORTER}.host", _T.STRING, "127.0.0.1", "Where a Prometheus endpoint listens."),
+    Option(
+        f"{REPORTER}.port",
+        _T.STRING,
+        "9249",
+        "The port of a Prometheus endpoint; of a range such as 9249-9260, each process of a host takes a free one.",
+    ),
+    Option(
+        f"{REPORTER}.filterLabelValueCharacters",
+        _T.BOOL,
+        True,
+        "Whether all but letters, digits, colons and underscores of a label's value becomes an underscore.",
+    ),
+    Option(f"{REPORTER}.exporter.endpoint", _T.STRING, "http://127.0.0.1:4318/v1/metrics", "Where OTLP is sent to."),
+    Option(f"{REPORTER}.exporter.timeout", _T.DURATION, 10.0, "How long sending may take."),
+    Option(f"{REPORTER}.service.name", _T.STRING, "millstream", "The resource's service.name in OTLP."),
+    Option(f"{REPORTER}.service.version", _T.STRING, "", "The resource's service.version in OTLP."),
+    Option(
+        f"{REPORTER}.directory", _T.STRING, "", "The folder in which a file reporter writes a file for each service."
+    ),
+    Option(
+        f"{REPORTER}.max-size",
+        _T.MEMORY,
+        64 << 20,
+        "The size at which such a file becomes the former one, which is kept until the next does.",
+    ),
 ]
 
 _BOUNDS: dict[str, tuple[float, float | None]] = {
@@ -909,6 +1024,10 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "heartbeat.timeout": (0.01, None),
     "rpc.message.max-size": (1 << 20, (1 << 31) - 1),
     "metrics.fetcher.update-interval": (0.01, None),
+    "metrics.latency.history-size": (1, None),
+    f"{REPORTER}.interval": (0.01, None),
+    f"{REPORTER}.exporter.timeout": (0.01, None),
+    f"{REPORTER}.max-size": (1024, None),
     "task.cancellation.interval": (0.01, None),
     "taskmanager.numberOfTaskSlots": (1, None),
     "parallelism.default": (1, None),
@@ -948,12 +1067,17 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "health.port": (0, 65535),
     "rest.port": (0, 65535),
     "rest.rate-limit": (0, None),
+    "rest.flamegraph.num-samples": (1, 10_000),
+    "rest.flamegraph.delay-between-samples": (0.001, 1),
+    "rest.flamegraph.refresh-interval": (0, None),
+    "rest.flamegraph.stack-depth": (1, 150),
     "web.exception-history-size": (1, None),
 }
 
 # All else is up to who runs the services: where they listen and write, what they trust, and their limits.
 _JOB_SETS = (
-    "execution.", f"{_AUTOSCALER}.", f"{_ADAPTIVE}.", "jobmanager.scheduler", "logging.level", "parallelism.",
+    "execution.", f"{_AUTOSCALER}.", f"{_ADAPTIVE}.", "jobmanager.scheduler", "logging.level", "metrics.hot-keys.",
+    "metrics.latency.", "parallelism.",
     "pipeline.", "python.archives", "python.executable", "python.files", "python.job-folder.", "python.logging.",
     "python.pythonpath", "python.requirements", "restart-strategy.",
     "scheduler-mode", "slot.request.timeout", "state.", "task.cancellation.",
@@ -974,4 +1098,33 @@ def _completed(row: Option) -> Option:
     return replace(row, at_least=at_least, at_most=at_most, job_may=_job_may(row.key))
 
 
-OPTIONS: dict[str, Option] = {row.key: _completed(row) for row in _ROWS}
+class OptionTable(dict[str, Option]):
+    """All options by their keys. Those of a reporter are found under the name that the user gave it.
+
+    A plug-in has settings of its own, which are text: any key of a reporter is an option.
+    """
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (isinstance(key, str) and _of_reporter(key) is not None)
+
+    def __missing__(self, key: str) -> Option:
+        setting = _of_reporter(key)
+        if setting is None:
+            raise KeyError(key)
+        row = super().get(f"{REPORTER}.{setting}")
+        return row if row is not None else Option(key, _T.STRING, "", "A setting of a plug-in's.")
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The option of a key."""
+        return self[key] if key in self else default  # noqa: SIM401  # this is what that means
+
+
+def _of_reporter(key: str) -> str | None:
+    """What of a reporter's a key sets; None: it is no such key."""
+    begin = REPORTER.partition("<")[0]
+    name, _, setting = key.removeprefix(begin).partition(".")
+    is_one = key.startswith(begin) and name and setting and all(setting.split(".")) and "<" not in name
+    return setting if is_one else None
+
+
+OPTIONS: dict[str, Option] = OptionTable({row.key: _completed(row) for row in _ROWS})

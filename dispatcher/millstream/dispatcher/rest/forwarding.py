@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from collections.abc import Coroutine
 from typing import Any
 
 import h11
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from millstream.core.errors import UnreachableError
 from millstream.core.services.leader_lookup import LeaderLookup, Role
@@ -75,27 +76,35 @@ class _Exchange:
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         answered = False
+
+        async def sending(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
         try:
             await self._pass_on(scope, receive)
-            while True:
-                event = await self._next()
-                match event:
-                    case h11.Response():
-                        answered = True
-                        headers = [(name, value) for name, value in event.headers if name not in _HOP_BY_HOP]
-                        await send({"type": "http.response.start", "status": event.status_code, "headers": headers})
-                    case h11.Data():
-                        await send({"type": "http.response.body", "body": bytes(event.data), "more_body": True})
-                    case h11.EndOfMessage():
-                        await send({"type": "http.response.body", "body": b""})
-                        return
-                    case h11.ConnectionClosed():
-                        raise ConnectionResetError("it closed the connection")
+            await _unless_left(self._pass_back(sending), receive)
         except (OSError, h11.ProtocolError) as error:
             if answered:  # the client has a part of it: only the end of the connection tells that there is no more
                 raise
             reason = f"the leading dispatcher at {self._address} did not answer: {error}"
             await JSONResponse({"errors": [reason]}, 503)(scope, receive, send)
+
+    async def _pass_back(self, send: Send) -> None:
+        while True:
+            event = await self._next()
+            match event:
+                case h11.Response():
+                    headers = [(name, value) for name, value in event.headers if name not in _HOP_BY_HOP]
+                    await send({"type": "http.response.start", "status": event.status_code, "headers": headers})
+                case h11.Data():
+                    await send({"type": "http.response.body", "body": bytes(event.data), "more_body": True})
+                case h11.EndOfMessage():
+                    await send({"type": "http.response.body", "body": b""})
+                    return
+                case h11.ConnectionClosed():
+                    raise ConnectionResetError("it closed the connection")
 
     async def _pass_on(self, scope: Scope, receive: Receive) -> None:
         headers = [(name, value) for name, value in scope["headers"] if name not in _HOP_BY_HOP]
@@ -130,6 +139,24 @@ class _Exchange:
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
+
+
+async def _unless_left(answering: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """Ends an answer whose client is gone: that of a stream would have no other end."""
+
+    async def left() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    answer, leaving = asyncio.create_task(answering), asyncio.create_task(left())
+    try:
+        await asyncio.wait([answer, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            answer.result()
+    finally:
+        answer.cancel()
+        leaving.cancel()
+        await asyncio.gather(answer, leaving, return_exceptions=True)
 
 
 def _trusting_the_cluster(configuration: Configuration) -> ssl.SSLContext | None:

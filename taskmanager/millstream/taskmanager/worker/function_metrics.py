@@ -1,6 +1,7 @@
 """What the functions of a task count and measure, by dotted name. Owned by the worker's loop.
 
-Counters are added up over subtasks, and are part of the job's result. All else is only reported.
+Counters are added up over subtasks, and are part of the job's result. All else is only reported. Beside its dotted name
+each metric has a place, in which its groups and their variables are told apart, for systems with labels.
 """
 
 from __future__ import annotations
@@ -9,8 +10,14 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 
+from msgspec import Struct, field
+
+from millstream.core.jobs.details import TaskMetrics
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.logs.tracebacks import one_line
+from millstream.core.metrics.histograms import spread
+from millstream.core.metrics.model import HistogramReading, MeterReading, Scope
+from millstream.core.metrics.model import MetricGroup as ReadGroup
 from millstream.datastream.functions import Counter, MetricGroup
 from millstream.metrics import Distribution, Meter
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -20,16 +27,66 @@ log = logging.getLogger(__name__)
 _LARGEST_COUNT = (1 << 63) - 1
 
 
+class GroupPlace(Struct, frozen=True):
+    """Where a group is: the operator whose function it is, and what `add_group` was called with on the way."""
+
+    operator: str = ""
+    path: tuple[str, ...] = ()
+    logical: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+
+    def below(self, name: str, extra: str | None) -> GroupPlace:
+        """The place of a group below this one."""
+        path, variables = (*self.path, name), self.variables
+        if extra is not None:
+            path, variables = (*path, extra), (*variables, (name, extra))
+        return GroupPlace(self.operator, path, (*self.logical, name), variables)
+
+
+class _Found(Struct):
+    """What was found in one place."""
+
+    counters: dict[str, int] = field(default_factory=dict)
+    gauges: dict[str, int | float] = field(default_factory=dict)
+    meters: dict[str, MeterReading] = field(default_factory=dict)
+    histograms: dict[str, HistogramReading] = field(default_factory=dict)
+
+
 class FunctionMetrics:
     """Of one task, shared by all groups."""
 
-    __slots__ = ("counters", "distributions", "gauges", "meters")
+    __slots__ = ("counters", "distributions", "gauges", "meters", "places")
 
     def __init__(self, counters: dict[str, Counter] | None = None) -> None:
         self.counters: dict[str, Counter] = {} if counters is None else counters
         self.gauges: dict[str, Callable[[], float]] = {}
         self.meters: dict[str, Meter] = {}
         self.distributions: dict[str, Distribution] = {}
+        self.places: dict[str, tuple[GroupPlace, str]] = {}
+        """By dotted name: the group, and the name in it."""
+
+    def groups(self, told: TaskMetrics, variables: Callable[[str], dict[str, str]]) -> list[ReadGroup]:
+        """What was told of the task, in its groups; `variables` are those of an operator. No function is called."""
+        found: dict[GroupPlace, _Found] = {}
+        for dotted, (place, name) in self.places.items():
+            of_place = found.setdefault(place, _Found())
+            if dotted in self.counters:
+                of_place.counters[name] = told.counters.get(dotted, 0)
+            if dotted in self.gauges and dotted in told.gauges:
+                of_place.gauges[name] = told.gauges[dotted]
+            if dotted in self.meters:
+                rate = told.gauges.get(f"{dotted}.rate", 0.0)
+                of_place.meters[name] = MeterReading(self.meters[dotted].get_count(), rate)
+            if dotted in self.distributions:
+                distribution = self.distributions[dotted]
+                of_place.histograms[name] = spread(distribution.recent, distribution.count)
+        return [
+            ReadGroup(
+                Scope.OPERATOR, {**dict(place.variables), **variables(place.operator)}, place.path, place.logical,
+                figures.counters, figures.gauges, figures.meters, figures.histograms,
+            )
+            for place, figures in found.items()
+        ]  # fmt: skip
 
     def counted(self) -> dict[str, int]:
         """The counters."""
@@ -57,9 +114,10 @@ class FunctionMetrics:
 class TaskMetricGroup(MetricGroup):
     """A group: its metrics have names that begin with its own."""
 
-    def __init__(self, metrics: FunctionMetrics, prefix: str = "") -> None:
+    def __init__(self, metrics: FunctionMetrics, prefix: str = "", place: GroupPlace | None = None) -> None:
         self._metrics = metrics
         self._prefix = prefix
+        self._place = place or GroupPlace(prefix.removesuffix("."))
 
     def counter(self, name: str) -> Counter:
         """The counter of this name below this group."""
@@ -82,12 +140,13 @@ class TaskMetricGroup(MetricGroup):
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
         """A group below this one."""
         path = f"{name}." if extra is None else f"{name}.{extra}."
-        return TaskMetricGroup(self._metrics, self._prefix + path)
+        return TaskMetricGroup(self._metrics, self._prefix + path, self._place.below(name, extra))
 
     def _path(self, what: str, name: str) -> str:
         path = self._prefix + name
         if why := why_unwritable(path):
             raise ValueError(f"the {what} {why}")
+        self._metrics.places[path] = (self._place, name)
         return path
 
 

@@ -11,7 +11,7 @@ from millstream.core.settings.own_keys import job_parameters
 from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
 from millstream.datastream.state import State, StateAccessError
 from millstream.datastream.state.descriptors import StateDescriptor
-from millstream.taskmanager.worker.function_metrics import FunctionMetrics, TaskMetricGroup
+from millstream.taskmanager.worker.function_metrics import FunctionMetrics, GroupPlace, TaskMetricGroup
 from millstream.taskmanager.worker.state.adopting import adopting
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 
@@ -32,7 +32,8 @@ class TaskRuntimeContext(RuntimeContext):
         self._deployment = deployment
         self._name = operator_name
         self._configuration = configuration
-        self._metrics = TaskMetricGroup(metrics or FunctionMetrics(counters), f"{operator_name}.")
+        place = GroupPlace(operator_name)
+        self._metrics = TaskMetricGroup(metrics or FunctionMetrics(counters), f"{operator_name}.", place)
         self._accumulators = accumulators
         self.operator_id = operator_name
         """Unique in the job."""

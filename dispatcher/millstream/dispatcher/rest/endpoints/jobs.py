@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from millstream.core.clock import Clock
-from millstream.core.jobs.details import JobDetails, VertexStatus
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.plan_json import plan_for_rest
 from millstream.dispatcher.callers import Role
@@ -31,8 +31,7 @@ class JobEndpoints:
         """The rows of the table for these endpoints."""
         mode = Parameter("mode", {"type": "string", "enum": ["cancel"]}, "What to do; 'cancel' is the default.")
         limit = Parameter("maxExceptions", schemas.COUNT, "The most exceptions to answer.")
-        get = Parameter("get", {"type": "string"}, "The ids of metrics whose values are wanted, with commas between.")
-        job, vertex = "/jobs/{jobid}", "/jobs/{jobid}/vertices/{vertexid}"
+        job = "/jobs/{jobid}"
         return [
             RestRoute("GET", "/jobs", self.ids, "The ids and states of all jobs.", schemas.JOBS),
             RestRoute("GET", "/jobs/overview", self.overview, "An overview of all jobs.", schemas.JOBS_OVERVIEW),
@@ -49,11 +48,6 @@ class JobEndpoints:
             ),
             RestRoute(
                 "GET", f"{job}/accumulators", self.accumulators, "The accumulators of a job.", schemas.ACCUMULATORS
-            ),
-            RestRoute("GET", vertex, self.vertex, "A vertex of a job with its subtasks.", schemas.VERTEX),
-            RestRoute(
-                "GET", f"{vertex}/metrics", self.metrics, "The metrics of a vertex's subtasks, and their values.",
-                schemas.METRIC_VALUES, parameters=(get,),
             ),
         ]  # fmt: skip
 
@@ -103,23 +97,6 @@ class JobEndpoints:
     async def accumulators(self, request: Request) -> Json:
         """`GET /jobs/:jobid/accumulators`."""
         return shapes.accumulators(self._details(request))
-
-    async def vertex(self, request: Request) -> Json:
-        """`GET /jobs/:jobid/vertices/:vertexid`."""
-        return shapes.vertex(self._vertex(request), self._clock.now_ms())
-
-    async def metrics(self, request: Request) -> list[Json]:
-        """`GET /jobs/:jobid/vertices/:vertexid/metrics`."""
-        wanted = request.query_params.get("get")
-        return shapes.vertex_metrics(self._vertex(request), None if wanted is None else wanted.split(","))
-
-    def _vertex(self, request: Request) -> VertexStatus:
-        details = self._details(request)
-        wanted = request.path_params["vertexid"]
-        for vertex in details.vertices:
-            if vertex.id == wanted:
-                return vertex
-        raise RestError(404, f"job {details.job_id} has no vertex {wanted}")
 
     def _details(self, request: Request) -> JobDetails:
         return self._lifecycle.details(job_id_of(request))

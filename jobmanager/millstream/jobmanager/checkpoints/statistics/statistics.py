@@ -7,7 +7,7 @@ for the latest completed, failed and restored ones and the latest savepoint, eve
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from millstream.core.clock import Instant
 from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.ids import VertexId
+from millstream.core.metrics.histograms import quantile
 from millstream.jobmanager.checkpoints.model import (
     CheckpointId,
     CompletedCheckpoint,
@@ -125,19 +126,8 @@ class Distribution(Struct, frozen=True):
             ordered[0],
             ordered[-1],
             sum(ordered) // len(ordered),
-            *(_quantile(ordered, q) for q in (0.5, 0.9, 0.95, 0.99, 0.999)),
+            *(quantile(ordered, q) for q in (0.5, 0.9, 0.95, 0.99, 0.999)),
         )
-
-
-def _quantile(ordered: Sequence[int], q: float) -> float:
-    """Interpolated between the neighbours of rank q * (n + 1), as Flink's histograms do."""
-    position = q * (len(ordered) + 1)
-    if position < 1:
-        return float(ordered[0])
-    if position >= len(ordered):
-        return float(ordered[-1])
-    below = int(position)
-    return ordered[below - 1] + (position - below) * (ordered[below] - ordered[below - 1])
 
 
 class CheckpointStatistics:

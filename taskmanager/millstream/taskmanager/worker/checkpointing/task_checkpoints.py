@@ -84,6 +84,12 @@ class TaskCheckpoints:
         self._full_under_way: set[int] = set()
         self._newest = 0
         self._draining: tuple[Barrier, frozenset[int]] | None = None
+        self.alignment_seconds = 0.0
+        """How long the last checkpoint's barriers took, from the first that arrived to the last."""
+        self.start_delay_ms = 0
+        """From the trigger of the last checkpoint to its first barrier."""
+        self.state_sizes: dict[tuple[str, str], int] = {}
+        """The bytes of each state in the last checkpoint that was written, by operator id and name."""
 
     @property
     def is_writing(self) -> bool:
@@ -220,6 +226,11 @@ class TaskCheckpoints:
             if self.copies is not None and not mail.barrier.is_savepoint:
                 self.copies.written(number, mail.barrier.location, mail.written.files())
             self._layouts[number] = mail.written.layout
+            self.state_sizes = {
+                (operator.operator_id, state.name): sum(file.size for file in state.files)
+                for operator in mail.written.operators
+                for state in operator.states
+            }
             self._acknowledged[number] = (mail.barrier.location, mail.written.new_files)
             while len(self._acknowledged) > _REMEMBERED:
                 del self._acknowledged[min(self._acknowledged)]
@@ -306,6 +317,7 @@ class TaskCheckpoints:
             return
         began = services.clock.monotonic()
         arrival = self._arrivals.pop(number)
+        self.alignment_seconds, self.start_delay_ms = began - arrival.at, arrival.start_delay_ms
         ack = CheckpointAck(
             services.allocation_id, self._task.attempt_id, number,
             alignment_ms=millis(began - arrival.at), start_delay_ms=arrival.start_delay_ms,

@@ -71,6 +71,11 @@ class CreditReceiver:
         return self._grant()
 
     @property
+    def capacity(self) -> int:
+        """How many buffers there is room for."""
+        return self._exclusive * len(self._rooms) + self._floating if self._rooms else 0
+
+    @property
     def floating_in_use(self) -> int:
         """How much of the pool is promised or held."""
         return sum(max(0, room.held - self._exclusive) for room in self._rooms.values())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from millstream.core.jobs.ids import ChannelId
 from millstream.core.records.batches import (
@@ -29,6 +29,9 @@ from millstream.taskmanager.worker.network.debloating import SENDING, Allowance,
 from millstream.taskmanager.worker.network.frames import Data
 from millstream.taskmanager.worker.network.recording import Recording
 from millstream.taskmanager.worker.network.signals import UnknownSignalError, decode_signal, is_signal
+
+if TYPE_CHECKING:
+    from millstream.taskmanager.worker.tasks.hot_keys import KeySketch
 
 _CODECS = frozenset(Codec)
 
@@ -163,8 +166,11 @@ class InputGate:
         edge: tuple[str, str] = ("", "0"),
         overtakable: bool = False,
         debloater: Debloater | None = None,
+        keys: KeySketch | None = None,
     ) -> None:
         self.input_index = input_index
+        self.keys = keys
+        """Which keys come most often; None: nobody looks."""
         self.edge = edge
         self.overtakable = overtakable
         self._announced: list[Barrier] = []
@@ -195,6 +201,16 @@ class InputGate:
     def channels(self) -> list[InputChannel]:
         """In the order of the deployment."""
         return self._channels
+
+    @property
+    def queued(self) -> int:
+        """Buffers and batches that wait for the task."""
+        return sum(len(channel.queue) for channel in self._channels)
+
+    @property
+    def capacity(self) -> int:
+        """How many there is room for."""
+        return self._credit.capacity + LocalInputChannel.CAPACITY * (len(self._channels) - len(self._remote))
 
     @property
     def all_ended(self) -> bool:

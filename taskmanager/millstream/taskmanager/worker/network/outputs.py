@@ -25,6 +25,7 @@ from millstream.core.records.batches import (
     ColumnBatch,
     Element,
     EndOfInput,
+    LatencyMarker,
     RowBatch,
     Signal,
     StreamSignal,
@@ -160,6 +161,11 @@ class RemoteOutputChannel(OutputChannel):
         self._rows = 0  # of them all
         self._row_bytes = 64.0
         self._asked = self._limit = limit
+
+    @property
+    def buffers_out(self) -> int:
+        """Sent so far."""
+        return self._sequence
 
     @property
     def limit(self) -> int:
@@ -388,6 +394,7 @@ class ResultPartition:
         self.watermark = MIN_TIMESTAMP
         """The last that was sent."""
         self._crowding = 0.0
+        self._marked = -1  # the channel that the last latency marker took
 
     @property
     def remote_channels(self) -> list[RemoteOutputChannel]:
@@ -403,6 +410,26 @@ class ResultPartition:
     def bytes_out(self) -> int:
         """Encoded bytes so far."""
         return sum(c.bytes_out for c in self._remote)
+
+    @property
+    def buffers_out(self) -> int:
+        """Sent so far, to other workers."""
+        return sum(c.buffers_out for c in self._remote)
+
+    @property
+    def queued(self) -> int:
+        """Buffers that wait for credit."""
+        return sum(len(c.queue) for c in self._remote)
+
+    @property
+    def capacity(self) -> int:
+        """How many may wait before the task has to."""
+        return BUFFERS_PER_CHANNEL * len(self._remote) + self._shared if self._remote else 0
+
+    @property
+    def credit(self) -> int:
+        """How many buffers its consumers have room for that have not been sent."""
+        return sum(c.credit.credit for c in self._remote)
 
     def emit(self, batch: Batch) -> None:
         """Spreads a batch over the channels."""
@@ -445,6 +472,10 @@ class ResultPartition:
         """To every consumer, behind the records emitted before it. Barriers have a way of their own: `barrier`."""
         if isinstance(signal, Watermark):
             self.watermark = signal.timestamp
+        elif isinstance(signal, LatencyMarker):  # to all of them, there would be a square of them
+            self._marked = (self._marked + 1) % len(self._channels)
+            self._channels[self._marked].signal(signal)
+            return
         for channel in self._channels:
             channel.signal(signal)
 

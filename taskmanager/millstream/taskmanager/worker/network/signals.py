@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from millstream.core.records.batches import Barrier, EndOfInput, Signal, Watermark, WatermarkStatus
+from millstream.core.records.batches import Barrier, EndOfInput, LatencyMarker, Signal, Watermark, WatermarkStatus
 
 FIRST_TAG = 16
-TAGS: dict[type[Signal], int] = {EndOfInput: FIRST_TAG, Barrier: 17, Watermark: 18, WatermarkStatus: 19}
+TAGS: dict[type[Signal], int] = {
+    EndOfInput: FIRST_TAG, Barrier: 17, Watermark: 18, WatermarkStatus: 19, LatencyMarker: 20
+}  # fmt: skip
 """A tag stays its signal's for good: two ends of a channel may be of different versions."""
 
 

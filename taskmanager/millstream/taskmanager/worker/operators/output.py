@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from millstream.core.records.batches import Batch, StreamSignal
+from millstream.core.records.batches import MIN_TIMESTAMP, Batch, StreamSignal, Watermark
 
 Emit = Callable[[Batch], None]
 Send = Callable[[StreamSignal], None]
@@ -27,16 +27,33 @@ class Output(Protocol):
         """Takes a signal, behind everything emitted before it."""
 
 
+class Passed:
+    """What has left an operator through one of its outputs."""
+
+    __slots__ = ("records", "watermark")
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.watermark = MIN_TIMESTAMP
+        """The last."""
+
+
 class LocalOutput:
-    """An output inside of a task: `emit` spreads batches over its consumers, signals go to all of them."""
+    """An output inside of a task: `emit` spreads batches over its consumers, signals go to all of them.
 
-    __slots__ = ("_targets", "emit")
+    `passed` is counted by `emit`, a batch at a time.
+    """
 
-    def __init__(self, emit: Emit, targets: Sequence[Send] = ()) -> None:
+    __slots__ = ("_passed", "_targets", "emit")
+
+    def __init__(self, emit: Emit, targets: Sequence[Send] = (), passed: Passed | None = None) -> None:
         self.emit = emit
+        self._passed = passed or Passed()
         self._targets = targets
 
     def signal(self, signal: StreamSignal) -> None:
         """To every consumer."""
+        if isinstance(signal, Watermark):
+            self._passed.watermark = signal.timestamp
         for target in self._targets:
             target(signal)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import length_hint
 
 from millstream.core.jobs.plan import plan
 from millstream.core.jobs.state_kinds import KEYED, OPERATOR
 from millstream.core.processes.forking import leave_if_forked
 from millstream.core.records.adoption import Adopt, adopter
-from millstream.core.records.batches import Batch, RowBatch, StreamSignal
+from millstream.core.records.batches import Batch, LatencyMarker, RowBatch, StreamSignal
 from millstream.core.records.copying import is_immutable_type
 from millstream.core.records.exact_values import InexactError
 from millstream.core.records.handover import Handover
@@ -19,8 +19,9 @@ from millstream.taskmanager.worker.consumers import Consumers
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import Operator, OperatorError
 from millstream.taskmanager.worker.operators.batch.held_input import in_order
-from millstream.taskmanager.worker.operators.output import Emit, LocalOutput, Output, Send
+from millstream.taskmanager.worker.operators.output import Emit, LocalOutput, Output, Passed, Send
 from millstream.taskmanager.worker.operators.setup import OperatorSetup, TaskServices
+from millstream.taskmanager.worker.tasks.latencies import Latencies
 from millstream.taskmanager.worker.tasks.selectors import Selector, selectors_of
 
 UNALIGNED = "execution.checkpointing.unaligned.enabled"
@@ -35,7 +36,12 @@ class OperatorChain:
         specs: Sequence[plan.ChainedOperator],
         restored_checkpoint_id: int | None = None,
         selectors: Sequence[Selector] = (),
+        passed: Sequence[Mapping[str | None, Passed]] = (),
+        latencies: Latencies | None = None,
     ) -> None:
+        self.latencies = latencies
+        self.passed = passed
+        """Of each operator: what has left through its outputs, by their tags."""
         self.operators = operators
         self.specs = specs
         self.ids = [spec.operator_id for spec in specs]
@@ -56,7 +62,15 @@ class OperatorChain:
     def signal(self, signal: StreamSignal, input_index: int) -> None:
         """Hands a signal of one of the task's inputs to the operators, if there are any."""
         if self.operators:
+            if self.latencies is not None and isinstance(signal, LatencyMarker):
+                self.latencies.arrived(self.ids[0], signal)
             self.head.on_signal(signal, input_index)
+
+    def mark(self, now: float) -> float | None:
+        """Has the source send a latency marker when it is time; answers when to look again, if at all."""
+        if self.latencies is None or self.source is None:
+            return None
+        return self.latencies.mark(self.ids[0], self.source.output.signal, now)
 
     @property
     def holds_back(self) -> bool:
@@ -128,8 +142,10 @@ class ChainBuilder:
         remote: Collection[int] = (),
         object_reuse: bool = False,
         edges: Sequence[plan.EdgeSpec] = (),
+        latencies: Latencies | None = None,
     ) -> None:
         self._services = services
+        self._latencies = latencies
         self._outputs = outputs
         self._task_types = (*input_types, PICKLED, PICKLED)  # what is not said may be anything
         self._remote = remote
@@ -142,9 +158,12 @@ class ChainBuilder:
         specs, restored = chain.operators, self._services.restored
         input_types = self._input_types(chain)
         built: dict[int, Operator] = {}
+        passed: dict[int, dict[str | None, Passed]] = {}
         for index in reversed(range(len(specs))):
             chained = specs[index]
-            setup = self._setup(chained, input_types[index], built)
+            tags = {output.tag for output in chained.outputs}
+            passed[index] = {tag: Passed() for tag in {None, *tags}}
+            setup = self._setup(chained, input_types[index], built, passed[index], specs)
             operator = in_order(setup, chained)
             if restored is not None:
                 for kind in chained.spec.held_state() - KEYED - OPERATOR:
@@ -152,17 +171,25 @@ class ChainBuilder:
             built[index] = operator
         checkpoint_id = None if restored is None else restored.checkpoint_id
         selectors = selectors_of(specs, self._edges, self._services.make_context)
-        return OperatorChain([built[i] for i in range(len(specs))], specs, checkpoint_id, selectors)
+        order = range(len(specs))
+        operators, left = [built[i] for i in order], [passed[i] for i in order]
+        return OperatorChain(operators, specs, checkpoint_id, selectors, left, self._latencies)
 
     def _setup(
-        self, chained: plan.ChainedOperator, input_types: tuple[TypeInformation, ...], built: dict[int, Operator]
+        self,
+        chained: plan.ChainedOperator,
+        input_types: tuple[TypeInformation, ...],
+        built: dict[int, Operator],
+        passed: Mapping[str | None, Passed],
+        specs: Sequence[plan.ChainedOperator],
     ) -> OperatorSetup:
         context = self._services.make_context(chained.name)
         context.operator_id = chained.operator_id
-        tags = {output.tag for output in chained.outputs if output.tag is not None}
+        outputs = {tag: self._output(chained, tag, built, count, specs) for tag, count in passed.items()}
+        sides = {tag: output for tag, output in outputs.items() if tag is not None}
         return OperatorSetup(
             self._services, chained.operator_id, chained.name, context, input_types,
-            self._output(chained, None, built), {tag: self._output(chained, tag, built) for tag in tags},
+            outputs[None], sides,
             Handover(self._copies(chained)), chained.output_type,
         )  # fmt: skip
 
@@ -181,7 +208,10 @@ class ChainBuilder:
         types = [chained.type_of(output) for output in chained.outputs]
         return chained.spec.makes_columns or not all(map(is_immutable_type, types))
 
-    def _output(self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator]) -> Output:
+    def _output(
+        self, chained: plan.ChainedOperator, tag: str | None, built: dict[int, Operator], passed: Passed,
+        specs: Sequence[plan.ChainedOperator],
+    ) -> Output:  # fmt: skip
         consumers = Consumers(chained.name)
         targets: list[Send] = []
         copies = False
@@ -193,7 +223,7 @@ class ChainBuilder:
             copies = not self._object_reuse and not is_immutable_type(chained.type_of(output))
             if output.operator is not None:
                 consumer = built[output.operator]
-                targets.append(consumer.on_signal)
+                targets.append(self._timed(specs[output.operator].operator_id, consumer.on_signal))
                 process = self._as_timed(output, consumer.process)
                 (consumers.readers if consumer.only_reads else consumers.owners).append(process)
             else:
@@ -202,8 +232,11 @@ class ChainBuilder:
                 targets.append(leaving.signal)
                 leave = self._as_timed(output, leaving.emit)
                 (consumers.encoders if output.output in self._remote else consumers.owners).append(leave)
-        emit = _in_slices(consumers.emit(copies), self._services.max_rows)
-        return LocalOutput(emit if adopt is None else _adopting(emit, adopt, chained.name), targets)
+        emit = _in_slices(consumers.emit(copies), self._services.max_rows, passed)
+        return LocalOutput(emit if adopt is None else _adopting(emit, adopt, chained.name), targets, passed)
+
+    def _timed(self, operator_id: str, target: Send) -> Send:
+        return target if self._latencies is None else self._latencies.timed(operator_id, target)
 
     def _as_timed(self, output: plan.ChainedOutput, target: Emit) -> Emit:
         """Without timestamps where nobody looks at them.
@@ -231,16 +264,18 @@ def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
     return emit
 
 
-def _in_slices(target: Emit, max_rows: int) -> Emit:
+def _in_slices(target: Emit, max_rows: int, passed: Passed) -> Emit:
     """Cuts the large batches that a flat map or a process function may make. What a forked child makes goes nowhere."""
     most = 4 * max_rows
 
     def emit(batch: Batch) -> None:
         leave_if_forked()
-        if len(batch) <= most or not isinstance(batch, RowBatch):
+        rows = len(batch)
+        passed.records += rows
+        if rows <= most or not isinstance(batch, RowBatch):
             target(batch)
             return
-        for start in range(0, len(batch), max_rows):
+        for start in range(0, rows, max_rows):
             target(batch.slice(start, start + max_rows))
 
     return emit

@@ -2,7 +2,7 @@
 
 Owned by the worker's loop. The parts of a task each have their own file: `TaskSteps` takes elements through the chain,
 with `TaskInput` that says which and `TaskPacing` that says how much; `TaskLife` says where the task is in its life,
-`TaskCheckpoints` what becomes of barriers, and `TaskCounts` counts.
+`TaskCheckpoints` what becomes of barriers, `TaskCounts` counts, and `TaskFigures` shows it as metrics.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from millstream.core.jobs.ids import AttemptId
 from millstream.core.jobs.states import ExecutionState, check_task_transition
+from millstream.core.logs.origins import Origin
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.records.batches import END_OF_INPUT, LAST_WATERMARK, Barrier, Batch
 from millstream.taskmanager.worker.checkpointing.task_checkpoints import TaskCheckpoints
@@ -29,6 +30,7 @@ from millstream.taskmanager.worker.tasks.pacing import Outlet
 from millstream.taskmanager.worker.tasks.selectors import Selector
 from millstream.taskmanager.worker.tasks.task_counts import TaskCounts
 from millstream.taskmanager.worker.tasks.task_life import Phase, TaskLife
+from millstream.taskmanager.worker.tasks.task_metrics import TaskFigures
 from millstream.taskmanager.worker.tasks.task_pacing import TaskPacing
 from millstream.taskmanager.worker.tasks.task_steps import TaskSteps
 
@@ -49,6 +51,11 @@ class Task:
         checkpoint_services: CheckpointServices,
     ) -> None:  # fmt: skip
         self.deployment = deployment
+        self.origin = Origin(
+            deployment.job_id, deployment.job_name, deployment.vertex_id, deployment.task_name, deployment.subtask,
+            deployment.attempt,
+        )  # fmt: skip
+        """Of what it logs and prints."""
         self.state = ExecutionState.DEPLOYING
         self.gates: list[InputGate] = []
         self.partitions: list[ResultPartition] = []
@@ -58,6 +65,7 @@ class Task:
         self._chain: OperatorChain | None = None
         pacing = TaskPacing(self.partitions, max_rows, max_column_rows)
         self.counts = TaskCounts(self.gates, self.partitions, pacing, checkpoint_services.clock.monotonic)
+        self.figures = TaskFigures(self, checkpoint_services.clock.monotonic())
         self.steps = TaskSteps(self, pacing, checkpoint_services.clock)
         self.life = TaskLife(checkpoint_services.takes_final)
         self.checkpoints = TaskCheckpoints(self, checkpoint_services)

@@ -44,6 +44,8 @@ from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 from millstream.taskmanager.worker.state.backends import state_backend
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.worker.tasks.chain import ChainBuilder
+from millstream.taskmanager.worker.tasks.hot_keys import sketch_of
+from millstream.taskmanager.worker.tasks.latencies import Latencies
 from millstream.taskmanager.worker.tasks.pacing import Outlet
 from millstream.taskmanager.worker.tasks.selectors import selectors_of
 from millstream.taskmanager.worker.tasks.task import OperatorMail, Task
@@ -94,6 +96,7 @@ class TaskFactory:
         self._storages = storages
         self._post = post
         self._state_backend = state_backend(self._configuration)
+        self._looks_for_hot_keys = self._configuration.boolean("metrics.hot-keys.enabled")
         self._object_reuse = self._configuration.boolean("pipeline.object-reuse")
         self.max_rows = self._configuration.integer("execution.batch.max-rows")
         self.max_column_rows = self._configuration.integer("execution.batch.max-column-rows")
@@ -124,6 +127,7 @@ class TaskFactory:
             [index for index, partition in enumerate(task.partitions) if not partition.has_local_channels],
             self._object_reuse,
             edges,
+            Latencies.of(self._configuration, deployment.subtask, self._clock),
         )
         limited = is_debloating(self._configuration) and task.partitions
         outlet = Outlet(self.max_column_rows, self._configuration.seconds(f"{_DEBLOAT}.target") if limited else None)
@@ -174,6 +178,7 @@ class TaskFactory:
             channels, ElementCodec(spec.type), CreditReceiver([c.channel_id for c in remote], exclusive, floating),
             self._grant, gate.input, (spec.source, spec.name), is_overtakable(spec.partitioner),
             self._debloater(len(channels), exclusive, floating, gates),
+            sketch_of(spec.partitioner, spec.type) if self._looks_for_hot_keys else None,
         )  # fmt: skip
         for channel in remote:
             self._channels.add_input(made, channel)

@@ -109,6 +109,7 @@ class TaskSteps:
         dues = [task.checkpoints.barriers_due(now), *[partition.flush_due(now) for partition in task.partitions]]
         if task.life.phase is Phase.RUNNING:  # nothing may follow the end, nor a savepoint that stops the job
             dues += [operator.on_time(now) for operator in self._chain.timed]
+            dues.append(self._chain.mark(now))
         self.next_flush = min([due for due in dues if due is not None], default=None)
 
     @property
@@ -166,6 +167,8 @@ class TaskSteps:
         if isinstance(element, RowBatch | ColumnBatch):
             self._task.counts.records_in += len(element)
             self.pacing.processing(element, gate)
+            if gate.keys is not None:
+                gate.keys.look(element)
             self._receivers[gate](element)
         else:
             self._take_signal(gate, element)

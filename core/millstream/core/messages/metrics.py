@@ -1,0 +1,12 @@
+"""What services answer who asks for their metrics."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class ProcessMetrics(Struct, frozen=True):
+    """All that a process measures, at this moment."""
+
+    groups: bytes = b""
+    """Encoded as `millstream.core.metrics.model` does it."""

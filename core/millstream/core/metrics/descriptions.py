@@ -1,0 +1,126 @@
+"""Every metric that Millstream measures by itself: scope, name, kind, meaning. `docs/metrics.md` is made from it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from msgspec import Struct
+
+from millstream.core.metrics.model import MetricKind, Scope
+
+_C, _G, _M, _H = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.METER, MetricKind.HISTOGRAM
+
+
+class Described(Struct, frozen=True):
+    """One row of the table. `group` are the groups below the scope, with `<variable>` for what is a variable."""
+
+    scope: Scope
+    name: str
+    kind: MetricKind
+    meaning: str
+    group: str = ""
+
+
+def _process(scope: Scope, of: str, group: str = "") -> list[Described]:
+    return [
+        Described(scope, "Status.JVM.CPU.Load", _G, f"Share of the host's processors that {of} uses, 0 to 1.", group),
+        Described(scope, "Status.JVM.CPU.Time", _G, f"Processor time that {of} has used, in nanoseconds.", group),
+        Described(scope, "Status.JVM.Memory.Heap.Used", _G, f"Resident memory of {of}, in bytes.", group),
+        Described(scope, "Status.JVM.Threads.Count", _G, f"Threads of {of}.", group),
+        Described(scope, "Status.JVM.GarbageCollector.All.Count", _G, f"Garbage collections in {of} so far.", group),
+    ]
+
+
+def _passed(scope: Scope, what: str, direction: str) -> list[Described]:
+    return [
+        Described(scope, f"num{what}{direction}", _C, f"{what} {_WAYS[direction]}."),
+        Described(scope, f"num{what}{direction}PerSecond", _M, f"{what} {_WAYS[direction]}, in a second."),
+    ]
+
+
+_WAYS = {"In": "that were taken in", "Out": "that were sent on"}
+_STATES = ("initializing", "created", "running", "restarting", "failing", "cancelling")
+_TM, _JM, _JOB, _TASK, _OP = Scope.TASK_MANAGER, Scope.JOB_MANAGER, Scope.JOB, Scope.TASK, Scope.OPERATOR
+
+TABLE: tuple[Described, ...] = (
+    Described(_JM, "numRunningJobs", _G, "Jobs that have not ended; told by the dispatcher."),
+    Described(_JM, "numRegisteredTaskManagers", _G, "Task managers; this and the next are the resource manager's."),
+    Described(_JM, "taskSlotsTotal", _G, "Slots of all task managers."),
+    Described(_JM, "taskSlotsAvailable", _G, "Slots that no job holds."),
+    Described(_JM, "numPendingTaskSlots", _G, "Slots that jobs want and do not have."),
+    *_process(_JM, "the service"),
+    Described(_JOB, "numRestarts", _G, "Restarts of the job so far."),
+    Described(_JOB, "fullRestarts", _G, "The same: Flink's former name."),
+    Described(_JOB, "uptime", _G, "Milliseconds that the job runs without a break; 0: it does not."),
+    Described(_JOB, "downtime", _G, "Milliseconds since the job stopped running, until it runs again; 0: it runs."),
+    *(
+        row
+        for state in _STATES
+        for row in (
+            Described(_JOB, f"{state}Time", _G, f"Milliseconds since the job is {state.upper()}; 0: it is not."),
+            Described(_JOB, f"{state}TimeTotal", _G, f"Milliseconds that the job was {state.upper()} in all."),
+        )
+    ),
+    Described(_JOB, "totalNumberOfCheckpoints", _G, "Checkpoints and savepoints that were begun."),
+    Described(_JOB, "numberOfInProgressCheckpoints", _G, "Those that are under way."),
+    Described(_JOB, "numberOfCompletedCheckpoints", _G, "Those that completed."),
+    Described(_JOB, "numberOfFailedCheckpoints", _G, "Those that failed or were given up."),
+    Described(_JOB, "lastCheckpointDuration", _G, "Milliseconds that the last completed checkpoint took."),
+    Described(_JOB, "lastCheckpointSize", _G, "Bytes that it wrote."),
+    Described(_JOB, "lastCheckpointFullSize", _G, "Bytes of all state that it holds."),
+    Described(_JOB, "lastCheckpointProcessedData", _G, "Bytes that tasks took in while they waited for its barriers."),
+    Described(_JOB, "lastCheckpointPersistedData", _G, "Bytes of records in flight that it holds."),
+    Described(_JOB, "lastCheckpointCompletedTimestamp", _G, "When it completed, in milliseconds since 1970."),
+    Described(_JOB, "lastCheckpointRestoreTimestamp", _G, "When the job was last restored; -1: never."),
+    *_process(_TM, "the task manager with its slot workers"),
+    Described(_TM, "taskSlotsTotal", _G, "Slots of the task manager."),
+    Described(_TM, "taskSlotsUsed", _G, "Slots with a worker."),
+    Described(_TM, "Status.Shuffle.Netty.UsedMemorySegments", _G, "Buffers that wait in the queues of its tasks."),
+    *_process(_TM, "a slot's worker", "slot.<slot>"),
+    *_passed(_TASK, "Records", "In"),
+    *_passed(_TASK, "Records", "Out"),
+    *_passed(_TASK, "Bytes", "In"),
+    *_passed(_TASK, "Bytes", "Out"),
+    *_passed(_TASK, "Buffers", "Out"),
+    Described(_TASK, "busyTimeMsPerSecond", _G, "Milliseconds of a second in which the task works."),
+    Described(_TASK, "idleTimeMsPerSecond", _G, "Milliseconds of a second in which it waits for records."),
+    Described(_TASK, "backPressuredTimeMsPerSecond", _G, "Milliseconds of a second in which its consumers hold it up."),
+    Described(_TASK, "accumulateBusyTimeMs", _G, "Milliseconds that it worked in all."),
+    Described(_TASK, "accumulateIdleTimeMs", _G, "Milliseconds that it waited for records in all."),
+    Described(_TASK, "accumulateBackPressuredTimeMs", _G, "Milliseconds that its consumers held it up in all."),
+    Described(_TASK, "isBackPressured", _G, "1 while its consumers hold it up, else 0."),
+    Described(_TASK, "currentInputWatermark", _G, "Event time of its inputs together, in milliseconds."),
+    Described(_TASK, "currentOutputWatermark", _G, "The last watermark that it sent on."),
+    Described(_TASK, "watermarkAlignmentDrift", _G, "Milliseconds that a source is ahead of its alignment group."),
+    Described(_TASK, "buffers.inputQueueLength", _G, "Buffers and batches that wait for the task."),
+    Described(_TASK, "buffers.outputQueueLength", _G, "Buffers that wait for credit of its consumers."),
+    Described(_TASK, "buffers.inPoolUsage", _G, "How full its inputs are, 0 to 1."),
+    Described(_TASK, "buffers.outPoolUsage", _G, "How full its outputs are, 0 to 1."),
+    Described(_TASK, "buffers.outputCredit", _G, "Buffers that its consumers have room for."),
+    Described(_TASK, "checkpointAlignmentTime", _G, "Nanoseconds from the first to the last barrier of a checkpoint."),
+    Described(_TASK, "checkpointStartDelayNanos", _G, "Nanoseconds from its trigger to its first barrier."),
+    *_passed(_OP, "Records", "In"),
+    *_passed(_OP, "Records", "Out"),
+    Described(_OP, "currentInputWatermark", _G, "The last watermark that the operator got."),
+    Described(_OP, "currentOutputWatermark", _G, "The last watermark that it sent on."),
+    Described(_OP, "numLateRecordsDropped", _C, "Of a window: records that came too late for it."),
+    Described(_OP, "hotKeyShare", _G, "Share of the most frequent key in the records that come, 0 to 1; sampled."),
+    Described(_OP, "numKeysSampled", _G, "Of how many records that is, the older ones faded."),
+    Described(
+        Scope.TASK_MANAGER_JOB, "latency", _H, "Milliseconds that markers took from a source to an operator.",
+        "latency.source_id.<source_id>.operator_id.<operator_id>.operator_subtask_index.<operator_subtask_index>",
+    ),
+    Described(_OP, "lastCheckpointBytes", _G, "Bytes of a state in the last checkpoint.", "state.<state>"),
+)
+
+
+@cache
+def meaning_of(name: str) -> str:
+    """What a figure of this name means; of a user's own, that it is one."""
+    return next((row.meaning for row in TABLE if row.name == name), "A metric of a function.")
+
+
+@cache
+def only_grows(name: str) -> bool:
+    """Whether it is a counter that never goes back. A user's may."""
+    return any(row.name == name and row.kind is MetricKind.COUNTER for row in TABLE)

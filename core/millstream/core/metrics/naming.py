@@ -1,0 +1,51 @@
+"""The names of figures in REST: Flink's ids, with what its separators cannot be part of replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millstream.core.metrics.model import HistogramReading, MetricGroup, Number, Scope
+
+_REPLACED = str.maketrans(" .:,", "____")
+_IN_NAMES = str.maketrans(" :,", "___")
+_SPREAD = {
+    "min": "min", "max": "max", "mean": "mean", "median": "p50", "stddev": "stddev", "p75": "p75", "p90": "p90",
+    "p95": "p95", "p98": "p98", "p99": "p99", "p999": "p999", "count": "count",
+}  # fmt: skip
+"""By the ends of ids: the fields of a histogram."""
+
+
+def readable(part: str) -> str:
+    """A name, such as an operator's, as a part of an id."""
+    return part.translate(_REPLACED)
+
+
+def metric_id(path: str) -> str:
+    """An id that is made of a whole dotted path."""
+    return path.translate(_IN_NAMES)
+
+
+def values_of(group: MetricGroup) -> Iterator[tuple[str, Number]]:
+    """The figures of a group by their ids, without what says which subtask or job it is. A meter is its rate."""
+    prefix = "".join(f"{readable(part)}." for part in group.path)
+    if group.scope is Scope.OPERATOR:
+        prefix = f"{readable(group.variables.get('operator_name', ''))}.{prefix}"
+    for name, count in group.counters.items():
+        yield metric_id(prefix + name), count
+    for name, value in group.gauges.items():
+        yield metric_id(prefix + name), value
+    for name, meter in group.meters.items():
+        yield metric_id(prefix + name), meter.rate
+    for name, histogram in group.histograms.items():
+        yield from spread_ids(metric_id(prefix + name), histogram)
+
+
+def spread_ids(name: str, histogram: HistogramReading) -> Iterator[tuple[str, Number]]:
+    """A histogram as Flink shows it: a value for each of its figures."""
+    for end, attribute in _SPREAD.items():
+        yield f"{name}_{end}", getattr(histogram, attribute)
+
+
+def written(value: Number) -> str:
+    """A value as REST has it."""
+    return str(value) if isinstance(value, int) else f"{value:.15g}"

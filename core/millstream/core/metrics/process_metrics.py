@@ -1,0 +1,71 @@
+"""What a process uses of its host: processor time, memory, threads, and the work of the garbage collector.
+
+Under Flink's names, which say JVM: who has a dashboard for these finds them. The heap is what the process holds in
+memory. A task manager's figures are those of its supervisor and of all its slot workers together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import time
+from pathlib import Path
+
+from msgspec import Struct
+
+from millstream.core.metrics.model import Number
+from millstream.core.metrics.rates import Rates
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class ProcessUse(Struct, frozen=True, array_like=True):
+    """Of one process, or the sum of several."""
+
+    cpu_seconds: float = 0.0
+    memory_bytes: int = 0
+    threads: int = 0
+    collections: int = 0
+    """Of the garbage collector, so far."""
+
+    def __add__(self, other: ProcessUse) -> ProcessUse:
+        return ProcessUse(
+            self.cpu_seconds + other.cpu_seconds,
+            self.memory_bytes + other.memory_bytes,
+            self.threads + other.threads,
+            self.collections + other.collections,
+        )
+
+
+def own_use() -> ProcessUse:
+    """Of this process, now."""
+    memory = threads = 0
+    with contextlib.suppress(OSError, ValueError, IndexError):  # where there is no /proc
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        threads, memory = int(fields[17]), int(fields[21]) * _PAGE
+    return ProcessUse(time.process_time(), memory, threads, sum(entry["collections"] for entry in gc.get_stats()))
+
+
+class ProcessFigures:
+    """Of one process, or of several: the load is over the last seconds in which somebody asked."""
+
+    __slots__ = ("_processors", "_rates")
+
+    def __init__(self) -> None:
+        self._rates: Rates | None = None
+        self._processors = os.cpu_count() or 1
+
+    def gauges(self, use: ProcessUse, now: float) -> dict[str, Number]:
+        """By Flink's names; `now` is of the monotonic clock."""
+        used = {"cpu": use.cpu_seconds}
+        if self._rates is None:  # what was used before is no load of now
+            self._rates = Rates(now, used)
+        load = self._rates.update(now, used)["cpu"] / self._processors
+        return {
+            "Status.JVM.CPU.Load": min(max(load, 0.0), 1.0),
+            "Status.JVM.CPU.Time": round(use.cpu_seconds * 1e9),
+            "Status.JVM.Memory.Heap.Used": use.memory_bytes,
+            "Status.JVM.Threads.Count": use.threads,
+            "Status.JVM.GarbageCollector.All.Count": use.collections,
+        }

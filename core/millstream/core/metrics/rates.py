@@ -1,0 +1,31 @@
+"""How fast counts grow: so much in a second, over the last few seconds. Pure; time is handed in."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+WINDOW = 10.0
+"""Seconds. Flink's meters look back a minute: here a change shows within seconds, and a rate is still a steady one."""
+
+
+class Rates:
+    """Of counts that are looked at together, again and again. At `start` they were as `before` says, the others 0."""
+
+    __slots__ = ("_seen", "_window")
+
+    def __init__(self, start: float, before: Mapping[str, float] | None = None, window: float = WINDOW) -> None:
+        self._window = window
+        self._seen: deque[tuple[float, Mapping[str, float]]] = deque([(start, before or {})])
+
+    def update(self, now: float, counts: Mapping[str, float]) -> dict[str, float]:
+        """How much each count grew in a second, from the window's start until now."""
+        seen = self._seen
+        while len(seen) > 1 and seen[1][0] <= now - self._window:
+            seen.popleft()
+        since, before = seen[0]
+        if now > seen[-1][0]:
+            seen.append((now, counts))
+        if now <= since:
+            return dict.fromkeys(counts, 0.0)
+        return {name: (count - before.get(name, 0)) / (now - since) for name, count in counts.items()}

@@ -1,0 +1,67 @@
+"""The file reporter: a line for each figure, appended to a file of the service's own.
+
+    2026-11-18T08:00:00.000Z flink.taskmanager.job.task.numRecordsIn{job_name="count",subtask_index="0"} 12345
+
+A file that has grown to `max-size` takes the place of the former one, `.1`, and a new one is begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from millstream.core.errors import ConfigurationError, MillstreamError
+from millstream.core.metrics.model import HistogramReading, MeterReading, MetricGroup
+from millstream.core.metrics.naming import spread_ids, written
+from millstream.core.metrics.reporting.reporter import PREFIX, MetricReporter, Read, figures
+from millstream.core.metrics.reporting.settings import ReporterSettings
+
+
+class FileReporter(MetricReporter):
+    """Writes into `directory`, a file for each service of the host."""
+
+    def __init__(self, settings: ReporterSettings) -> None:
+        super().__init__(settings)
+        folder = settings.text("directory")
+        if not folder:
+            raise ConfigurationError(f"option '{settings.key('directory')}': a file reporter needs a folder")
+        self.path = Path(folder) / f"{settings.service}-{os.getpid()}.metrics"
+        self._most = settings.integer("max-size")
+
+    async def open(self, read: Read) -> None:
+        """Makes sure of the folder."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MillstreamError(f"{self.path.parent}: {error.strerror}") from error
+
+    async def report(self, groups: list[MetricGroup]) -> None:
+        """Appends what is measured now."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        await asyncio.to_thread(self._append, "".join(f"{now} {line}\n" for line in lines(groups)))
+
+    def _append(self, text: str) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(text)
+            size = file.tell()
+        if size > self._most:
+            self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+
+
+def lines(groups: list[MetricGroup]) -> list[str]:
+    """All figures, a line for each; a histogram has several."""
+    found: list[str] = []
+    for figure in figures(groups):
+        name = ".".join((PREFIX, *figure.parts))
+        labels = ",".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in sorted(figure.variables.items()))
+        match figure.value:
+            case MeterReading(_, rate):
+                found.append(f"{name}{{{labels}}} {written(rate)}")
+            case HistogramReading():
+                found += [f"{n}{{{labels}}} {written(v)}" for n, v in spread_ids(name, figure.value)]
+            case value:
+                found.append(f"{name}{{{labels}}} {written(value)}")
+    return found

@@ -1,0 +1,112 @@
+"""The reporters of one service: found, opened, given all metrics in their rhythm, closed. Owned by the service's loop.
+
+A mistake in the configuration keeps the service from starting. What happens later does not: a reporter that cannot do
+its work is named in the log once, and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from typing import Any
+
+from millstream.core.errors import ConfigurationError, MillstreamError
+from millstream.core.logs.tracebacks import one_line
+from millstream.core.metrics.registry import MetricRegistry
+from millstream.core.metrics.reporting.reporter import MetricReporter
+from millstream.core.metrics.reporting.settings import ReporterSettings, reporter_settings
+from millstream.core.settings.configuration import Configuration
+
+log = logging.getLogger(__name__)
+ENTRY_POINTS = "millstream.metric_reporters"
+_HERE = "millstream.core.metrics.reporting"
+_OWN = {
+    "prometheus": f"{_HERE}.prometheus:PrometheusReporter",
+    "otel": f"{_HERE}.otel:OtelReporter",
+    "file": f"{_HERE}.file:FileReporter",
+}
+_FLINKS = {
+    "org.apache.flink.metrics.prometheus.PrometheusReporterFactory": "prometheus",
+    "org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory": "otel",
+}
+
+
+class Reporters:
+    """Of one service."""
+
+    def __init__(self, service: str, configuration: Configuration, registry: MetricRegistry) -> None:
+        """Raises ConfigurationError."""
+        self._registry = registry
+        self.made = [_reporter_class(s)(s) for s in reporter_settings(configuration, service)]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Opens them, and begins to report."""
+        for reporter in self.made:
+            settings = reporter.settings
+
+            def read(settings: ReporterSettings = settings) -> Any:
+                return settings.shown(self._registry.read())
+
+            try:
+                await reporter.open(read)
+            except MillstreamError as error:
+                log.warning("the reporter %s does not report: %s", settings.name, error)
+                continue
+            if not reporter.is_asked:
+                self._tasks.append(asyncio.get_running_loop().create_task(self._keep_reporting(reporter)))
+
+    async def stop(self) -> None:
+        """Hands out what is known at the end, then closes them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        for reporter in self.made:
+            await reporter.close()
+
+    async def _keep_reporting(self, reporter: MetricReporter) -> None:
+        interval, failed = reporter.settings.seconds("interval"), False
+        while True:
+            await asyncio.sleep(interval)
+            try:
+                await reporter.report(reporter.settings.shown(self._registry.read()))
+            except Exception as error:
+                if not failed:
+                    log.warning("the reporter %s cannot report: %s", reporter.settings.name, one_line(error))
+                failed = True
+            else:
+                if failed:
+                    log.info("the reporter %s reports again", reporter.settings.name)
+                failed = False
+
+
+def _reporter_class(settings: ReporterSettings) -> type[MetricReporter]:
+    kind, key = _FLINKS.get(settings.kind, settings.kind), settings.key("factory.class")
+    try:
+        found: Any = _load(_OWN[kind]) if kind in _OWN else _load(kind) if ":" in kind else _plug_in(kind)
+    except ImportError as error:
+        hint = "; install millstream[prometheus]" if kind == "prometheus" else ""
+        raise ConfigurationError(f"option '{key}': '{kind}' cannot be imported: {error}{hint}") from error
+    if found is None:
+        raise ConfigurationError(
+            f"option '{key}': there is no reporter '{kind}'; there are {', '.join(_OWN)}, plug-ins with an entry point "
+            f"in the group {ENTRY_POINTS}, and classes as package.module:Class"
+        )
+    if not isinstance(found, type) or not issubclass(found, MetricReporter):
+        raise ConfigurationError(f"option '{key}': '{kind}' is no class that derives from {MetricReporter.__name__}")
+    return found
+
+
+def _load(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name, None)
+
+
+def _plug_in(name: str) -> Any:
+    from importlib.metadata import entry_points
+
+    for entry_point in entry_points(group=ENTRY_POINTS, name=name):
+        return entry_point.load()
+    return None

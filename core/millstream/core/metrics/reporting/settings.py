@@ -1,0 +1,145 @@
+"""The settings of one reporter, read from the service's options, and which figures it is to see. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from millstream.core.errors import ConfigurationError
+from millstream.core.metrics.model import MetricGroup, MetricKind
+from millstream.core.settings.configuration import Configuration
+
+_PREFIX = "metrics.reporter."
+_CLASS = "factory.class"
+
+
+class MetricFilter(Struct, frozen=True):
+    """One `scope:name,name:type,type`."""
+
+    scope: str
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+    def matches(self, scope: str, name: str, kind: MetricKind) -> bool:
+        """Whether a figure is one of those."""
+        return (
+            fnmatchcase(scope, self.scope)
+            and any(fnmatchcase(name, pattern) for pattern in self.names)
+            and any(fnmatchcase(kind, pattern) for pattern in self.kinds)
+        )
+
+
+class ReporterSettings(Struct, frozen=True):
+    """Of one reporter in one service."""
+
+    name: str
+    service: str
+    kind: str
+    """What its `factory.class` says."""
+    configuration: Configuration
+    includes: tuple[MetricFilter, ...]
+    excludes: tuple[MetricFilter, ...]
+    without: frozenset[str]
+    """Variables that are left out."""
+    additional: Mapping[str, str]
+
+    def key(self, setting: str) -> str:
+        """The option's key, for errors and for reading it."""
+        return f"{_PREFIX}{self.name}.{setting}"
+
+    def text(self, setting: str) -> str:
+        """A setting that is text, also one of a plug-in's own; empty when it is not set."""
+        return str(self.configuration.get(self.key(setting)))
+
+    def seconds(self, setting: str) -> float:
+        """A setting that is a duration."""
+        return self.configuration.seconds(self.key(setting))
+
+    def integer(self, setting: str) -> int:
+        """A setting that is a number, or an amount of memory."""
+        return self.configuration.integer(self.key(setting))
+
+    def boolean(self, setting: str) -> bool:
+        """A setting that is true or false."""
+        return self.configuration.boolean(self.key(setting))
+
+    def shown(self, groups: list[MetricGroup]) -> list[MetricGroup]:
+        """The groups as the reporter is to see them."""
+        return [seen for group in groups if (seen := self._seen(group)) is not None]
+
+    def _seen(self, group: MetricGroup) -> MetricGroup | None:
+        if self.without or self.additional:
+            kept = {name: value for name, value in group.variables.items() if name not in self.without}
+            group = replace(group, variables={**self.additional, **kept})
+        if not self.excludes and all(f == _EVERYTHING for f in self.includes):
+            return group
+        scope = ".".join((group.scope, *group.logical))
+        group = replace(
+            group,
+            counters={n: v for n, v in group.counters.items() if self._is_wanted(scope, n, MetricKind.COUNTER)},
+            gauges={n: v for n, v in group.gauges.items() if self._is_wanted(scope, n, MetricKind.GAUGE)},
+            meters={n: v for n, v in group.meters.items() if self._is_wanted(scope, n, MetricKind.METER)},
+            histograms={n: v for n, v in group.histograms.items() if self._is_wanted(scope, n, MetricKind.HISTOGRAM)},
+        )
+        return group if group.counters or group.gauges or group.meters or group.histograms else None
+
+    def _is_wanted(self, scope: str, name: str, kind: MetricKind) -> bool:
+        return any(f.matches(scope, name, kind) for f in self.includes) and not any(
+            f.matches(scope, name, kind) for f in self.excludes
+        )
+
+
+_EVERYTHING = MetricFilter("*", ("*",), ("*",))
+
+
+def reporter_settings(configuration: Configuration, service: str) -> list[ReporterSettings]:
+    """Of all reporters that are configured. Raises ConfigurationError."""
+    given = {key.removeprefix(_PREFIX) for key in configuration.to_dict() if key.startswith(_PREFIX)}
+    defined = sorted({key.partition(".")[0] for key in given if key.partition(".")[2] == _CLASS})
+    asked = [name.strip() for name in configuration.string("metrics.reporters").split(",") if name.strip()]
+    for name in asked:
+        if name not in defined:
+            raise ConfigurationError(
+                f"option 'metrics.reporters' names '{name}', which has no class: set '{_PREFIX}{name}.{_CLASS}'"
+            )
+    return [_settings(configuration, service, name) for name in asked or defined]
+
+
+def _settings(configuration: Configuration, service: str, name: str) -> ReporterSettings:
+    def text(setting: str) -> str:
+        return configuration.string(f"{_PREFIX}{name}.{setting}").strip()
+
+    def filters(setting: str) -> tuple[MetricFilter, ...]:
+        return tuple(_filter(f"{_PREFIX}{name}.{setting}", part) for part in text(setting).split(";") if part.strip())
+
+    additional: dict[str, str] = {}
+    for part in filter(None, map(str.strip, text("scope.variables.additional").split(","))):
+        variable, colon, value = part.partition(":")
+        if not colon or not variable.strip():
+            key = f"{_PREFIX}{name}.scope.variables.additional"
+            raise ConfigurationError(f"option '{key}': '{part}' is not name:value")
+        additional[variable.strip()] = value.strip()
+    without = frozenset(v.strip().strip("<>") for v in text("scope.variables.excludes").split(";") if v.strip())
+    return ReporterSettings(
+        name, service, text(_CLASS), configuration, filters("filter.includes"), filters("filter.excludes"), without,
+        additional,
+    )  # fmt: skip
+
+
+def _filter(key: str, text: str) -> MetricFilter:
+    """Parts that are missing at the end are anything, as in Flink."""
+    scope, *rest = (part.strip() for part in text.split(":"))
+    if len(rest) > 2:
+        raise ConfigurationError(f"option '{key}': '{text}' is not scope:name,name:type,type")
+    names, kinds = [*rest, "", ""][:2]
+    for kind in filter(None, kinds.split(",")):
+        if kind.strip() != "*" and kind.strip() not in tuple(MetricKind):
+            raise ConfigurationError(f"option '{key}': '{kind.strip()}' is not one of {', '.join(MetricKind)}")
+    return MetricFilter(scope or "*", _patterns(names), _patterns(kinds))
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) or ("*",)

@@ -1,0 +1,68 @@
+"""A small HTTP server on the loop of its service: answers GET with what it is given, one request a connection.
+
+For what is probed and scraped from outside: nothing can be sent here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from msgspec import Struct
+
+_LONGEST_REQUEST = 8192
+_PATIENCE = 5.0
+
+
+class PlainRequest(Struct, frozen=True):
+    """What is asked for: a path, and what the client accepts."""
+
+    method: str
+    path: str
+    accept: str = ""
+
+
+class PlainResponse(Struct, frozen=True):
+    """What is answered."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+
+
+Answer = Callable[[PlainRequest], Awaitable[PlainResponse]]
+
+
+async def serve_plain(answer: Answer, host: str, port: int) -> asyncio.Server:
+    """Listens until the server is closed. Raises OSError when it cannot."""
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(_PATIENCE):
+                request = await reader.readuntil(b"\r\n\r\n")
+            async with asyncio.timeout(_PATIENCE):
+                writer.write(await respond(request, answer))
+                await writer.drain()
+        writer.close()
+
+    return await asyncio.start_server(connected, host, port, limit=_LONGEST_REQUEST)
+
+
+async def respond(request: bytes, answer: Answer) -> bytes:
+    """The response to a request, both as they are on the wire."""
+    head, *lines = request.split(b"\r\n")
+    method, _, rest = head.partition(b" ")
+    path = rest.partition(b" ")[0].partition(b"?")[0]
+    if method not in (b"GET", b"HEAD"):
+        response = PlainResponse(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET is answered\n")
+    else:
+        headers = dict(line.lower().partition(b":")[::2] for line in lines if b":" in line)
+        accept = headers.get(b"accept", b"").decode("latin-1").strip()
+        response = await answer(PlainRequest(method.decode(), path.decode("latin-1"), accept))
+    begin = (
+        f"HTTP/1.1 {response.status.value} {response.status.phrase}\r\nContent-Type: {response.content_type}\r\n"
+        f"Content-Length: {len(response.body)}\r\nConnection: close\r\n\r\n"
+    ).encode()
+    return begin if method == b"HEAD" else begin + response.body

@@ -1,0 +1,63 @@
+// What the tasks of a job or a vertex logged and printed, live.
+
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { time } from "../format.ts";
+import { useLive } from "../live.ts";
+import type { LogEvent } from "../types.ts";
+import { Card, Empty, Loaded } from "./basics.tsx";
+
+const LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"];
+const LIMIT = 300;
+const AT_THE_END = 40;
+
+export function TaskLog({ path }: { path: string }): JSX.Element {
+  const [level, setLevel] = useState("");
+  const [sought, setSought] = useState("");
+  const live = useLive<{ events: LogEvent[] }>(`${path}/logs?limit=${LIMIT}${level === "" ? "" : `&level=${level}`}`);
+  return (
+    <Card title="Logged and printed">
+      <div class="log-tools">
+        <label class="field inline">
+          Least level
+          <select value={level} onChange={(event) => setLevel(event.currentTarget.value)}>
+            <option value="">All</option>
+            {LEVELS.map((name) => <option key={name} value={name}>{name.toLowerCase()}</option>)}
+          </select>
+        </label>
+        <label class="field inline">
+          Lines with
+          <input type="search" value={sought} onInput={(event) => setSought(event.currentTarget.value)} />
+        </label>
+      </div>
+      <Loaded from={live} what="logs by task">
+        {({ events }) => {
+          const found = events.filter((event) => `${event.message} ${event.exception ?? ""} ${event.task ?? ""}`.toLowerCase().includes(sought.toLowerCase()));
+          return found.length === 0 ? <Empty>Nothing was logged{sought !== "" || level !== "" ? " that matches" : " yet"}.</Empty> : <Lines events={found} />;
+        }}
+      </Loaded>
+    </Card>
+  );
+}
+
+function Lines({ events }: { events: LogEvent[] }): JSX.Element {
+  const frame = useRef<HTMLPreElement>(null);
+  const follows = useRef(true);
+  useEffect(() => {
+    if (frame.current !== null && follows.current) frame.current.scrollTop = frame.current.scrollHeight;
+  }, [events]);
+  const scrolled = (): void => {
+    const shown = frame.current;
+    if (shown !== null) follows.current = shown.scrollTop + shown.clientHeight >= shown.scrollHeight - AT_THE_END;
+  };
+  return (
+    <pre class="log" ref={frame} tabIndex={0} role="region" aria-label="Logged and printed" onScroll={scrolled}>
+      {events.map((event, number) => (
+        <span key={number} class={/ERROR|CRITICAL/.test(event.level) ? "error" : event.level === "WARNING" ? "warning" : ""}>
+          <span class="context">{`${time(event.time)} ${event.task ?? event.logger}${event.subtask === null ? "" : ` (${event.subtask})`} `}</span>
+          {`${event.message}\n${event.exception === null ? "" : `${event.exception}\n`}`}
+        </span>
+      ))}
+    </pre>
+  );
+}

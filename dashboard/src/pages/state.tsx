@@ -1,0 +1,272 @@
+// The state browser: what is in a checkpoint or savepoint, rows of a state, and what differs between two snapshots.
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { ApiError, get } from "../api.ts";
+import { Badge, Card, Empty, Loaded, Notice, Page, Stat, Stats, Unavailable } from "../components/basics.tsx";
+import { Table } from "../components/table.tsx";
+import { bytes, count, duration, plural, time } from "../format.ts";
+import { useLive } from "../live.ts";
+import { may } from "../session.ts";
+import type { Checkpoint, Checkpoints, JobSummary } from "../types.ts";
+import { isEnded } from "./jobs.tsx";
+
+interface State {
+  name: string;
+  kind: string;
+  key_type: string | null;
+  namespace_type: string | null;
+  map_key_type: string | null;
+  value_type: string | null;
+  ttl_ms: number | null;
+  rows: number;
+  bytes: number;
+}
+
+interface Operator {
+  uid: string | null;
+  id: string;
+  name: string;
+  parallelism: number;
+  finished: boolean;
+  states: State[];
+}
+
+interface Listing {
+  location: string;
+  kind: string;
+  job_id: string;
+  job_name: string;
+  checkpoint_id: number;
+  created_ms: number;
+  files: number;
+  bytes: number;
+  operators: Operator[];
+}
+
+const WHAT = "looking into state";
+
+/** What a path answers when it is asked once; asked again when the path is another one. */
+function useAnswer<T>(path: string | null): { data: T | undefined; error: ApiError | null; asking: boolean } {
+  const [answer, setAnswer] = useState<{ path: string; data?: T; error?: ApiError } | null>(null);
+  useEffect(() => {
+    if (path === null) return undefined;
+    let current = true;
+    get<T>(path)
+      .then((data) => current && setAnswer({ path, data }))
+      .catch((caught: unknown) => current && setAnswer({ path, error: caught instanceof ApiError ? caught : new ApiError(String(caught), 0) }));
+    return () => {
+      current = false;
+    };
+  }, [path]);
+  const known = answer !== null && answer.path === path;
+  return { data: known ? answer.data : undefined, error: known ? (answer.error ?? null) : null, asking: path !== null && !known };
+}
+
+export function StatePage({ given }: { given: string }): JSX.Element {
+  const [typed, setTyped] = useState(given);
+  useEffect(() => setTyped(given), [given]);
+  const look = (event: Event): void => {
+    event.preventDefault();
+    location.hash = `#/state?path=${encodeURIComponent(typed.trim())}`;
+  };
+  return (
+    <Page title="State">
+      <Card>
+        <form class="form-row" onSubmit={look}>
+          <label class="field wide">
+            Checkpoint or savepoint
+            <input type="text" required placeholder="file:///savepoints/savepoint-…" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+          </label>
+          <button type="submit" class="primary">Look into it</button>
+        </form>
+      </Card>
+      {given === "" ? <Known /> : <Snapshot key={given} path={given} />}
+    </Page>
+  );
+}
+
+const MOST_JOBS = 8;
+
+function Known(): JSX.Element {
+  const live = useLive<{ jobs: JobSummary[] }>("/jobs/overview");
+  return (
+    <Loaded from={live} what="the jobs">
+      {({ jobs }) => {
+        const running = jobs.filter((job) => !isEnded(job.state)).slice(0, MOST_JOBS);
+        if (running.length === 0) return <Empty>No job is running whose snapshots could be listed here; type the path of one.</Empty>;
+        return (
+          <Card title="Latest of running jobs">
+            <ul class="plain">{running.map((job) => <KnownOfJob key={job.jid} job={job} />)}</ul>
+          </Card>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function KnownOfJob({ job }: { job: JobSummary }): JSX.Element {
+  const live = useLive<Checkpoints>(`/jobs/${job.jid}/checkpoints`);
+  const found = [live.data?.latest.completed, live.data?.latest.savepoint].filter((one): one is Checkpoint => Boolean(one?.external_path));
+  return (
+    <li>
+      <b>{job.name}</b>{" "}
+      {found.length === 0 ? <span class="note">has none in files</span> : found.map((one) => (
+        <a key={one.external_path} href={`#/state?path=${encodeURIComponent(one.external_path ?? "")}`}>
+          {one.is_savepoint ? "savepoint" : "checkpoint"} {one.id}, {time(one.trigger_timestamp)}{" "}
+        </a>
+      ))}
+    </li>
+  );
+}
+
+function Snapshot({ path }: { path: string }): JSX.Element {
+  const listing = useAnswer<Listing>(`/snapshots?path=${encodeURIComponent(path)}`);
+  const [chosen, setChosen] = useState<{ operator: Operator; state: State } | null>(null);
+  if (listing.error !== null) return <Unavailable status={listing.error.status} error={listing.error.message} what={WHAT} />;
+  if (listing.data === undefined) return <p class="loading" role="status">Reading {path} …</p>;
+  const found = listing.data;
+  return (
+    <>
+      <Stats>
+        <Stat label="Kind" value={found.kind.toLowerCase()} note={`number ${found.checkpoint_id}`} />
+        <Stat label="Job" value={<span class="words">{found.job_name}</span>} />
+        <Stat label="Taken" value={time(found.created_ms)} />
+        <Stat label="Size" value={bytes(found.bytes)} note={plural(found.files, "file")} />
+      </Stats>
+      {found.operators.map((operator) => (
+        <Card key={operator.id} title={operator.name} flush aside={<span class="note">{operator.uid ?? operator.id} · ×{operator.parallelism} {operator.finished && <Badge state="FINISHED" />}</span>}>
+          <Table
+            label={`States of ${operator.name}`}
+            rows={operator.states}
+            id={(row) => row.name}
+            empty="It keeps no state."
+            columns={[
+              { name: "State", by: (row) => row.name, cell: (row) => row.name },
+              { name: "Kind", by: (row) => row.kind, cell: (row) => row.kind.toLowerCase() },
+              { name: "Types", cell: (row) => <code>{typesOf(row)}</code> },
+              { name: "Time to live", number: true, cell: (row) => (row.ttl_ms === null ? "–" : duration(row.ttl_ms)) },
+              { name: "Rows", number: true, by: (row) => row.rows, cell: (row) => count(row.rows) },
+              { name: "Size", number: true, by: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+              ...(may("operate") ? [{ name: "Look", cell: (row: State) => <button type="button" onClick={() => setChosen({ operator, state: row })} aria-label={`Rows of ${row.name} of ${operator.name}`}>Rows</button> }] : []),
+            ]}
+          />
+        </Card>
+      ))}
+      {chosen !== null && <Rows key={`${chosen.operator.id}-${chosen.state.name}`} path={path} operator={chosen.operator} state={chosen.state} />}
+      {may("operate") && <Difference first={path} />}
+    </>
+  );
+}
+
+function typesOf(state: State): string {
+  const from = [state.key_type, state.namespace_type, state.map_key_type].filter(Boolean).join(", ");
+  return from === "" ? (state.value_type ?? "–") : `${from} → ${state.value_type ?? "?"}`;
+}
+
+const A_PAGE = 50;
+
+interface RowsAnswer {
+  rows: Record<string, unknown>[];
+  offset: number;
+  total: number;
+  truncated: boolean;
+}
+
+function Rows({ path, operator, state }: { path: string; operator: Operator; state: State }): JSX.Element {
+  const [typed, setTyped] = useState("");
+  const [key, setKey] = useState("");
+  const [offset, setOffset] = useState(0);
+  const query = new URLSearchParams({ path, operator: operator.uid ?? operator.id, state: state.name, limit: String(A_PAGE) });
+  if (key !== "") query.set("key", key);
+  else query.set("offset", String(offset));
+  const answer = useAnswer<RowsAnswer>(`/snapshots/rows?${query}`);
+  const rows = answer.data?.rows ?? [];
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  return (
+    <Card title={`${state.name} of ${operator.name}`} flush>
+      <form
+        class="form-row card-note"
+        onSubmit={(event) => {
+          event.preventDefault();
+          setOffset(0);
+          setKey(typed);
+        }}
+      >
+        <label class="field">Key <span class="note">JSON for one with parts</span><input type="search" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} /></label>
+        <button type="submit">Find</button>
+        <button type="button" disabled={key !== "" || offset === 0} onClick={() => setOffset(Math.max(0, offset - A_PAGE))}>Before</button>
+        <button type="button" disabled={key !== "" || answer.data?.truncated !== true} onClick={() => setOffset(offset + A_PAGE)}>After</button>
+        <span class="note" role="status">{answer.asking ? "Reading …" : answer.data === undefined ? "" : `${rows.length} of ${count(answer.data.total)} rows${key === "" ? `, from ${offset + 1}` : " have this key"}`}</span>
+      </form>
+      {answer.error !== null ? <Notice tone="bad">{answer.error.message}</Notice> : (
+        <Table
+          label="Rows"
+          rows={rows.map((row, number) => ({ row, number }))}
+          id={({ number }) => number}
+          empty={answer.asking ? "Reading …" : "No row has this key."}
+          columns={names.map((name) => ({ name, cell: ({ row }: { row: Record<string, unknown> }) => <code class="value">{shown(row[name])}</code> }))}
+        />
+      )}
+    </Card>
+  );
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
+}
+
+interface Differences {
+  equal: boolean;
+  properties: string[];
+  operators: {
+    id: string;
+    uid: string | null;
+    name: string;
+    in: string;
+    equal: boolean;
+    states: { name: string; in: string; equal: boolean; types: string | null; added: number; removed: number; changed: number; entries: unknown[] }[];
+  }[];
+}
+
+function Difference({ first }: { first: string }): JSX.Element {
+  const [typed, setTyped] = useState("");
+  const [second, setSecond] = useState("");
+  const path = second === "" ? null : `/snapshots/diff?${new URLSearchParams({ first, second })}`;
+  const answer = useAnswer<Differences>(path);
+  return (
+    <Card title="Compare with another">
+      <form
+        class="form-row"
+        onSubmit={(event) => {
+          event.preventDefault();
+          setSecond(typed.trim());
+        }}
+      >
+        <label class="field wide">The later one<input type="text" required value={typed} onInput={(event) => setTyped(event.currentTarget.value)} /></label>
+        <button type="submit">{answer.asking ? "Comparing …" : "Compare"}</button>
+      </form>
+      {answer.error !== null && <Notice tone="bad">{answer.error.message}</Notice>}
+      {answer.data?.equal === true && <Notice tone="good">Both hold the same.</Notice>}
+      {answer.data !== undefined && !answer.data.equal && (
+        <>
+          {answer.data.properties.map((said) => <p key={said}>{said}</p>)}
+          {answer.data.operators.filter((operator) => !operator.equal).map((operator) => (
+            <section key={operator.id} aria-label={operator.name}>
+              <h3>{operator.name} {operator.in !== "both" && <span class="badge warn">only in the {operator.in}</span>}</h3>
+              {operator.states.filter((state) => !state.equal).map((state) => (
+                <details key={state.name}>
+                  <summary>
+                    {state.name}: {state.in === "both" ? `${count(state.added)} added, ${count(state.removed)} removed, ${count(state.changed)} changed` : `only in the ${state.in}`}
+                    {state.types !== null && <> · {state.types}</>}
+                  </summary>
+                  <pre class="traceback" tabIndex={0} role="region" aria-label={`Differences of ${state.name}`}>{state.entries.map((entry) => JSON.stringify(entry)).join("\n")}</pre>
+                </details>
+              ))}
+            </section>
+          ))}
+        </>
+      )}
+    </Card>
+  );
+}

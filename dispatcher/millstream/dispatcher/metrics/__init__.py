@@ -1,0 +1,1 @@
+"""What the dispatcher knows of the metrics of all other processes."""

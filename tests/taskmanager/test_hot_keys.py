@@ -1,0 +1,109 @@
+"""Which keys come most often: what the sketch promises, and which records it looks at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.common import Types
+from millstream.core.jobs.plan import plan
+from millstream.core.records.batches import ColumnBatch, RowBatch
+from millstream.core.records.types import PICKLED
+from millstream.datastream.functions import KeySelector
+from millstream.taskmanager.worker.tasks.hot_keys import PLACES, STRIDE, KeySketch, SpaceSaving, sketch_of
+
+
+@given(st.lists(st.lists(st.integers(0, 40), max_size=60), max_size=20), st.integers(2, 12))
+def test_counts_are_never_too_low_and_no_frequent_item_is_missed(batches: list[list[int]], places: int) -> None:
+    sketch, true = SpaceSaving(places), Counter[int]()
+    for batch in batches:
+        sketch.add(batch)
+        true.update(batch)
+    assert sketch.total == true.total() == sum(sketch.counts.values())
+    assert len(sketch.counts) <= places
+    for item, count in sketch.counts.items():
+        assert true[item] <= count
+    for item, count in true.items():
+        assert count <= true.total() / places or item in sketch.counts
+
+
+def test_what_came_lately_counts_most() -> None:
+    sketch = SpaceSaving()
+    sketch.add(["old"] * 10)
+    for _ in range(4):
+        sketch.fade()
+    sketch.add(["new"] * 2)
+    assert sketch.top(1) == [("new", 2)]
+    assert sketch.total == 10 / 16 + 2
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 1000, 2048])
+def test_a_part_of_the_records_is_looked_at_however_they_come(size: int) -> None:
+    looked: list[int] = []
+
+    def key_of(record: int) -> int:
+        looked.append(record)
+        return record % 3
+
+    sketch, records = KeySketch(key_of, PICKLED), list(range(10_000))
+    for start in range(0, len(records), size):
+        sketch.look(RowBatch(records[start : start + size]))
+    assert looked == records[::STRIDE]
+    assert sketch.sampled == len(looked)
+    assert set(sketch.top()) == {"0", "1", "2"}
+
+
+def test_columns_are_looked_at_too() -> None:
+    row = Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.LONG()])
+    sketch = KeySketch(lambda record: record["word"], row)
+    data = pa.RecordBatch.from_pydict({"word": ["a"] * 20_000, "n": list(range(20_000))})
+    for _ in range(4):
+        sketch.look(ColumnBatch(data))
+    assert sketch.top() == {"'a'": sketch.sampled}
+    assert 1 <= sketch.sampled <= 5
+
+
+def test_a_selector_that_fails_is_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[Any] = []
+
+    def key_of(record: Any) -> Any:
+        calls.append(record)
+        raise ValueError("no key")
+
+    sketch = KeySketch(key_of, PICKLED)
+    with caplog.at_level("INFO"):
+        for _ in range(5):
+            sketch.look(RowBatch([1] * STRIDE))
+    assert len(calls) == 1
+    assert caplog.text.count("hot keys are not looked for: ValueError: no key") == 1
+
+
+def test_keys_of_any_kind_are_shown_as_text() -> None:
+    sketch = KeySketch(lambda record: record, PICKLED)
+    for key in ([1, 2], "x" * 500, ("a", 1)):
+        sketch.look(RowBatch([key] * STRIDE))
+    assert {"'[1, 2]'", "('a', 1)"} <= set(sketch.top())
+    assert all(len(key) < 200 for key in sketch.top())
+    for number in range(1000):
+        sketch.look(RowBatch([number] * STRIDE))
+    assert len(sketch.top()) <= PLACES
+
+
+class Opened(KeySelector):
+    """Needs to be opened."""
+
+    def open(self, runtime_context: Any) -> None: ...
+
+    def get_key(self, value: Any) -> Any:
+        return value
+
+
+def test_only_inputs_with_keys_are_looked_at() -> None:
+    assert sketch_of(plan.RebalancePartitioner(), PICKLED) is None
+    assert sketch_of(plan.HashPartitioner(plan.KeySelector(function=Opened())), PICKLED) is None
+    assert sketch_of(plan.HashPartitioner(plan.KeySelector(function=lambda record: record)), PICKLED) is not None
