@@ -8,22 +8,24 @@ READY := $(VENV)/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 PYTEST_FLAGS ?=
 CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
+DASHBOARD := $(shell find dashboard/src -type f) $(wildcard dashboard/*.json dashboard/*.mjs)
+BUNDLED := dashboard/node_modules/.all
 
 # Compiled modules are kept whatever the shell says: else every worker of pytest, and every process that a test starts,
 # compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test test-long tests-without-processes tests-with-processes tests-alone \
-	lint simulate bench bench-peers bench-long docs clean
+	lint lint-dashboard simulate bench bench-peers bench-long docs docs-site docs-serve clean
 
-$(BASE): pyproject.toml hatch_build.py $(CONTRACTS)  # what users install, and nothing else
+$(BASE): pyproject.toml hatch_build.py $(CONTRACTS) $(DASHBOARD)  # what users install, and nothing else
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) .
 	touch $@
 
-$(READY): pyproject.toml hatch_build.py $(CONTRACTS)
+$(READY): pyproject.toml hatch_build.py $(CONTRACTS) $(DASHBOARD)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) '.[all,bench,dev]'
+	$(INSTALL) '.[all,bench,dev,docs]'
 	touch $(BASE) $@
 
 demo: $(BASE)  ## a local cluster of separate processes, a wheel submitted over REST, its result checked
@@ -33,12 +35,22 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) lint-dashboard
+
+NPM := $(shell command -v npm)
+
+lint-dashboard: $(if $(NPM),$(BUNDLED))  # types, and tests of what needs no browser
+	$(if $(NPM),cd dashboard && npm run --silent lint && npm run --silent test,@echo 'no npm: the dashboard is not checked')
+
+$(BUNDLED): dashboard/package-lock.json
+	cd dashboard && npm ci --silent --ignore-scripts
+	touch $@
 
 check: $(READY)  ## for every change: lint, types, and all tests that start no process, with a quarter of the examples
 	$(MAKE) --jobs=2 --keep-going --output-sync=target lint tests-without-processes EXAMPLES=daily
 
 test: lint  ## everything that CI runs, to its end even if something fails
-	$(MAKE) --keep-going $(TESTS)
+	$(MAKE) --keep-going docs-site $(TESTS)
 
 test-long: lint  ## the same with the long versions of the chaos and load tests
 	$(MAKE) --keep-going $(TESTS) NOT_LONG=
@@ -51,8 +63,8 @@ OR_NONE := || test $$? -eq 5# what pytest exits with when PYTEST_FLAGS leave no 
 tests-without-processes: $(READY)  # a test that starts a process carries the marker `process`, or fails
 	$(BIN)/pytest -m 'not process $(NOT_LONG)' --numprocesses=auto --dist=worksteal --hypothesis-profile=$(EXAMPLES) $(PYTEST_FLAGS) $(OR_NONE)
 
-tests-with-processes: $(READY)  # two files at a time, as the tests of a file may share a cluster
-	$(BIN)/pytest -m 'process and not alone $(NOT_LONG)' --numprocesses=2 --dist=loadfile $(PYTEST_FLAGS) $(OR_NONE)
+tests-with-processes: $(READY)  # three files at a time: they wait more than they work; the tests of a file may share a cluster
+	$(BIN)/pytest -m 'process and not alone $(NOT_LONG)' --numprocesses=3 --dist=loadfile $(PYTEST_FLAGS) $(OR_NONE)
 
 tests-alone: $(READY)
 	$(BIN)/pytest -m 'process and alone $(NOT_LONG)' $(PYTEST_FLAGS) $(OR_NONE)
@@ -81,6 +93,14 @@ bench-long: $(READY)  ## the same with bigger sizes; writes benchmarks/RESULTS-l
 docs: $(READY)  ## regenerates docs/configuration.md from the table of options
 	$(BIN)/python docs/generate.py
 
+# MkDocs imports what the reference is made of, and says what it found in strict mode: any warning is an error.
+docs-site: $(READY)  ## the documentation as a web site, in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+docs-serve: $(READY)  ## shows it at http://127.0.0.1:8000, and again after every change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
 clean:
 	rm -rf $(VENV) benchmarks/.peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -f proto/millstream/proto/*_pb2.py proto/millstream/proto/*_pb2.pyi
+	rm -rf dashboard/node_modules dispatcher/millstream/dispatcher/dashboard/built tests/dashboard/screenshots

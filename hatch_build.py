@@ -1,20 +1,30 @@
-"""Generates the protobuf modules when the package is built or installed editable.
+"""Makes what is not committed when the package is built or installed editable: protobuf modules and the dashboard.
 
-The generated files are never committed: `proto/millstream/proto/*.proto` is the only source. Services and stubs
-are bound from the descriptors at run time (`millstream.core.services.rpc`), so only the message modules are generated.
+`proto/millstream/proto/*.proto` is the only source of the messages. Services and stubs are bound from the descriptors
+at run time (`millstream.core.services.rpc`), so only the message modules are generated.
+
+The dashboard is bundled from `dashboard/` where `npm` is there. Without it, or when npm fails, the package is complete
+but for the dashboard, and the dispatcher says so in its place. It is bundled again only when its sources have changed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+import subprocess
+import sys
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+BUILT = "dispatcher/millstream/dispatcher/dashboard/built"
+_STAMP = "sources.sha256"
 
-class ProtobufBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling's generic has no useful parameter here
-    """Runs protoc over every contract before hatchling collects the files."""
+
+class GeneratingBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling's generic has no useful parameter here
+    """Runs protoc over every contract, and the dashboard's build, before hatchling collects the files."""
 
     PLUGIN_NAME = "custom"
 
@@ -30,3 +40,43 @@ class ProtobufBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchl
             raise RuntimeError(f"protoc failed for {contracts}")
         build_data["artifacts"].append("proto/millstream/proto/*_pb2.py")
         build_data["artifacts"].append("proto/millstream/proto/*_pb2.pyi")
+        build_dashboard(Path(self.root))
+        build_data["artifacts"].append(f"{BUILT}/**")
+
+
+def build_dashboard(root: Path) -> None:
+    """Bundles the dashboard unless what is there was made of the same sources."""
+    sources, built = root / "dashboard", root / BUILT
+    digest = _digest(sources)
+    stamp = built / _STAMP
+    if stamp.is_file() and stamp.read_text() == digest:
+        return
+    npm = shutil.which("npm")
+    if npm is None:
+        print("no npm: Millstream is installed without its dashboard", file=sys.stderr)
+        return
+    install = [npm, "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
+    commands = [[npm, "run", "build", "--", str(built)]]
+    if not (sources / "node_modules" / "esbuild").is_dir() or not _is_installed(sources):
+        commands.insert(0, install)
+    for command in commands:
+        done = subprocess.run(command, cwd=sources, capture_output=True, text=True)
+        if done.returncode:
+            print(f"{' '.join(command[1:3])} failed; the dashboard is left out:\n{done.stderr}", file=sys.stderr)
+            return
+    stamp.write_text(digest)
+
+
+def _digest(sources: Path) -> str:
+    """Of all that the build reads."""
+    found = hashlib.sha256()
+    for path in sorted([*(sources / "src").rglob("*"), *sources.glob("*.json"), *sources.glob("*.mjs")]):
+        if path.is_file():
+            found.update(str(path.relative_to(sources)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
+
+
+def _is_installed(sources: Path) -> bool:
+    """Whether `npm ci` has run since the packages were chosen."""
+    installed, chosen = sources / "node_modules" / ".package-lock.json", sources / "package-lock.json"
+    return installed.is_file() and installed.stat().st_mtime >= chosen.stat().st_mtime

@@ -43,6 +43,7 @@ BENCHMARKS = (
     "failover",
     "control_plane",
     "metrics_cost",
+    "rest_load",
     "spark_state",
 )
 

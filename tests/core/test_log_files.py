@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from waiting import DEADLINE
 
 from millstream.core.logs.log_files import LogBounds, OutputFile, open_to_append, rotated
+from millstream.core.logs.shared_file import SharedFileHandler
 
 
 @pytest.fixture
@@ -102,3 +104,14 @@ print("later", flush=True)
     with (tmp_path / "job.out").open("ab") as out:
         subprocess.run([sys.executable, "-c", program], stdout=out, check=True, timeout=DEADLINE)
     assert (tmp_path / "job.out").read_text() == "later\n"
+
+
+def test_a_file_that_processes_share_is_moved_aside_by_any_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "local.log"
+    handlers = [SharedFileHandler(str(path), LogBounds(size=200, kept=50)) for _ in range(3)]
+    for number in range(100):
+        handlers[number % 3].emit(logging.makeLogRecord({"msg": f"line {number}"}))
+    for handler in handlers:
+        handler.close()
+    assert lines_of(path, 50) == [f"line {number}" for number in range(100)]
+    assert all(rotated(path, number).stat().st_size <= 210 for number in range(1, 4))

@@ -7,39 +7,67 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from waiting import DEADLINE
 
+from millstream.core.logs.log_events import events_of, parsed
+from millstream.core.logs.log_lines import as_json, as_text
 from millstream.core.logs.named_prints import NamedPrints, plain
+from millstream.core.logs.origins import Origin, for_this_task, lines_of, origin_here, origins_are
+
+JOB, VERTEX = "a" * 32, "b" * 32
+TASK = Origin(JOB, "my job", VERTEX, "map (2/2)", 1, 3)
 
 
-def test_each_line_that_is_printed_says_where_it_comes_from() -> None:
+def test_what_is_printed_are_events_of_its_task_and_lines_of_sinks_stay_as_they_are() -> None:
     raw = io.StringIO()
-    where = ["job, map (1/2)"]
-    stream = NamedPrints(raw, lambda: where[0])
-    print("one", "word", file=stream)
-    print("two\nlines", file=stream)
-    print("no end", end="", file=stream)
-    where[0] = "job, map (2/2)"
-    print(" and its rest", file=stream)
-    print(file=stream)
-    stream.writelines(["a\n", "b\n"])
-    plain(stream).write("as it is\n")  # type: ignore[arg-type]  # a stream, as far as anyone prints
-    assert raw.getvalue().splitlines() == [
-        "[job, map (1/2)] one word",
-        "[job, map (1/2)] two",
-        "[job, map (1/2)] lines",
-        "[job, map (1/2)] no end and its rest",
-        "[job, map (2/2)] ",
-        "[job, map (2/2)] a",
-        "[job, map (2/2)] b",
-        "as it is",
-    ]
+    stream: Any = NamedPrints(raw, "stdout", as_text)
+    with lines_of(TASK):
+        print("one", "word", file=stream)
+        print("two\nlines", file=stream)
+        print("no end", end="", file=stream)
+        print(" and its rest", file=stream)
+        print(file=stream)
+        stream.writelines(["a\n", "b\r\n"])
+        print("20 %\r40 %", end="\r", file=stream)
+    plain(stream).write("as it is\n")
+    stream.write("never ended")
+    assert "never" not in raw.getvalue()
+    stream.end_lines()
+    lines = [parsed(line) for line in raw.getvalue().splitlines()]
+    assert [line.message if line else None for line in lines] == [
+        "one word", "two", "lines", "no end and its rest", "", "a", "b", "20 %", "40 %", None, "never ended",
+    ]  # fmt: skip
+    assert all(line.origin == TASK and line.logger == "stdout" for line in lines[:9] if line)
     assert stream.getvalue() == raw.getvalue(), "everything else is the stream's own"
     assert plain(raw) is raw
+
+
+def test_lines_that_two_threads_print_do_not_mix() -> None:
+    raw = io.StringIO()
+    stream: Any = NamedPrints(raw, "stderr", as_json)
+    stream.write("of the first")
+    other = threading.Thread(target=lambda: print("of the second", file=stream))
+    other.start()
+    other.join(DEADLINE)
+    stream.write(", and its end\n")
+    assert [json.loads(line)["message"] for line in raw.getvalue().splitlines()] == [
+        "of the second", "of the first, and its end",
+    ]  # fmt: skip
+
+
+def test_a_thread_that_a_task_starts_works_for_it() -> None:
+    seen: list[Origin | None] = []
+    origins_are(lambda: None)
+    with lines_of(TASK):
+        thread = threading.Thread(target=for_this_task(lambda: seen.append(origin_here())))
+    thread.start()
+    thread.join(DEADLINE)
+    assert (seen, origin_here()) == ([TASK], None)
 
 
 @pytest.mark.process
@@ -50,24 +78,25 @@ def test_a_line_names_the_task_and_ours_are_shown_from_a_level_on(tmp_path: Path
 import logging
 from millstream.core.settings.configuration import Configuration
 from millstream.core.logs.logs import set_up_logging
+from millstream.core.logs.origins import Origin
 set_up_logging("worker", Configuration({{
     "logging.format": {form!r}, "logging.stderr.level": "ERROR", "execution.local.log-file": {str(file)!r}
-}}), lambda: "job, map (1/2)")
+}}), lambda: Origin("{JOB}", "my job", "{VERTEX}", "map (2/2)", 1, 3))
 logging.getLogger("millstream.taskmanager").info("ours")
 logging.getLogger("millstream.taskmanager").error("our error")
-logging.getLogger("millstreams").info("the user's")
+try:
+    1 / 0
+except ZeroDivisionError:
+    logging.getLogger("millstreams").exception("the user's\\nerror")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=DEADLINE)
-    shown = done.stderr.splitlines()
-    assert len(shown) == 2
-    assert "our error" in shown[0]
-    assert "the user's" in shown[1]
-    written = file.read_text().splitlines()
-    assert len(written) == 3
-    if form == "json":
-        assert {json.loads(line)["task"] for line in written} == {"job, map (1/2)"}
-    else:
-        assert all(" worker [job, map (1/2)] " in line for line in written)
+    shown, written = list(events_of(done.stderr.splitlines())), list(events_of(file.read_text().splitlines()))
+    assert [event.line.message.split("\n")[0] for event in shown] == ["our error", "the user's"]
+    assert [event.line.level for event in written] == ["INFO", "ERROR", "ERROR"]
+    assert all(event.line.origin == TASK and event.line.service == "worker" for event in written)
+    failed = shown[1]
+    assert len(failed.lines) == 1 if form == "json" else len(failed.lines) > 4
+    assert "ZeroDivisionError: division by zero" in (failed.line.more or failed.lines[-1])
     assert logging.getLogger("millstream").level == logging.NOTSET
 
 

@@ -40,7 +40,7 @@ def test_alert_rules_use_metrics_that_there_are() -> None:
 def test_the_dashboard_shows_metrics_that_there_are() -> None:
     dashboard: dict[str, Any] = json.loads((DEPLOY / "grafana" / "millstream.json").read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
-    variables = [v["query"]["query"] for v in dashboard["templating"]["list"] if v["name"] == "job"]
+    variables = [known["query"]["query"] for known in dashboard["templating"]["list"] if known["name"] == "job"]
     assert len(expressions) > 20
     assert all(asked_for(expression) for expression in expressions)
     assert asked_for(*expressions, *variables) <= exported()

@@ -35,11 +35,12 @@ from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import logs
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages.dispatcher import CancelJob
+from millstream.core.messages.inspection import ThreadDump
 from millstream.core.messages.metrics import ProcessMetrics
 from millstream.core.metrics.model import MetricGroup, Scope, encode_groups
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import RESOURCE_MANAGER, TASK_MANAGER
+from millstream.core.wire.contracts import INSPECTION, RESOURCE_MANAGER, TASK_MANAGER
 from millstream.dispatcher.service import DispatcherService
 
 
@@ -169,7 +170,19 @@ async def test_every_route_is_documented(http: Http) -> None:
     expected = {
         "/overview", "/config", "/jobs", "/jobs/overview", "/jobs/{jobid}", "/jobs/{jobid}/plan",
         "/jobs/{jobid}/config", "/jobs/{jobid}/exceptions", "/jobs/{jobid}/accumulators",
-        "/jobs/{jobid}/vertices/{vertexid}", "/jobs/{jobid}/vertices/{vertexid}/metrics", "/jobs/metrics",
+        "/jobs/{jobid}/vertices/{vertexid}", "/jobs/{jobid}/vertices/{vertexid}/metrics",
+        "/jobs/{jobid}/vertices/{vertexid}/backpressure", "/jobs/{jobid}/vertices/{vertexid}/subtasktimes",
+        "/jobs/{jobid}/vertices/{vertexid}/taskmanagers", "/jobs/{jobid}/vertices/{vertexid}/accumulators",
+        "/jobs/{jobid}/vertices/{vertexid}/subtasks/accumulators",
+        "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}",
+        "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/attempts/{attempt}",
+        "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/attempts/{attempt}/accumulators",
+        "/jobs/{jobid}/vertices/{vertexid}/flamegraph", "/taskmanagers/{taskmanagerid}/slots/{slot}/flamegraph",
+        "/jobmanager/config", "/jobmanager/environment", "/jobmanager/thread-dump", "/jobmanagers",
+        "/jobmanagers/{jobmanagerid}/log", "/jobmanagers/{jobmanagerid}/stdout", "/jobmanagers/{jobmanagerid}/logs",
+        "/jobmanagers/{jobmanagerid}/logs/{name}", "/jobmanagers/{jobmanagerid}/thread-dump",
+        "/taskmanagers/{taskmanagerid}/thread-dump", "/snapshots", "/snapshots/rows", "/snapshots/diff",
+        "/jobs/metrics",
         "/jobs/{jobid}/vertices/{vertexid}/hot-keys",
         "/jobs/{jobid}/metrics", "/jobs/{jobid}/vertices/{vertexid}/subtasks/metrics", "/taskmanagers/metrics",
         "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/metrics", "/jobmanager/metrics",
@@ -188,6 +201,9 @@ async def test_every_route_is_documented(http: Http) -> None:
         "/jobs/{jobid}/stall", "/jobs/{jobid}/vertices/{vertexid}/watermarks",
         "/savepoint-disposal/{triggerid}", "/jobs/{jobid}/rescaling", "/jobs/{jobid}/rescaling/{triggerid}",
         "/jobs/{jobid}/resource-requirements", "/jobs/{jobid}/events", "/healthz", "/readyz",
+        "/jobs/{jobid}/flow", "/updates", "/whoami",
+        "/jobs/{jobid}/logs", "/jobs/{jobid}/vertices/{vertexid}/logs",
+        "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/logs",
     }  # fmt: skip
     assert set(document["paths"]) == expected
     for operations in document["paths"].values():
@@ -263,6 +279,9 @@ class FakeCluster:
         start = offset if offset >= 0 else len(content) + offset
         return logs.LogContent(content[start : start + request.length], start, len(content))
 
+    async def dump_threads(self, request: Any, context: Any) -> ThreadDump:
+        return ThreadDump()
+
     async def list_logs(self, request: Any, context: Any) -> logs.LogList:
         return logs.LogList((logs.LogFile("a.log", 7, 1000),))
 
@@ -274,7 +293,7 @@ class FakeCluster:
 async def test_task_managers_and_their_logs(tmp_path: Path) -> None:
     plain = configuration(tmp_path)
     fake = FakeCluster()
-    handlers = [service_handler(RESOURCE_MANAGER, fake), service_handler(TASK_MANAGER, fake)]
+    handlers = [service_handler(contract, fake) for contract in (RESOURCE_MANAGER, TASK_MANAGER, INSPECTION)]
     server, port = await serve("127.0.0.1", 0, handlers, plain, "test")
     fake.log_address = f"127.0.0.1:{port}"
     try:

@@ -32,6 +32,8 @@ ROUTES = [
     ("PATCH", f"/jobs/{JOB}", Role.OPERATE), ("POST", f"/jobs/{JOB}/savepoints", Role.OPERATE),
     ("POST", f"/jobs/{JOB}/stop", Role.OPERATE), ("POST", f"/jobs/{JOB}/checkpoints", Role.OPERATE),
     ("POST", "/savepoint-disposal", Role.OPERATE), ("POST", "/jars/upload", Role.SUBMIT),
+    ("GET", "/snapshots?path=/x", Role.READ), ("GET", "/snapshots/rows?path=/x&operator=o&state=s", Role.OPERATE),
+    ("GET", "/snapshots/diff?first=/x&second=/x", Role.OPERATE), ("GET", "/jobmanager/thread-dump", Role.READ),
     ("POST", "/jars/x.whl/run", Role.SUBMIT), ("GET", "/jars/x.whl/plan", Role.SUBMIT),
     ("POST", "/wheels/x.whl/plan", Role.SUBMIT), ("DELETE", "/v1/wheels/x.whl", Role.SUBMIT),
     ("PUT", f"/jobs/{JOB}/resource-requirements", Role.OPERATE), ("PATCH", f"/jobs/{JOB}/rescaling", Role.OPERATE),
@@ -40,7 +42,7 @@ FOR_ANYONE = {"GET /healthz", "GET /readyz"}
 OPERATING = {
     "PATCH /jobs/{jobid}", "PATCH /jobs/{jobid}/rescaling", "PUT /jobs/{jobid}/resource-requirements",
     "POST /jobs/{jobid}/savepoints", "POST /jobs/{jobid}/stop", "POST /jobs/{jobid}/checkpoints",
-    "POST /savepoint-disposal",
+    "POST /savepoint-disposal", "GET /snapshots/rows", "GET /snapshots/diff",
 }  # fmt: skip
 RUNNING_CODE = {
     f"{method} {path}"

@@ -23,9 +23,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from thoroughness import cases
 
-from millstream.proto import dataplane_pb2, dispatcher_pb2, resourcemanager_pb2, taskmanager_pb2
+from millstream.proto import dataplane_pb2, dispatcher_pb2, inspection_pb2, resourcemanager_pb2, taskmanager_pb2
 
-CONTRACTS = (dispatcher_pb2, resourcemanager_pb2, taskmanager_pb2, dataplane_pb2)
+CONTRACTS = (dispatcher_pb2, resourcemanager_pb2, taskmanager_pb2, dataplane_pb2, inspection_pb2)
 METHODS = [
     method
     for contract in CONTRACTS

@@ -506,7 +506,10 @@ def test_metrics_and_accumulators_are_taken_over() -> None:
     driver.update(second, _S.FINISHED, accumulators=[accumulator])
     details = job_details(driver.master)
     assert details.vertices[0].subtasks[0].metrics.records_in == 7
-    assert list(details.accumulators) == [accumulator, accumulator]
+    assert [(a.name, a.value) for a in details.accumulators] == [("seen", b"x")] * 2
+    assert [(a.vertex_id, a.subtask) for a in details.accumulators] == [
+        (execution.vertex.id, execution.subtask) for execution in (first, second)
+    ]
     assert details.end_time == driver.instant.date_ms
 
 

@@ -49,14 +49,19 @@ class Ledger:
         self._completed: dict[str, set[int]] = {}
         self._committed: dict[tuple[JobId, Place], list[Transaction]] = {}
         self._taken: dict[tuple[JobId, int], CheckpointOptions] = {}
+        self._pointers: dict[str, JobPointers] = {}
         self.commits = 0
 
     def stored(self, key: Key, value: bytes | None) -> None:
         """A write to the store took effect."""
-        if key.kind is not Kind.CHECKPOINTS or value is None:
+        if key.kind is not Kind.CHECKPOINTS:
             return
+        if value is None:
+            self._pointers.pop(key.name, None)
+            return
+        stored = self._pointers[key.name] = JobPointers.from_bytes(value)
         completed = self._completed.setdefault(key.name, set())
-        for pointer in JobPointers.from_bytes(value).pointers:
+        for pointer in stored.pointers:
             if pointer.checkpoint_id not in completed:
                 completed.add(pointer.checkpoint_id)
                 self._world.tell(f"checkpoint {pointer.checkpoint_id} of job {key.name} is complete")
@@ -65,6 +70,11 @@ class Ledger:
                     f"the pointer to checkpoint {pointer.checkpoint_id} was stored before its metadata",
                     key.name,
                 )
+
+    def is_current(self, job_id: JobId, place: Place, attempt: int) -> bool:
+        """Whether the job goes on, and this is the subtask's latest attempt: not so when who deploys it was slow."""
+        stored = self._pointers.get(job_id)
+        return stored is not None and attempt == stored.attempt(*place)
 
     def takes(self, job_id: JobId, options: CheckpointOptions) -> None:
         """A task takes a snapshot: an id stands for one checkpoint of its job, whoever leads that."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from story import must
 from world import World
 
 from millstream.core.jobs.details import JobDetails
@@ -46,11 +45,11 @@ class SimulatedDisk:
     def write_state(self, location: str, place: Place, state: Any) -> None:
         self._states.setdefault(location, {})[place] = state
 
-    def read_state(self, location: str, place: Place, job_id: JobId) -> Any:
-        states = self._states.get(location)
-        must(states is not None, f"job {job_id} restores from {location}, which was deleted", job_id)
-        assert states is not None
-        return states.get(place)
+    def read_state(self, location: str, place: Place) -> Any:
+        """None: the checkpoint has none of this subtask's."""
+        if location not in self._states:
+            raise FileNotFoundError(f"no such directory: {location}")
+        return self._states[location].get(place)
 
     def deleted(self, location: str) -> None:
         self._states.pop(location, None)

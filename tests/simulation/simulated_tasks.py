@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ledger import Ledger, SinkState, Transaction
 from simulated_disk import SimulatedDisk
+from story import must
 from world import World
 
 from millstream.core.jobs.failure_kinds import FailureKind
@@ -95,7 +96,14 @@ class SimulatedTask:
         for channel in self._inputs:
             self._data_plane.register(channel, self)
         self.to(ExecutionState.INITIALIZING)
-        self._restore()
+        try:
+            self._restore()
+        except FileNotFoundError as error:
+            job_id = self.deployment.job_id
+            is_current = self._data_plane.ledger.is_current(job_id, self._place, self.deployment.attempt)
+            must(not is_current, f"job {job_id} restores from a deleted checkpoint: {error}", job_id)
+            self.fail(f"FileNotFoundError: {error}")
+            return
         self.worker.later(0.01, self._run)
 
     @property
@@ -110,7 +118,7 @@ class SimulatedTask:
             return
         operators = operators_from_json(deployment.restore, "a restored task") if deployment.restore else ()
         self._had_finished = bool(operators) and all(operator.finished for operator in operators)
-        stored = self._data_plane.disk.read_state(deployment.restore_location, self._place, deployment.job_id)
+        stored = self._data_plane.disk.read_state(deployment.restore_location, self._place)
         if stored is None:  # it had finished, though not all of its vertex had
             stored = SinkState(has_ended=True)
         if self._is_sink:

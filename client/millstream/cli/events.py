@@ -1,4 +1,4 @@
-"""`millstream events`: what happened to the parallelism of a job, and why."""
+"""`millstream events`: what happened to a job, and why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def events(
     as_json: bool,
     job_id: str,
 ) -> int:
-    """Show what happened to the parallelism of a job, oldest first: rescales and decisions, with their reasons."""
+    """Show what happened to a job, oldest first: restarts, rescales and decisions, with their reasons."""
     client = RestClient(client_configuration(config_dir, overrides, address))
     found = client.get(f"/jobs/{checked_job_id(job_id)}/events")
     if as_json:

@@ -11,6 +11,7 @@ import click
 
 from millstream.cli.failures import Command
 from millstream.cli.options import checked_job_id, client_configuration, client_options
+from millstream.cli.progress import progress_on_terminal
 from millstream.cli.rest import RestClient
 from millstream.cli.tables import print_table
 from millstream.core.errors import MillstreamError
@@ -93,8 +94,10 @@ def cancel(
     if not wait:
         click.echo(f"Job {job_id} is {state} already." if state in ENDED else f"Asked job {job_id} to cancel.")
         return 0
-    while (state := client.get(f"/jobs/{job_id}")["state"]) not in ENDED:
-        time.sleep(_POLL)
+    with progress_on_terminal(verbose) as progress:
+        while (state := client.get(f"/jobs/{job_id}")["state"]) not in ENDED:
+            progress(f"job {job_id} is {state}")
+            time.sleep(_POLL)
     if state != "CANCELED":
         raise MillstreamError(f"job {job_id} was not cancelled: it is {state}")
     click.echo(f"Job {job_id} is {state}.")

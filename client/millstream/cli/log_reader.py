@@ -1,64 +1,47 @@
-"""Reads log files over REST: which there are of a job, a task manager or a service, their last lines, what comes."""
+"""Reads log files over REST: their last events or lines, and what comes."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from urllib.parse import quote
 
-from msgspec import Struct, field
-
+from millstream.cli.log_sources import LogSource
 from millstream.cli.rest import RestClient, RestError
-from millstream.core.errors import MillstreamError
+from millstream.core.logs.log_events import LogEvent, LogFilter
+from millstream.core.logs.recent_events import Piece, recent_events
+from millstream.core.messages.logs import LogContent
 
-SERVICES = ("dispatcher", "jobmanager", "resourcemanager")
 _BLOCK = 64 * 1024
 _POLL = 0.5
 _POLLS_TO_LIST = 4
 _TAIL = 256
 
 
-class LogSource(Struct):
-    """A file of a service, and how far it was read.
-
-    `tail` is what stands right before that, by which it is known again when another file has got its name; `part` is
-    the beginning of a line whose end has not come.
-    """
-
-    owner: str  # the path of the service in the API
-    name: str
-    offset: int = 0
-    tail: bytes = field(default=b"")
-    part: bytes = field(default=b"")
-
-    @property
-    def path(self) -> str:
-        """Of the file in the API."""
-        return f"{self.owner}/logs/{quote(self.name)}"
+def last_events(client: RestClient, source: LogSource, wanted: LogFilter, number: int) -> list[LogEvent]:
+    """The last events that are wanted, also of files that were moved aside; from there on it can be followed."""
+    search = recent_events([source.name, *source.older], wanted, number, source.continues)
+    try:
+        piece = next(search)
+        while True:
+            content = _content(client, source.owner, piece)
+            if piece.offset is None and piece.name == source.name:
+                source.offset, source.tail = content.start + len(content.content), content.content[-_TAIL:]
+            piece = search.send(content)
+    except StopIteration as done:
+        found: list[LogEvent] = done.value
+        return found
 
 
-def sources_of(client: RestClient, wanted: str, suffix: str) -> list[LogSource]:
-    """The files of a job's workers, of a task manager by its id or name, or of a service. Raises when none is there."""
-    if wanted.partition("-")[0] in SERVICES:
-        found = [s for s in _listed(client, "/jobmanager") if _is_named(s.name, wanted, suffix)]
-        return found or _none(f"{wanted} has no log files where the dispatcher can read them (env.log.dir)")
-    managers = [str(manager["id"]) for manager in client.get("/taskmanagers")["taskmanagers"]]
-    files = [source for manager in managers for source in _listed(client, f"/taskmanagers/{quote(manager)}")]
-    if wanted in managers or wanted.partition("-")[0] == "taskmanager":
-        of_one = [s for s in files if s.owner == f"/taskmanagers/{quote(wanted)}" or s.name.partition(".")[0] == wanted]
-        found = [s for s in of_one if s.name.endswith(suffix)]
-        return found or _none(_no_task_manager(wanted, managers))
-    found = [s for s in files if f".{wanted}.slot-" in s.name and s.name.endswith(suffix)]
-    if not found and re.fullmatch("[0-9a-fA-F]{32}", wanted) is None:
-        _none(_no_name(wanted, managers))
-    if not found:
-        client.get(f"/jobs/{quote(wanted, safe='')}")  # says so when there is no such job
-        _none(
-            f"no task manager has log files of job {wanted}: it got no slots, they are gone, or there is no env.log.dir"
-        )
-    return found
+def _content(client: RestClient, owner: str, piece: Piece) -> LogContent:
+    part = f"-{piece.length}" if piece.offset is None else f"{piece.offset}-{piece.offset + piece.length - 1}"
+    try:
+        return LogContent(*client.get_bytes(f"{owner}/logs/{quote(piece.name)}", f"bytes={part}"))
+    except RestError as error:
+        if error.status == 404:
+            return LogContent(b"", 0, 0)  # it has just gone
+        raise
 
 
 def last_lines(client: RestClient, source: LogSource, number: int) -> list[bytes]:
@@ -150,35 +133,3 @@ def _from_moved(client: RestClient, source: LogSource) -> bytes:
     source.offset, source.tail = 0, b""
     _advance(source, content)
     return content
-
-
-def _listed(client: RestClient, owner: str) -> list[LogSource]:
-    try:
-        return [LogSource(owner, str(file["name"])) for file in client.get(f"{owner}/logs")["logs"]]
-    except RestError as error:
-        if error.status == 404:
-            return []  # it has just gone
-        raise
-
-
-def _is_named(name: str, wanted: str, suffix: str) -> bool:
-    return name.endswith(suffix) and wanted in (name.removesuffix(suffix), name.partition("-")[0])
-
-
-def _no_task_manager(wanted: str, managers: Sequence[str]) -> str:
-    if wanted in managers:
-        return f"task manager {wanted} writes no log files: they go to its standard error, unless env.log.dir is set"
-    known = ", ".join(managers) or "none"
-    return f"no task manager {wanted} is registered; there are: {known}"
-
-
-def _no_name(wanted: str, managers: Sequence[str]) -> str:
-    known = ", ".join(managers) or "none is there"
-    return (
-        f"'{wanted}' is no job id (`millstream list -a` shows them), no task manager ({known}, or by its name in"
-        f" `millstream cluster status`), and none of {', '.join(SERVICES)}"
-    )
-
-
-def _none(reason: str) -> list[LogSource]:
-    raise MillstreamError(reason)

@@ -9,17 +9,20 @@ import click
 from millstream.cli import failures
 from millstream.cli.cluster.commands import cluster
 from millstream.cli.daemons import DAEMONS
+from millstream.cli.dashboard import dashboard
 from millstream.cli.events import events
 from millstream.cli.exceptions import exceptions
 from millstream.cli.explain_idle import explain_idle
 from millstream.cli.jobs import cancel, list_jobs
 from millstream.cli.logs import logs
+from millstream.cli.profiles.commands import profile, thread_dump
 from millstream.cli.programs.programs import info, run
 from millstream.cli.programs.standalone_job import standalone_job
 from millstream.cli.rescale import rescale
 from millstream.cli.security.commands import security
 from millstream.cli.snapshots import checkpoint, savepoint, stop
 from millstream.cli.state.commands import state
+from millstream.cli.top.command import top
 
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -37,8 +40,8 @@ def millstream() -> None:
 
 
 _COMMANDS = (
-    run, info, list_jobs, exceptions, events, explain_idle, logs, cancel, stop, savepoint, checkpoint, rescale, state,
-    cluster, security, standalone_job, *DAEMONS,
+    run, info, list_jobs, top, exceptions, events, explain_idle, logs, profile, thread_dump, cancel, stop, savepoint,
+    checkpoint, rescale, state, cluster, dashboard, security, standalone_job, *DAEMONS,
 )  # fmt: skip
 for _command in _COMMANDS:
     millstream.add_command(_command)

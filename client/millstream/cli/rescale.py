@@ -48,7 +48,7 @@ def rescale(
         click.echo(json.dumps({"request-id": trigger_id}) if as_json else f"Triggered: {trigger_id}")
         return 0
     with progress_on_terminal(verbose) as progress:
-        progress(f"waiting for {path}/{trigger_id}")
+        progress(f"job {job_id} gets parallelism {parallelism}")
         outcome = _outcome(client, f"{path}/{trigger_id}")
     if failure := outcome.get("failure-cause"):
         raise MillstreamError(str(failure["stack-trace"]))

@@ -1,8 +1,9 @@
 """What happens to a job, told line by line to whoever waits for it. Pure: details in, lines out.
 
 Every line is told once. A restart is told with its number, its delay and its cause; a traceback is shown the first time
-that its error comes, and later ones say how often it came. In local mode only restarts are told: everything else would
-stand between the lines of the program.
+that its error comes, and later ones say how often it came. A job that restarts over and over for the same reason is
+told the 10th time, the 100th and so on (`millstream.core.logs.repeats`). In local mode only restarts are told:
+everything else would stand between the lines of the program.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.failure_texts import has_traceback, location_lines, restart_line
 from millstream.core.logs.printable import printable
+from millstream.core.logs.repeats import is_told_at
 
 _INSTALLING = "installing "
 
@@ -28,6 +30,8 @@ class JobStory:
         self._has_run = False
         self._told: set[tuple[int, str]] = set()
         self._tracebacks: set[tuple[str, ...]] = set()
+        self._last: tuple[str, ...] = ()
+        self._in_a_row = 0
 
     def news(self, details: JobDetails) -> list[str]:
         """What is new in the details."""
@@ -62,14 +66,21 @@ class JobStory:
         if not failure.restart or key in self._told:
             return []
         self._told.add(key)
+        error = _error(failure)
+        self._in_a_row = self._in_a_row + 1 if error == self._last else 1
+        self._last = error
+        if not is_told_at(self._in_a_row):
+            return []
         lines = []
         if has_traceback(failure) and not self.has_shown(failure):
             self._tracebacks.add(_error(failure))
             lines += [failure.traceback.rstrip(), *location_lines(failure)]
-        return [*lines, f"Job '{printable(details.name)}': {restart_line(failure)}"]
+        return [*lines, f"Job '{printable(details.name)}': {restart_line(failure, self._in_a_row)}"]
 
     def _changed(self, details: JobDetails) -> list[str]:
         if details.state is JobStatus.RUNNING:
+            if not is_told_at(self._in_a_row):
+                return []
             again, self._has_run = " again" if self._has_run else "", True
             return [f"Job '{printable(details.name)}' is running{again}"]
         if not details.state.is_terminal:

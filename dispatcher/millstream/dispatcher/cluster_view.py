@@ -1,4 +1,7 @@
-"""What the dispatcher shows of the rest of the cluster: task managers and slots, asked of the resource manager."""
+"""What the dispatcher shows of the rest of the cluster: task managers and slots, asked of the resource manager.
+
+And what the services themselves say of their processes: logs, threads, and where time goes.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ from typing import Any
 import grpc
 
 from millstream.core.errors import MillstreamError, UnreachableError
+from millstream.core.messages.inspection import SampleRequest, StackSamples, ThreadDump
 from millstream.core.messages.logs import LogContent, LogFile, LogList, ReadLogRequest
 from millstream.core.messages.resource_manager import Overview
 from millstream.core.messages.session import Empty
 from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
 from millstream.core.services.rpc import Stub, explain, open_channel
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import RESOURCE_MANAGER, TASK_MANAGER
+from millstream.core.wire.contract import ServiceContract
+from millstream.core.wire.contracts import INSPECTION, PROFILING, RESOURCE_MANAGER
 
 log = logging.getLogger(__name__)
 _TIMEOUT = 2.0
@@ -23,11 +28,11 @@ _LOG_TIMEOUT = 10.0
 
 
 class NoSuchLogError(MillstreamError):
-    """The task manager has no log file of this name."""
+    """The service has no log file of this name."""
 
 
 class ClusterView:
-    """A client of the resource manager and of task managers. An unreachable resource manager is an empty cluster."""
+    """A client of the resource manager and of all services. An unreachable resource manager is an empty cluster."""
 
     def __init__(self, configuration: Configuration, leaders: LeaderLookup | None = None) -> None:
         self._configuration = configuration
@@ -63,24 +68,36 @@ class ClusterView:
         return self._channel
 
     async def read_log(self, address: str, name: str, offset: int | None, length: int) -> LogContent:
-        """A piece of a log file of the task manager at this address. Raises NoSuchLogError, UnreachableError."""
+        """A piece of a log file of the service at this address. Raises NoSuchLogError, UnreachableError."""
         content: LogContent = await self._ask(address, "read_log", ReadLogRequest(name, offset, length))
         return content
 
     async def list_logs(self, address: str) -> Sequence[LogFile]:
-        """The log files of the task manager at this address. Raises UnreachableError."""
+        """The log files of the service at this address. Raises UnreachableError."""
         found: LogList = await self._ask(address, "list_logs", Empty())
         return found.files
 
-    async def _ask(self, address: str, method: str, request: Any) -> Any:
+    async def dump_threads(self, address: str) -> ThreadDump:
+        """The threads of the service at this address, and of its slot workers. Raises UnreachableError."""
+        dump: ThreadDump = await self._ask(address, "dump_threads", Empty(), INSPECTION)
+        return dump
+
+    async def sample_stacks(self, address: str, request: SampleRequest, timeout: float) -> StackSamples:
+        """Where the workers of a job spend their time, on the task manager at this address. Raises UnreachableError."""
+        samples: StackSamples = await self._ask(address, "sample_stacks", request, PROFILING, timeout)
+        return samples
+
+    async def _ask(
+        self, address: str, method: str, request: Any, of: ServiceContract = INSPECTION, timeout: float = _LOG_TIMEOUT
+    ) -> Any:
         async with open_channel(address, self._configuration) as channel:
-            stub = Stub(channel, TASK_MANAGER)
+            stub = Stub(channel, of)
             try:
-                return await getattr(stub, method)(request, timeout=_LOG_TIMEOUT)
+                return await getattr(stub, method)(request, timeout=timeout)
             except grpc.RpcError as error:
                 if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.NOT_FOUND:
                     raise NoSuchLogError(explain(error)) from error
-                raise UnreachableError(f"the task manager at {address} does not answer: {explain(error)}") from error
+                raise UnreachableError(f"the service at {address} does not answer: {explain(error)}") from error
 
     async def close(self) -> None:
         """Releases the connection."""

@@ -26,6 +26,7 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, JobManagerId, LeaderEpoch, new_id
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.printable import printable
+from millstream.core.logs.repeats import is_told_at
 from millstream.core.messages import dispatcher as msg
 from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.results import CollectRequest, CollectResponse
@@ -77,6 +78,11 @@ class _Record(Struct):
     watchers: set[asyncio.Queue[JobDetails | None]] = field(default_factory=set)
 
 
+def _is_of_a_loop(details: JobDetails) -> bool:
+    """Whether a job that restarts again and again has got to one of the restarts that are only counted."""
+    return details.state in (JobStatus.RESTARTING, JobStatus.RUNNING) and not is_told_at(details.restarts)
+
+
 class JobLifecycle:
     """Submits, cancels, shows and watches jobs, and keeps the sessions of job managers."""
 
@@ -97,7 +103,7 @@ class JobLifecycle:
         self._table = JobTable(self._grace, self._capacity, recovers)
         self._records: dict[JobId, _Record] = {}
         self._sessions: dict[SessionId, ManagerSession] = {}
-        self._addresses: dict[SessionId, str] = {}
+        self._managers: dict[SessionId, msg.RegisterJobManager] = {}
         self._collecting = Relayed[CollectResponse]()
         self._snapshots = Relayed[SnapshotResult]()
         self._queries = Relayed[CheckpointAnswer]()
@@ -200,10 +206,21 @@ class JobLifecycle:
         self._leading()
         return [record.details for record in self._records.values()]
 
+    def managers(self) -> dict[JobManagerId, tuple[str, list[JobId]]]:
+        """The job managers that are registered now: where each is reached, and which jobs it has."""
+        self._leading()
+        jobs_of: dict[SessionId | None, list[JobId]] = {}
+        for job_id in self._records:
+            jobs_of.setdefault(self._table.session_of(job_id), []).append(job_id)
+        return {
+            manager.job_manager_id: (manager.address, jobs_of.get(session, []))
+            for session, manager in self._managers.items()
+        }
+
     @property
     def job_managers(self) -> list[str]:
         """Where those are reached that are connected now."""
-        return list(self._addresses.values())
+        return [manager.address for manager in self._managers.values()]
 
     def artifacts_in_use(self) -> set[str]:
         """The sha256 of every artifact that a job which has not ended may still ask for."""
@@ -354,7 +371,7 @@ class JobLifecycle:
             return
         connection.manager = message.job_manager_id
         self._sessions[connection.id] = connection.session
-        self._addresses[connection.id] = message.address
+        self._managers[connection.id] = replace(message, jobs=())
         log.info("job manager %s at %s registered with %d jobs", connection.manager, message.address, len(message.jobs))
         running = {details.job_id: Claim(details.state, details.epoch) for details in message.jobs}
         reports = {details.job_id: details for details in message.jobs}
@@ -387,7 +404,7 @@ class JobLifecycle:
         """A session ended, whether it had registered or not."""
         if connection.manager is None or self._sessions.pop(connection.id, None) is None:
             return
-        self._addresses.pop(connection.id, None)
+        self._managers.pop(connection.id, None)
         log.warning("job manager %s is disconnected: %s", connection.manager, reason)
         self._answer_nothing_more(connection.id, reason)
         self._handle(jobs.ManagerDisconnected(connection.manager, connection.id, reason))
@@ -405,7 +422,7 @@ class JobLifecycle:
         if _shown(before) == _shown(details):
             return
         record.changed_ms = self._clock.now_ms()
-        if before.state != details.state:
+        if before.state != details.state and not _is_of_a_loop(details):
             log.info("job %s (%s) is %s", job_id, printable(details.name), details.state)
         for watcher in record.watchers:
             watcher.put_nowait(details)

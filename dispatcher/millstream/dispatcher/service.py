@@ -21,6 +21,7 @@ from millstream.core.metrics.model import MetricGroup, Number
 from millstream.core.metrics.registry import MetricRegistry
 from millstream.core.metrics.reporting.reporters import Reporters
 from millstream.core.processes.background import BackgroundTasks
+from millstream.core.services.inspection import inspection_handler
 from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
@@ -94,9 +95,10 @@ class DispatcherService:
         self._artifacts = artifacts = await self._open_artifacts(ha)
         self._background.spawn(self._clean_repeatedly())
         self._audit = audit = Audit(configuration)
-        handler = service_handler(DISPATCHER, DispatcherRpc(configuration, self._lifecycle, artifacts, audit))
+        rpc = DispatcherRpc(configuration, self._lifecycle, artifacts, audit)
+        handlers = [service_handler(DISPATCHER, rpc), inspection_handler(configuration)]
         host, port = configured_endpoint(configuration, Role.DISPATCHER)
-        self._server, bound = await self._network.serve(host, port, [handler], configuration, "dispatcher.rpc.port")
+        self._server, bound = await self._network.serve(host, port, handlers, configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"
         self._reporters = Reporters("dispatcher", configuration, self.metrics)
         await self._reporters.start()

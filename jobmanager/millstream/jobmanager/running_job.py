@@ -25,7 +25,7 @@ from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, LeaderE
 from millstream.core.jobs.job_events import JobEventKind
 from millstream.core.jobs.stalls import ended
 from millstream.core.jobs.states import ExecutionState, JobStatus
-from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition, restart_line
+from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition
 from millstream.core.logs.printable import printable
 from millstream.core.messages import task_manager as msg
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
@@ -58,6 +58,7 @@ from millstream.jobmanager.autoscaler.measured import Reading
 from millstream.jobmanager.autoscaler.settings import autoscaler_settings
 from millstream.jobmanager.checkpoint_reports import CheckpointReports
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
+from millstream.jobmanager.failover.restart_log import RestartLog
 from millstream.jobmanager.failover.restart_strategy import NoRestartStrategy, create_restart_strategy
 from millstream.jobmanager.failover.settings import restart_settings, same_error_limit
 from millstream.jobmanager.failover.topology import Subtask
@@ -161,7 +162,7 @@ class RunningJob:
         self._enumerators_ready = False
         self._alignment = AlignmentGroups()
         self._wake_ups: set[asyncio.TimerHandle] = set()
-        self._logged_restart = 0
+        self._restart_log = RestartLog()
         now = Instant.of(clock)
         slot_timeout = cluster.seconds("slot.request.timeout")
         self.checkpoints: JobCheckpoints | None = None
@@ -471,7 +472,7 @@ class RunningJob:
                 case ev.FreeSlot(allocation_id, task_manager, reason):
                     self.command(task_manager, msg.FreeSlot(allocation_id, reason))
                 case ev.RollBack(subtasks, reason):
-                    self._log_restart(len(subtasks), reason)
+                    self._tell_restart(len(subtasks), reason)
                     self._alignment.forget(subtasks)
                     if self.checkpoints is not None:
                         self.checkpoints.rolled_back(effect)
@@ -546,15 +547,14 @@ class RunningJob:
         told = f"another job manager leads the job, and is number {self._led.failovers + 1}: {outcome}"
         self.master.remember(JobEventKind.LEADER_CHANGED, told, Instant.of(self._clock))
 
-    def _log_restart(self, tasks: int, reason: str) -> None:
-        """With the traceback when it is a new one; a failure that joins a restart is only named."""
-        name, cause = self._name, next(iter(self.master.failures), None)
-        if cause is None or cause.restart == self._logged_restart:
-            log.warning("%s: %d tasks restart: %s", name, tasks, reason)
-            return
-        self._logged_restart = cause.restart
-        told = f"\n{cause.traceback.rstrip()}" if has_traceback(cause) and cause.times <= 1 else ""
-        log.warning("%s: %d tasks, %s%s", name, tasks, restart_line(cause), told)
+    def _tell_restart(self, tasks: int, reason: str) -> None:
+        now = Instant.of(self._clock)
+        told = self._restart_log.tell(next(iter(self.master.failures), None), reason, now)
+        if told.event:
+            remember = self.master.remember_again if told.is_again else self.master.remember
+            remember(JobEventKind.RESTARTED, told.event, now)
+        if told.line:
+            log.warning("%s: %d tasks, %s", self._name, tasks, told.line)
 
     def _job_ended(self) -> None:
         name, status = self._name, self.master.status

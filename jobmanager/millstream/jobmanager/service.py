@@ -20,6 +20,7 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, LeaderEpoch, TaskManagerId, new_id
 from millstream.core.logs.printable import printable
+from millstream.core.logs.repeats import Repeats
 from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as tm
@@ -38,6 +39,7 @@ from millstream.core.metrics.reporting.reporters import Reporters
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.services.handshake import epoch_of_start
+from millstream.core.services.inspection import inspection_handler
 from millstream.core.services.leader_lookup import Leader, Role, configured_endpoint
 from millstream.core.services.lease import Lease, lease_seconds
 from millstream.core.services.network import GRPC, Network
@@ -69,6 +71,7 @@ TaskManagerSession = Session[tm.JobManagerCommand, tm.TaskManagerMessage]
 _Registered = tm.SlotOffer | tm.WorkerProgress | tm.WorkerReady | tm.WorkerLost | tm.FromTasks
 """What a task manager that has registered says."""
 _TICK = 0.2
+_OFTEN = 60.0  # seconds within which a peer that is lost again is lost over and over
 _SUBTASKS_REPORTED = 10_000  # a second, at most: each takes some 30 µs here, and more at the dispatcher
 _NOT_COLLECTING = "the collecting task is not running"
 
@@ -92,6 +95,7 @@ class JobManagerService:
         ha: HighAvailability | None = None,
     ) -> None:
         self.address = ""
+        self._losses, self._dispatcher_losses = Repeats(within=_OFTEN), Repeats(within=_OFTEN)
         self.artifact_address = ""
         """The dispatcher's, where it was found last; what jobs there are came from it."""
         self._id = JobManagerId(new_id())
@@ -131,10 +135,10 @@ class JobManagerService:
         self._failed = loop.create_future()
         self._lease = Lease(lease_seconds(self._configuration), _TICK, loop.time())
         self._ha = self._ha or open_high_availability(self._configuration)
-        handler = service_handler(JOB_MANAGER, self)
+        handlers = [service_handler(JOB_MANAGER, self), inspection_handler(self._configuration)]
         host, port = configured_endpoint(self._configuration, Role.JOB_MANAGER)
         self._server, bound = await self._network.serve(
-            host, port, [handler], self._configuration, "jobmanager.rpc.port"
+            host, port, handlers, self._configuration, "jobmanager.rpc.port"
         )
         self.address = f"{host}:{bound}"
         self._reporters = Reporters("jobmanager", self._configuration, self.metrics)
@@ -285,7 +289,8 @@ class JobManagerService:
         self._rescales.disconnected()
         self._leading().stand_down_all()  # what is not won yet, the dispatcher gives to somebody once more
         self._deferred.clear()
-        log.warning("%s; jobs go on for now, registering again", reason)
+        if self._dispatcher_losses.is_told(reason, asyncio.get_running_loop().time()):
+            log.warning("%s%s; jobs go on for now, registering again", reason, self._dispatcher_losses.times)
 
     def _dispatcher_message(self, message: dp.DispatcherMessage) -> None:
         self._handle_dispatcher_message(message)
@@ -500,7 +505,8 @@ class JobManagerService:
 
     def _resource_manager_lost(self, reason: str) -> None:
         self._resource_manager = None
-        log.warning("%s; jobs go on, registering again", reason)
+        if self._losses.is_told(reason, asyncio.get_running_loop().time()):
+            log.warning("%s%s; jobs go on, registering again", reason, self._losses.times)
 
     def _resource_manager_notice(self, notice: rm.JobManagerNotice) -> None:
         match notice:

@@ -37,6 +37,7 @@ from millstream.core.metrics.registry import MetricRegistry
 from millstream.core.metrics.reporting.reporters import Reporters
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.handshake import epoch_of_start
+from millstream.core.services.inspection import inspection_handler
 from millstream.core.services.leader_lookup import Role, configured_endpoint
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
@@ -139,10 +140,10 @@ class ResourceManagerService:
 
     async def start(self) -> None:
         """Listens, then lets the provider begin."""
-        handler = service_handler(RESOURCE_MANAGER, self)
+        handlers = [service_handler(RESOURCE_MANAGER, self), inspection_handler(self._configuration)]
         host, port = configured_endpoint(self._configuration, Role.RESOURCE_MANAGER)
         self._server, bound = await self._network.serve(
-            host, port, [handler], self._configuration, "resourcemanager.rpc.port"
+            host, port, handlers, self._configuration, "resourcemanager.rpc.port"
         )
         self.address = f"{host}:{bound}"
         self._reporters = Reporters("resourcemanager", self._configuration, self.metrics)

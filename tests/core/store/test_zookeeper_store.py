@@ -192,7 +192,7 @@ async def test_wrong_credentials_are_told_in_the_log_and_tried_again(
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if "no session with ZooKeeper" in record.getMessage():
+            if "it refuses the user 'millstream', or the password" in record.getMessage():
                 loop.call_soon_threadsafe(told.set)
 
     listener = Listener()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from millstream.cli.dashboard import dashboard_url
 from millstream.cli.failures import Command, Group
 from millstream.cli.options import cluster_directory, configuration_options, dir_option, verbose_option
 from millstream.cli.progress import progress_on_terminal
@@ -80,6 +81,7 @@ def start(
     address = f"{configuration.string('rest.address')}:{configuration.integer('rest.port')}"
     offer = f"{number} task manager{'' if number == 1 else 's'}, {total} slot{'' if total == 1 else 's'}"
     click.echo(f"The cluster is up at {address}: {offer}. Its files are in {files.root}.")
+    click.echo(f"Its dashboard is at {dashboard_url(configuration)}; `millstream dashboard --open` logs in there.")
     return 0
 
 

@@ -17,7 +17,7 @@ import click
 from millstream.cli.programs.program_process import prepare_environment, write_plan
 from millstream.cli.programs.program_source import ProgramSource
 from millstream.cli.progress import progress_on_terminal
-from millstream.cli.state.listing import declaration_json, header, scaling
+from millstream.cli.state.listing import scaling
 from millstream.cli.tables import print_table
 from millstream.client.program import STATES_FILE_VARIABLE, VERBOSE_VARIABLE
 from millstream.core.errors import InvalidProgramError
@@ -32,6 +32,7 @@ from millstream.core.snapshot.fitting.fit import (
     StateMatch,
     fit,
 )
+from millstream.core.snapshot.inspection.listing_json import declaration_json, header
 from millstream.core.snapshot.inspection.opened import OpenedSnapshot, open_snapshot
 from millstream.core.snapshot.inspection.verify import verify_snapshot
 from millstream.core.snapshot.metadata.program_json import program_from_json

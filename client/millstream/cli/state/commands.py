@@ -32,10 +32,13 @@ def state() -> None:
 @click.argument("snapshot")
 def ls(verbose: bool, as_json: bool, snapshot: str) -> int:
     """List the operators and states of a snapshot."""
-    from millstream.cli.state.listing import listing_json, print_listing
+    from millstream.cli.state.listing import print_listing
+    from millstream.core.snapshot.inspection.listing_json import listing_json
     from millstream.core.snapshot.inspection.opened import open_snapshot
 
-    opened = open_snapshot(absolute_location(snapshot))
+    with progress_on_terminal(verbose) as progress:
+        progress(f"reading {snapshot}")
+        opened = open_snapshot(absolute_location(snapshot))
     if as_json:
         click.echo(json.dumps(listing_json(opened), indent=2))
     else:
@@ -60,17 +63,20 @@ def show(
     verbose: bool, key: str | None, limit: int, unpickle: bool, as_json: bool, snapshot: str, operator: str, state: str
 ) -> int:
     """Show rows of a state. OPERATOR is a uid, an id, or a name that only one has."""
-    from millstream.cli.state.rows import StateRows, print_rows, rows_json
+    from millstream.cli.state.rows import print_rows
     from millstream.core.snapshot.inspection.lookup import rows_of, rows_of_key
     from millstream.core.snapshot.inspection.opened import open_snapshot
+    from millstream.core.snapshot.inspection.state_rows import StateRows, rows_json
 
-    opened = open_snapshot(absolute_location(snapshot))
-    owner = opened.operator(operator)
-    wanted = opened.state(owner, state)
-    if key is None:
-        found = StateRows(wanted, rows_of(opened, wanted, limit, unpickle), limit)
-    else:
-        found = StateRows(wanted, rows_of_key(opened, owner, wanted, key, unpickle), limit)
+    with progress_on_terminal(verbose) as progress:
+        progress(f"reading {snapshot}")
+        opened = open_snapshot(absolute_location(snapshot))
+        owner = opened.operator(operator)
+        wanted = opened.state(owner, state)
+        if key is None:
+            found = StateRows(wanted, rows_of(opened, wanted, limit, unpickle), limit)
+        else:
+            found = StateRows(wanted, rows_of_key(opened, owner, wanted, key, unpickle), limit)
     if as_json:
         click.echo(json.dumps(rows_json(found), indent=2))
     else:
@@ -104,8 +110,9 @@ def diff(
     The exit status is 0 when they hold the same state, 1 when they differ, and 2 when one cannot be read. Pickled
     values are compared as bytes; parallelism, and when entries expire, are not compared.
     """
-    from millstream.cli.state.differences import Shown, differences_json, print_differences
+    from millstream.cli.state.differences import print_differences
     from millstream.core.snapshot.inspection.diff import diff_snapshots
+    from millstream.core.snapshot.inspection.diff_json import Shown, differences_json
     from millstream.core.snapshot.inspection.opened import open_snapshot
 
     locations = absolute_location(first), absolute_location(second)

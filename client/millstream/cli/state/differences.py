@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import takewhile
-from typing import Any
 
 import click
-from msgspec import Struct
 
 from millstream.cli.state.listing import scaling
 from millstream.core.logs.printable import printable
-from millstream.core.pickling import reading_state
-from millstream.core.row import Row
 from millstream.core.snapshot.inspection.diff import ABSENT, Entry, OperatorDiff, SnapshotDiff, StateDiff
-from millstream.core.snapshot.inspection.readable import readable, to_json
-from millstream.core.snapshot.tables.columns import Pickled
+from millstream.core.snapshot.inspection.diff_json import Shown
+from millstream.core.snapshot.inspection.readable import readable
 
 _WIDTH = 200
 _CONTEXT = 40
-
-
-class Shown(Struct, frozen=True):
-    """What is shown of entries: their values, and those that are pickled loaded."""
-
-    values: bool = True
-    unpickle: bool = False
-
-    def value(self, value: Any) -> Any:
-        """A value as it is to be shown."""
-        return _loaded(value) if self.unpickle else value
 
 
 def print_differences(found: SnapshotDiff, shown: Shown) -> None:
@@ -81,26 +65,6 @@ def _cut(text: str, begin: int) -> str:
     return f"{'…' if begin else ''}{text[begin:end]}{f'… ({len(text)} characters)' if len(text) > end else ''}"
 
 
-def _loaded(value: Any) -> Any:
-    """What is pickled, at any depth, as the value that it was; else why it cannot be loaded."""
-    match value:
-        case Pickled(data):
-            try:
-                with reading_state():
-                    return pickle.loads(data)
-            except Exception as error:
-                return f"<pickled, {len(data)} bytes: {type(error).__name__}: {error}>"
-        case Row():
-            return Row.of_names(value.get_fields_names(), [_loaded(item) for item in value])
-        case list():
-            return [_loaded(item) for item in value]
-        case tuple():
-            return tuple(map(_loaded, value))
-        case dict():
-            return {_loaded(key): _loaded(item) for key, item in value.items()}
-    return value
-
-
 def _side(first: object, second: object) -> str:
     return "+" if first is None else "-" if second is None else "~"
 
@@ -108,48 +72,3 @@ def _side(first: object, second: object) -> str:
 def _named(operator: OperatorDiff) -> str:
     one = operator.operator
     return f"{one.uid or one.operator_id} ({one.name})"
-
-
-def differences_json(found: SnapshotDiff, shown: Shown) -> dict[str, Any]:
-    """For programs: everything, with what is equal too."""
-    return {
-        "equal": found.equal,
-        "properties": list(found.properties),
-        "operators": [
-            {
-                "uid": operator.operator.uid,
-                "id": operator.operator.operator_id,
-                "name": operator.operator.name,
-                "in": _in(operator.first, operator.second),
-                "equal": operator.equal,
-                "states": [_state_json(state, shown) for state in operator.states],
-            }
-            for operator in found.operators
-        ],
-    }
-
-
-def _state_json(state: StateDiff, shown: Shown) -> dict[str, Any]:
-    return {
-        "name": state.name,
-        "in": _in(state.first, state.second),
-        "equal": state.equal,
-        "types": state.types or None,
-        "added": state.added,
-        "removed": state.removed,
-        "changed": state.changed,
-        "entries": [_entry_json(entry, shown) for entry in state.entries],
-    }
-
-
-def _entry_json(entry: Entry, shown: Shown) -> dict[str, Any]:
-    sides = {"old": entry.old, "new": entry.new} if shown.values else {}
-    return {
-        "sign": entry.sign,
-        "path": [to_json(shown.value(part)) for part in entry.path],
-        **{name: to_json(shown.value(side)) for name, side in sides.items() if side is not ABSENT},
-    }
-
-
-def _in(first: object, second: object) -> str:
-    return "second" if first is None else "first" if second is None else "both"

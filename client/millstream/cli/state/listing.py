@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from millstream.cli.tables import moment, print_table, size
@@ -31,30 +29,6 @@ def print_listing(snapshot: OpenedSnapshot) -> None:
     if states:
         click.echo()
         print_table(_STATES, states)
-
-
-def header(snapshot: OpenedSnapshot) -> dict[str, Any]:
-    """What identifies a snapshot, for JSON."""
-    metadata = snapshot.metadata
-    return {
-        "location": snapshot.location,
-        "kind": metadata.kind.value,
-        "job_id": metadata.job_id,
-        "job_name": metadata.job_name,
-        "checkpoint_id": metadata.checkpoint_id,
-        "created_ms": metadata.created_ms,
-    }
-
-
-def listing_json(snapshot: OpenedSnapshot) -> dict[str, Any]:
-    """For programs."""
-    files = list(snapshot.metadata.files())
-    return {
-        **header(snapshot),
-        "files": len(files),
-        "bytes": sum(file.size for file in files),
-        "operators": [_operator_json(operator) for operator in snapshot.metadata.operators],
-    }
 
 
 def _operator_row(operator: OperatorSnapshot) -> list[str]:
@@ -85,28 +59,6 @@ def _described(document: TypeJson | None) -> str:
     return "-" if document is None else describe_json(document)
 
 
-def _operator_json(operator: OperatorSnapshot) -> dict[str, Any]:
-    return {
-        "uid": operator.uid,
-        "id": operator.operator_id,
-        "name": operator.name,
-        "parallelism": operator.parallelism,
-        "max_parallelism": operator.max_parallelism,
-        "finished": operator.finished,
-        "states": [_state_json(state) for state in operator.states],
-    }
-
-
-def declaration_json(state: StateSnapshot) -> dict[str, Any]:
-    """What a state is, for JSON."""
-    types = ("key_type", "namespace_type", "map_key_type", "value_type")
-    return {
-        "kind": state.kind.value,
-        **{name: describe_json(found) if (found := getattr(state, name)) is not None else None for name in types},
-        "ttl_ms": state.ttl.ttl_ms if state.ttl is not None else None,
-    }
-
-
 def scaling(before: OperatorSnapshot | None, after: OperatorSnapshot | None) -> str:
     """How the parallelism of an operator changed; nothing when it did not."""
     if before is None or after is None:
@@ -116,13 +68,3 @@ def scaling(before: OperatorSnapshot | None, after: OperatorSnapshot | None) -> 
         "max parallelism": (before.max_parallelism, after.max_parallelism),
     }
     return ", ".join(f"{what} {old} to {new}" for what, (old, new) in changes.items() if old != new)
-
-
-def _state_json(state: StateSnapshot) -> dict[str, Any]:
-    return {
-        "name": state.name,
-        **declaration_json(state),
-        "rows": sum(file.rows for file in state.files),
-        "files": len(state.files),
-        "bytes": sum(file.size for file in state.files),
-    }

@@ -60,8 +60,9 @@ def _write(
     recipe: str, snapshot: str | None, savepoint: str, job: str | None,
     session: tuple[str | None, tuple[str, ...], bool], as_json: bool,
 ) -> int:  # fmt: skip
-    from millstream.cli.state.listing import listing_json, print_listing
+    from millstream.cli.state.listing import print_listing
     from millstream.cli.state.spark_session import check_spark
+    from millstream.core.snapshot.inspection.listing_json import listing_json
     from millstream.core.snapshot.inspection.opened import open_snapshot
 
     target = absolute_location(savepoint)

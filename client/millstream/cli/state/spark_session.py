@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
+_PARTS = "spark.sql.shuffle.partitions"
 
 
 class SparkUnavailableError(MillstreamError):
@@ -71,7 +72,15 @@ def _new_session(master: str | None, settings: dict[str, str], verbose: bool) ->
         log = None if verbose else Path(folder, "log")
         spark = _started(builder, log)
         stack.callback(spark.stop)
+        _fit_to_host(spark)
         yield spark
+
+
+def _fit_to_host(spark: SparkSession) -> None:
+    """On one host, unless somebody says so, no 200 parts: most are empty, and half of a small bootstrap's time."""
+    context = spark.sparkContext
+    if context.master.startswith("local[") and not context.getConf().contains(_PARTS):
+        spark.conf.set(_PARTS, 2 * context.defaultParallelism)
 
 
 @contextlib.contextmanager

@@ -45,6 +45,9 @@ class Accumulator(Struct, frozen=True, gc=False):
     kind: str
     """The accumulator's class, such as `IntCounter`."""
     value: bytes
+    vertex_id: str = ""
+    """Whose attempt left it; set by the job manager, as is the subtask."""
+    subtask: int = 0
 
 
 class SubtaskStatus(Struct, frozen=True, gc=False):
@@ -60,6 +63,9 @@ class SubtaskStatus(Struct, frozen=True, gc=False):
     """0 while it has not ended."""
     state_times: Mapping[str, int] = field(default_factory=dict)
     metrics: TaskMetrics = TaskMetrics()
+    busy_percent: int = 0
+    """Of the time between its last two reports."""
+    backpressured_percent: int = 0
 
 
 class VertexStatus(Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""What happened to a job and was no failure: that its parallelism or its job manager changes, and what came of it."""
+"""What happened to a job: that its parallelism or its job manager changes, and what came of it; that it restarts."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ class JobEventKind(StrEnum):
     """The job starts, or starts again, in the slots that there are."""
     LEADER_CHANGED = "LEADER_CHANGED"
     """Another job manager leads the job, and takes its tasks over or starts it again."""
+    RESTARTED = "RESTARTED"
+    """Tasks restart after a failure. The same failure again and again is one event, which counts."""
 
 
 class JobEvent(Struct, frozen=True):

@@ -40,9 +40,10 @@ def repetition(failure: TaskFailure) -> str:
     return f"the same error, {ordinal(failure.times)} time" if failure.times > 1 else ""
 
 
-def restart_line(failure: TaskFailure) -> str:
-    """What a root cause led to."""
-    again = repetition(failure)
+def restart_line(failure: TaskFailure, times: int = 0) -> str:
+    """What a root cause led to. `times`: how often it came in a row, also at other records."""
+    times = max(times, failure.times)
+    again = f"the same error, {ordinal(times)} time" if times > 1 else ""
     told = f"{again}: {cause_line(failure)}" if again else cause_line(failure)
     return f"restart {failure.restart} in {failure.restart_delay_ms / 1000:.1f} s: {told}"
 

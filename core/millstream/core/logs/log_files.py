@@ -46,10 +46,7 @@ class OutputFile:
         here, named = self._same_file()
         if here is not None and here == named and os.fstat(self._descriptor).st_size > bounds.size:
             if bounds.kept:
-                for number in range(bounds.kept - 1, 0, -1):
-                    with contextlib.suppress(FileNotFoundError):
-                        rotated(self._path, number).replace(rotated(self._path, number + 1))
-                self._path.replace(rotated(self._path, 1))
+                move_aside(self._path, bounds.kept)
                 self._open()
             else:
                 os.ftruncate(self._descriptor, 0)
@@ -77,6 +74,14 @@ class OutputFile:
             os.dup2(new, self._descriptor)
         finally:
             os.close(new)
+
+
+def move_aside(path: Path, kept: int) -> None:
+    """Gives the file the name of the newest that was moved aside, and those before it the next ones."""
+    for number in range(kept - 1, 0, -1):
+        with contextlib.suppress(FileNotFoundError):
+            rotated(path, number).replace(rotated(path, number + 1))
+    path.replace(rotated(path, 1))
 
 
 def rotated(path: Path, number: int) -> Path:

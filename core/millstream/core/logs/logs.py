@@ -1,4 +1,4 @@
-"""Structured logs: one event a line, as text or JSON, with the service's name in each.
+"""Structured logs: one event a line, as text or JSON, with the service's name and what it works on in each.
 
 Services and the processes of jobs log to standard error. Those of an embedded cluster share it with the user's program:
 of ours, only errors are shown then (`logging.stderr.level`), and all goes to `execution.local.log-file` if that is set.
@@ -6,65 +6,51 @@ of ours, only errors are shown then (`logging.stderr.level`), and all goes to `e
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
+from millstream.core.logs.log_files import LogBounds
+from millstream.core.logs.log_lines import Line, Written, written_as
+from millstream.core.logs.origins import Where, origin_here, origins_are
+from millstream.core.logs.shared_file import SharedFileHandler
 from millstream.core.settings.configuration import Configuration
-from millstream.core.settings.secrets import json_without_secrets, without_secrets
-
-Where = Callable[[], str]
+from millstream.core.settings.secrets import without_secrets
 
 _FLINKS_LEVELS = {"OFF": logging.CRITICAL + 1, "TRACE": logging.DEBUG // 2}
 """What Flink's levels are that Python has no name for."""
 
 
-class _TextFormatter(logging.Formatter):
-    def __init__(self, service: str, where: Where) -> None:
-        super().__init__(f"%(asctime)s %(levelname)-7s {service} %(where)s%(name)s: %(message)s")
-        self.default_msec_format = "%s.%03d"
-        self._where = where
+class EventFormatter(logging.Formatter):
+    """Writes records as lines, without secrets."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        where = self._where()
-        record.where = f"[{where}] " if where else ""
-        return without_secrets(super().format(record))
-
-
-class _JsonFormatter(logging.Formatter):
-    def __init__(self, service: str, where: Where) -> None:
+    def __init__(self, service: str, written: Written) -> None:
         super().__init__()
         self._service = service
-        self._where = where
+        self._written = written
 
     def format(self, record: logging.LogRecord) -> str:
-        event = {
-            "time": round(record.created * 1000),
-            "level": record.levelname,
-            "service": self._service,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        where = self._where()
-        if where:
-            event["task"] = where
-        if record.exc_info:
-            event["exception"] = self.formatException(record.exc_info)
-        return json.dumps(json_without_secrets(event))
+        """With what was raised, and the stack, if the record has them."""
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        more = [text for text in (record.exc_text, record.stack_info) if text]
+        message, more = without_secrets(record.getMessage()), [without_secrets(text) for text in more]
+        where = origin_here()
+        return self._written(
+            Line(record.created, record.levelname, self._service, record.name, message, where, "\n".join(more))
+        )
 
 
-def set_up_logging(service: str, configuration: Configuration, where: Where = str) -> None:
+def set_up_logging(service: str, configuration: Configuration, where: Where = lambda: None) -> None:
     """Called once by each process's main. `where` answers what the process works on, such as a task, for each line."""
+    origins_are(where)
     shown = logging.StreamHandler(sys.stderr)
-    shown.setFormatter(_formatter(service, configuration, where))
+    shown.setFormatter(EventFormatter(service, written_as(configuration)))
     least = logging.getLevelNamesMapping()[configuration.string("logging.stderr.level")]
     shown.addFilter(lambda record: record.levelno >= least or not is_ours(record.name))
     handlers: list[logging.Handler] = [shown]
     file = configuration.string("execution.local.log-file")
     if file:
-        handlers.append(file_handler(file, service, configuration, where))
+        handlers.append(file_handler(file, service, configuration))
     logging.basicConfig(level=_level_of_others(configuration), handlers=handlers, force=True)
     logging.getLogger("millstream").setLevel(configuration.string("logging.level"))
     for name, level in _overrides(configuration).items():
@@ -85,20 +71,15 @@ def _overrides(configuration: Configuration) -> dict[str, int]:
     return {name: _level(level) for name, level in levels.items()}
 
 
-def file_handler(file: str, service: str, configuration: Configuration, where: Where = str) -> logging.Handler:
-    """Appends to a file that several processes may share: each line is one write."""
+def file_handler(file: str, service: str, configuration: Configuration) -> logging.Handler:
+    """Appends to a file that several processes may share, and keeps it within the bounds of log files."""
     ours, others = _level(configuration.string("logging.level")), _level_of_others(configuration)
-    handler = logging.FileHandler(Path(file), delay=True)
+    handler = SharedFileHandler(file, LogBounds.of(configuration))
     handler.setLevel(min(ours, others, *_overrides(configuration).values()))
-    handler.setFormatter(_formatter(service, configuration, where))
+    handler.setFormatter(EventFormatter(service, written_as(configuration)))
     return handler
 
 
 def is_ours(logger: str) -> bool:
     """Whether it is Millstream's."""
     return logger == "millstream" or logger.startswith("millstream.")
-
-
-def _formatter(service: str, configuration: Configuration, where: Where) -> logging.Formatter:
-    as_json = configuration.string("logging.format") == "json"
-    return _JsonFormatter(service, where) if as_json else _TextFormatter(service, where)

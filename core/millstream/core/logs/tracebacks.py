@@ -15,11 +15,17 @@ _NOT_USERS = (sys.stdlib_module_names - {"__main__"}) | {
 _MOST_FRAMES = 50
 
 
-def _is_ours(frame: FrameType) -> bool:
-    """With what our own `with` statements pass through. A process of ours may have the module as its `__main__`."""
+def module_of(frame: FrameType) -> str:
+    """The name of a frame's module; of a process of ours, which may have it as its `__main__`, the real one."""
     name = str(frame.f_globals.get("__name__", ""))
     if name == "__main__":
         name = str(getattr(frame.f_globals.get("__spec__"), "name", name))
+    return name
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """With what our own `with` statements pass through."""
+    name = module_of(frame)
     return name == "contextlib" or name.startswith("millstream.")
 
 
@@ -89,7 +95,12 @@ def _drop_causes_of_ours(told: traceback.TracebackException, error: BaseExceptio
 def is_users(error: BaseException) -> bool:
     """Whether code of the user's, or of a library that it calls, had a part in it."""
     modules = (str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__))
-    return not all(name.partition(".")[0] in _NOT_USERS for name in modules)
+    return any(map(is_user_module, modules))
+
+
+def is_user_module(name: str) -> bool:
+    """Whether a module is the user's, or of a library that the user's code calls."""
+    return name.partition(".")[0] not in _NOT_USERS
 
 
 def error_signature(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""What is asked of log files, and what is answered: by a task manager, and by whoever reads its own."""
+"""What is asked of log files, and what is answered: by any service, and by whoever reads its own."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ class LogFile(Struct, frozen=True):
 
 
 class LogList(Struct, frozen=True):
-    """All log files of a task manager."""
+    """All log files of a service."""
 
     files: tuple[LogFile, ...] = ()

@@ -22,6 +22,7 @@ from millstream.core.messages.checkpoints import (
     TriggerCheckpoint,
 )
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
+from millstream.core.messages.inspection import InspectWorker, WorkerInspected
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.sources import EnumeratorEvent, ReaderEvent, Stop, WatermarkLimit, WatermarkReport
 from millstream.core.messages.takeover import FoundSlot
@@ -187,7 +188,10 @@ JobManagerCommand = OfferAnswer | StartWorker | TasksTakenOver | FreeSlot | ToTa
 """From a job manager to a task manager."""
 
 WorkerMessage = WorkerReady | SlotMetrics | FromTasks
-"""From a slot worker to its task manager."""
+"""From a slot worker to its task manager, by itself."""
 
-WorkerCommand = StartWorker | Stop | ToTasks
+FromWorker = WorkerMessage | WorkerInspected
+"""All that a slot worker says."""
+
+WorkerCommand = StartWorker | Stop | InspectWorker | ToTasks
 """From a task manager to a slot worker."""

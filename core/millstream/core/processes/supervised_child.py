@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from millstream.core.errors import MillstreamError, UnrecoverableError
 from millstream.core.logs.printable import printable
-from millstream.core.processes.child import Child
+from millstream.core.processes.child import Child, ChildProcess
 from millstream.core.processes.control_pipe import BrokenPipeContentError
 from millstream.core.wire.wire import WireError
 
@@ -27,6 +27,11 @@ class SupervisedChild:
         self._killed_because = ""
         self.is_stopping = False
         self.is_impossible = False  # that it ended is nothing that another try would mend
+
+    @property
+    def pid(self) -> int | None:
+        """Of a child that is a process of its own, and has been started."""
+        return self._child.pid if isinstance(self._child, ChildProcess) else None
 
     @property
     def crashed(self) -> bool:

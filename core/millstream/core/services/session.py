@@ -20,6 +20,7 @@ import grpc
 from millstream.core.errors import UnreachableError
 from millstream.core.jobs.ids import LeaderEpoch
 from millstream.core.logs.printable import printable
+from millstream.core.logs.repeats import Repeats
 from millstream.core.messages.session import Heartbeat, Hello, SessionSignal
 from millstream.core.services.handshake import EpochsSeen, disagreement
 from millstream.core.services.leader_lookup import KnownLeader, Leader
@@ -34,6 +35,7 @@ S = TypeVar("S")
 R = TypeVar("R")
 log = logging.getLogger(__name__)
 
+_USUAL = 5  # dials that fail in a row when services start in any order
 STANDS_BY = "this service does not lead now: another one may"
 
 
@@ -330,11 +332,15 @@ class Dialer(Generic[S, R]):
         """
         loop = asyncio.get_running_loop()
         reachable_at = loop.time()
+        failures = Repeats()
         while True:
             connected, reason = await self.dial_once(peer, started)
             if connected:
-                reachable_at = loop.time()
+                reachable_at, failures = loop.time(), Repeats()
                 ended(reason)
-            elif give_up_after is not None and loop.time() - reachable_at > give_up_after:
+            elif failures.is_told(peer, loop.time()) and failures.count > _USUAL:
+                seconds = loop.time() - reachable_at
+                log.warning("%s; dialled %d times in %.0f s, and goes on", reason, failures.count, seconds)
+            if not connected and give_up_after is not None and loop.time() - reachable_at > give_up_after:
                 return f"{reason} (tried for {give_up_after:g} s)"
             await asyncio.sleep(self.RETRY_AFTER)

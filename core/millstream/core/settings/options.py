@@ -131,6 +131,27 @@ _ROWS = [
         "status 429. A client is who a token or secret says it is, or an address. 0: any number.",
     ),
     Option(
+        "rest.flamegraph.enabled",
+        _T.BOOL,
+        True,
+        "Whether flame graphs are shown. Slot workers are only sampled while somebody asks for one. Flink: false.",
+    ),
+    Option("rest.flamegraph.num-samples", _T.INT, 100, "How many samples of its threads a flame graph is made of."),
+    Option("rest.flamegraph.delay-between-samples", _T.DURATION, 0.05, "The time from one of them to the next."),
+    Option(
+        "rest.flamegraph.refresh-interval",
+        _T.DURATION,
+        60.0,
+        "How old a flame graph gets before it is sampled again when somebody asks for it.",
+    ),
+    Option(
+        "rest.flamegraph.cleanup-interval",
+        _T.DURATION,
+        600.0,
+        "After how long a flame graph is forgotten that nobody asks for.",
+    ),
+    Option("rest.flamegraph.stack-depth", _T.INT, 100, "How many frames of a stack are shown, the innermost."),
+    Option(
         "rest.async.store-duration",
         _T.DURATION,
         300.0,
@@ -290,6 +311,20 @@ _ROWS = [
         _T.STRING,
         "",
         "Origins, separated by commas, whose web pages may use the REST API besides its own; * for any. Flink: *.",
+    ),
+    Option(
+        "web.state-browser.enabled",
+        _T.BOOL,
+        True,
+        "Whether the REST API looks into checkpoints and savepoints in the directories of the cluster and its jobs."
+        " Rows need the role operate.",
+    ),
+    Option("web.state-browser.timeout", _T.DURATION, 30.0, "How long it looks for what one request asks."),
+    Option(
+        "web.state-browser.max-size",
+        _T.MEMORY,
+        256 * 1024 * 1024,
+        "The largest file of a state of which it shows rows, and the largest snapshot that it compares with another.",
     ),
     Option("web.upload.dir", _T.STRING, "", "Where uploaded wheels are kept; empty: under io.tmp.dirs."),
     Option(
@@ -1032,6 +1067,10 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "health.port": (0, 65535),
     "rest.port": (0, 65535),
     "rest.rate-limit": (0, None),
+    "rest.flamegraph.num-samples": (1, 10_000),
+    "rest.flamegraph.delay-between-samples": (0.001, 1),
+    "rest.flamegraph.refresh-interval": (0, None),
+    "rest.flamegraph.stack-depth": (1, 150),
     "web.exception-history-size": (1, None),
 }
 

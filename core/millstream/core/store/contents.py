@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
 from millstream.core.errors import MillstreamError
+from millstream.core.logs.repeats import Repeats
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -76,11 +77,12 @@ class MemoryContents(Generic[T]):
 
 async def until_reached(call: Callable[[], Awaitable[T]]) -> T:
     """What the call answers, tried again for as long as it cannot be reached where the content lies."""
-    pause = _FIRST_PAUSE
+    pause, repeats, loop = _FIRST_PAUSE, Repeats(), asyncio.get_running_loop()
     while True:
         try:
             return await call()
         except UnreachableContentError as error:
-            log.warning("trying again in %g s: %s", pause, error)
+            if repeats.is_told(str(error), loop.time()):
+                log.warning("trying again in %g s%s: %s", pause, repeats.times, error)
         await asyncio.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

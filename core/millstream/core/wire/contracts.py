@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, JobGraph
-from millstream.core.messages import dispatcher, logs, metrics, resource_manager, task_manager
+from millstream.core.messages import dispatcher, inspection, logs, metrics, resource_manager, task_manager
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.session import Empty
 from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
 from millstream.core.wire.contract import ServiceContract, SessionContract
 from millstream.core.wire.wire import Wire
-from millstream.proto import dispatcher_pb2, graph_pb2, resourcemanager_pb2, status_pb2, taskmanager_pb2
+from millstream.proto import dispatcher_pb2, graph_pb2, inspection_pb2, resourcemanager_pb2, status_pb2, taskmanager_pb2
 
 _DISPATCHER = dispatcher_pb2.DESCRIPTOR.services_by_name["Dispatcher"]
 _RESOURCE_MANAGER = resourcemanager_pb2.DESCRIPTOR.services_by_name["ResourceManager"]
 _JOB_MANAGER = taskmanager_pb2.DESCRIPTOR.services_by_name["JobManager"]
 _TASK_MANAGER = taskmanager_pb2.DESCRIPTOR.services_by_name["TaskManager"]
+_INSPECTION = inspection_pb2.DESCRIPTOR.services_by_name["Inspection"]
+_PROFILING = inspection_pb2.DESCRIPTOR.services_by_name["Profiling"]
 
 DISPATCHER = ServiceContract(
     _DISPATCHER,
@@ -37,14 +39,18 @@ DISPATCHER = ServiceContract(
 )
 RESOURCE_MANAGER = ServiceContract(_RESOURCE_MANAGER, {"GetOverview": (Empty, resource_manager.Overview)})
 JOB_MANAGER = ServiceContract(_JOB_MANAGER, {"GetMetrics": (Empty, metrics.ProcessMetrics)})
-TASK_MANAGER = ServiceContract(
-    _TASK_MANAGER,
+TASK_MANAGER = ServiceContract(_TASK_MANAGER, {"GetMetrics": (Empty, metrics.ProcessMetrics)})
+INSPECTION = ServiceContract(
+    _INSPECTION,
     {
+        "DumpThreads": (Empty, inspection.ThreadDump),
         "ReadLog": (logs.ReadLogRequest, logs.LogContent),
         "ListLogs": (Empty, logs.LogList),
-        "GetMetrics": (Empty, metrics.ProcessMetrics),
     },
 )
+"""Served by every service."""
+PROFILING = ServiceContract(_PROFILING, {"SampleStacks": (inspection.SampleRequest, inspection.StackSamples)})
+"""Served by task managers."""
 
 JOB_MANAGER_AT_DISPATCHER: SessionContract[dispatcher.JobManagerMessage, dispatcher.DispatcherMessage] = (
     SessionContract(_DISPATCHER, "ConnectJobManager", dispatcher.JobManagerMessage, dispatcher.DispatcherMessage)

@@ -11,7 +11,7 @@ from millstream.core.wire.wire import Wire
 from millstream.proto import taskmanager_pb2
 
 WORKER_COMMAND: Wire[task_manager.WorkerCommand] = Wire(task_manager.WorkerCommand, taskmanager_pb2.WorkerCommand)
-WORKER_MESSAGE: Wire[task_manager.WorkerMessage] = Wire(task_manager.WorkerMessage, taskmanager_pb2.WorkerMessage)
+WORKER_MESSAGE: Wire[task_manager.FromWorker] = Wire(task_manager.FromWorker, taskmanager_pb2.WorkerMessage)
 ENUMERATORS_COMMAND: Wire[sources.EnumeratorsCommand] = Wire(
     sources.EnumeratorsCommand, taskmanager_pb2.EnumeratorsCommand
 )

@@ -15,29 +15,40 @@ from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.cluster_view import ClusterView
+from millstream.dispatcher.dashboard.files import DashboardApp
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.metrics.fetcher import ClusterProcesses, MetricFetcher
 from millstream.dispatcher.programs import ProgramRunner
 from millstream.dispatcher.rest.access import AccessPolicy, GuardedApp
+from millstream.dispatcher.rest.asking import told_by
 from millstream.dispatcher.rest.authentication import AuthenticatedApp, Authentication
 from millstream.dispatcher.rest.document import openapi
 from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
 from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
+from millstream.dispatcher.rest.endpoints.flame_graphs import FlameGraphEndpoints
 from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
+from millstream.dispatcher.rest.endpoints.job_logs import JobLogEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
 from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
 from millstream.dispatcher.rest.endpoints.metrics import MetricEndpoints
+from millstream.dispatcher.rest.endpoints.process import ProcessEndpoints
+from millstream.dispatcher.rest.endpoints.processes import ProcessesEndpoints
 from millstream.dispatcher.rest.endpoints.scaling import ScalingEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
 from millstream.dispatcher.rest.endpoints.stalls import StallEndpoints
+from millstream.dispatcher.rest.endpoints.state import StateEndpoints
+from millstream.dispatcher.rest.endpoints.updates import UpdateEndpoints
+from millstream.dispatcher.rest.endpoints.vertices import VertexEndpoints
 from millstream.dispatcher.rest.endpoints.wheels import WheelEndpoints
+from millstream.dispatcher.rest.flame_graphs import FlameGraphs
 from millstream.dispatcher.rest.forwarding import ForwardingApp
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.operations import RestOperations
 from millstream.dispatcher.rest.schemas import ANYTHING
 from millstream.dispatcher.rest.server import RestServer
 from millstream.dispatcher.rest.table import RestRoute, make_app
+from millstream.dispatcher.rest.updates import Told, Updates
 from millstream.dispatcher.uploads import UploadedWheels
 
 
@@ -69,6 +80,9 @@ class RestApi:
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
         self._uploads = UploadedWheels(configuration)
         wheels = WheelEndpoints(self._uploads, runner, lifecycle, artifacts, lambda: self._server.url)
+        self._flame_graphs = FlameGraphs(configuration, clock, self._cluster.sample_stacks)
+        self._state = StateEndpoints(configuration, lifecycle)
+        self._updates = Updates(self._told, lambda: lifecycle.leads, clock)
         self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
         interval = configuration.seconds("metrics.fetcher.update-interval")
         self._processes = ClusterProcesses(lifecycle, self._cluster, configuration)
@@ -77,25 +91,35 @@ class RestApi:
             *self._health.routes(),
             *MetricEndpoints(lifecycle, self._cluster, self._fetcher).routes(),  # before single jobs and task managers
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address, takes_programs).routes(),
+            *ProcessEndpoints(configuration).routes(),
+            *ProcessesEndpoints(lifecycle, self._cluster, leaders, dispatcher_address).routes(),
+            *FlameGraphEndpoints(lifecycle, self._cluster, self._flame_graphs).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
+            *VertexEndpoints(lifecycle, clock).routes(),
+            *JobLogEndpoints(lifecycle, self._cluster, configuration).routes(),
             *StallEndpoints(lifecycle, clock).routes(),
             *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
+            *self._state.routes(),
             *SnapshotEndpoints(lifecycle, self._operations).routes(),
             *ScalingEndpoints(lifecycle, self._operations).routes(),
             *DisposalEndpoints(lifecycle, self._operations).routes(),
             *(wheels.routes() if takes_programs else []),
+            *UpdateEndpoints(self._updates).routes(),
         ]
         self.routes.append(RestRoute("GET", "/openapi.json", self._document, "The API's own description.", ANYTHING))
+        self._app = make_app(self.routes, audit)
+
+    async def _told(self, path: str) -> Told:
+        return await told_by(self._app, path)
 
     async def _document(self, request: Request) -> Json:
         return openapi(self.routes, millstream_version(), self._is_open)
 
     async def start(self) -> None:
         """Listens. Raises MillstreamError when it cannot."""
-        app = self._forwarding(make_app(self.routes, self._audit))
-        known = AuthenticatedApp(app, self._configuration, self._clock, self._audit)
-        await self._server.start(GuardedApp(known, self._access))
+        known = AuthenticatedApp(self._forwarding(self._app), self._configuration, self._clock, self._audit)
+        await self._server.start(DashboardApp(GuardedApp(known, self._access)))
         self.address = self._server.address
 
     async def lacks(self) -> str:
@@ -112,8 +136,11 @@ class RestApi:
 
     async def stop(self) -> None:
         """Ends the server and its connections."""
+        self._updates.close()
         await self._server.stop()
         await self._operations.close()
+        await self._flame_graphs.close()
+        self._state.close()
         await self._fetcher.close()
         await self._processes.close()
         await self._cluster.close()

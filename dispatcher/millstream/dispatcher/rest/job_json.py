@@ -41,7 +41,7 @@ def job_overview(details: JobDetails, tasks: dict[str, int], changed_ms: int, no
         "name": details.name,
         "start-time": details.start_time,
         "end-time": details.end_time or -1,
-        "duration": _duration(details.start_time, details.end_time, now_ms),
+        "duration": duration(details.start_time, details.end_time, now_ms),
         "state": details.state,
         "last-modification": changed_ms,
         "tasks": tasks,
@@ -70,14 +70,14 @@ def job(details: JobDetails, now_ms: int) -> Json:
         "job-type": job_type(details.configuration),
         "start-time": details.start_time,
         "end-time": details.end_time or -1,
-        "duration": _duration(details.start_time, details.end_time, now_ms),
+        "duration": duration(details.start_time, details.end_time, now_ms),
         "maxParallelism": _max_parallelism(details),
         "now": now_ms,
         "timestamps": {
             state: details.state_times.get(state, 0) for state in (*map(str, JobStatus), *_FLINK_ONLY_JOB_STATES)
         },
         "vertices": vertices,
-        "status-counts": _counts(vertex["status"] for vertex in vertices),
+        "status-counts": state_counts(vertex["status"] for vertex in vertices),
         "plan": plan_for_rest(details.job_id, details.name, details.configuration, details.plan),
         "pending-operators": 0,
         "message": details.message,
@@ -107,9 +107,9 @@ def _vertex_in_job(vertex: VertexStatus, now_ms: int) -> Json:
         "status": vertex_state([s.state for s in vertex.subtasks]),
         "start-time": start or -1,
         "end-time": end or -1,
-        "duration": _duration(start, end, now_ms),
-        "tasks": _counts(s.state for s in vertex.subtasks),
-        "metrics": _metrics([s.metrics for s in vertex.subtasks]),
+        "duration": duration(start, end, now_ms),
+        "tasks": state_counts(s.state for s in vertex.subtasks),
+        "metrics": task_metrics([s.metrics for s in vertex.subtasks]),
     }
 
 
@@ -132,34 +132,6 @@ def vertex_state(states: list[ExecutionState]) -> ExecutionState:
     return max((s for s in states if s in _BY_PROGRESS), key=_BY_PROGRESS.index, default=ExecutionState.CREATED)
 
 
-def vertex(status: VertexStatus, now_ms: int) -> Json:
-    """`/jobs/:jobid/vertices/:vertexid`."""
-    return {
-        "id": status.id,
-        "name": status.name,
-        "parallelism": status.parallelism,
-        "maxParallelism": status.max_parallelism,
-        "now": now_ms,
-        "aggregated": {"metrics": _metrics([subtask.metrics for subtask in status.subtasks])},
-        "subtasks": [
-            {
-                "subtask": subtask.index,
-                "status": subtask.state,
-                "attempt": subtask.attempt,
-                "endpoint": subtask.host or "(unassigned)",
-                "start-time": subtask.start_time or -1,
-                "end-time": subtask.end_time or -1,
-                "duration": _duration(subtask.start_time, subtask.end_time, now_ms),
-                "metrics": _metrics([subtask.metrics]),
-                "taskmanager-id": subtask.task_manager or "(unassigned)",
-                "status-duration": _state_durations(subtask, now_ms),
-                "other-concurrent-attempts": None,
-            }
-            for subtask in status.subtasks
-        ],
-    }
-
-
 def watermarks(status: VertexStatus) -> list[Json]:
     """`/jobs/:jobid/vertices/:vertexid/watermarks`, by Flink's names of the metrics, with two more than Flink shows."""
     return [
@@ -174,10 +146,11 @@ def watermarks(status: VertexStatus) -> list[Json]:
     ]
 
 
-def _state_durations(subtask: SubtaskStatus, now_ms: int) -> dict[str, int]:
+def state_durations(subtask: SubtaskStatus, now_ms: int) -> dict[str, int]:
+    """How long it was in each state; -1: never."""
     entered = sorted((time, state) for state, time in subtask.state_times.items() if time)
     durations = {state.value: -1 for state in ExecutionState if not state.is_terminal}
-    ends = [time for time, _ in entered[1:]] + [now_ms]
+    ends = [time for time, _ in entered[1:]] + [now_ms] * bool(entered)
     for (time, state), end in zip(entered, ends, strict=True):
         if state in durations:
             durations[state] = max(end - time, 0)
@@ -263,26 +236,29 @@ def accumulators(details: JobDetails) -> Json:
     return {
         "job-accumulators": [],
         "user-task-accumulators": [
-            *({"name": a.name, "type": a.kind, "value": _plain_value(a.value)} for a in details.accumulators),
+            *({"name": a.name, "type": a.kind, "value": plain_value(a.value)} for a in details.accumulators),
             *({"name": name, "type": "Counter", "value": str(count)} for name, count in counted.items()),
         ],
         "serialized-user-task-accumulators": {a.name: base64.b64encode(a.value).decode() for a in details.accumulators},
     }
 
 
-def _plain_value(value: bytes) -> str:
+def plain_value(value: bytes) -> str:
+    """A pickled value for people, when it is plain data."""
     try:
         return str(_PlainUnpickler(io.BytesIO(value)).load())
     except Exception:
         return "(serialized)"
 
 
-def _counts(states: Iterable[str]) -> dict[str, int]:
+def state_counts(states: Iterable[str]) -> dict[str, int]:
+    """How many tasks are in each state."""
     found = Counter(states)
     return {state: found.get(state, 0) for state in (*map(str, ExecutionState), *_FLINK_ONLY_TASK_STATES)}
 
 
-def _metrics(metrics: list[TaskMetrics]) -> Json:
+def task_metrics(metrics: list[TaskMetrics]) -> Json:
+    """Figures of tasks, added up."""
     return {
         "read-bytes": sum(m.bytes_in for m in metrics),
         "read-bytes-complete": True,
@@ -298,7 +274,8 @@ def _metrics(metrics: list[TaskMetrics]) -> Json:
     }
 
 
-def _duration(start: int, end: int, now_ms: int) -> int:
+def duration(start: int, end: int, now_ms: int) -> int:
+    """Up to now while there is no end; -1 before the start."""
     if not start:
         return -1 if not end else 0
     return max((end or now_ms) - start, 0)

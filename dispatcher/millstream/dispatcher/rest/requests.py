@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
+from millstream.core.jobs.details import JobDetails, VertexStatus
 from millstream.core.jobs.ids import JobId, new_id
 from millstream.core.snapshot.metadata.model import is_uri
 from millstream.dispatcher.admission import is_id
@@ -121,6 +122,15 @@ def job_id_of(request: Request) -> JobId:
     if not is_id(job_id):
         raise RestError(400, f"'{job_id}' is not a job id; it has 32 hexadecimal digits")
     return JobId(job_id)
+
+
+def vertex_of(request: Request, details: JobDetails) -> VertexStatus:
+    """The vertex of the job that the path names."""
+    wanted = request.path_params["vertexid"]
+    for vertex in details.vertices:
+        if vertex.id == wanted:
+            return vertex
+    raise RestError(404, f"job {details.job_id} has no vertex {wanted}")
 
 
 def trigger_id_of(body: Json) -> str:

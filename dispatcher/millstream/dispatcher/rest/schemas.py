@@ -23,6 +23,8 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "jobid": {"type": "string", "pattern": "^[0-9a-fA-F]{32}$"},
     "checkpointid": COUNT,
     "subtaskindex": COUNT,
+    "attempt": COUNT,
+    "slot": COUNT,
 }
 LOCATION: Schema = {"type": "string", "pattern": "^($|/|file:/|[A-Za-z][A-Za-z0-9+.-]*://)"}  # absolute, or not given
 PARALLELISM: Schema = {"type": "integer", "minimum": 1, "maximum": HIGHEST_MAX_PARALLELISM}
@@ -59,6 +61,7 @@ def request_body(properties: dict[str, Schema], required: tuple[str, ...] = ()) 
 ERRORS = record({"errors": array(STRING)})
 EMPTY = record({})
 PROBED = record({"status": STRING})
+WHOAMI = record({"name": STRING, "role": STRING, "credential": STRING})
 
 OVERVIEW = record({
     "taskmanagers": INTEGER, "slots-total": INTEGER, "slots-available": INTEGER, "jobs-running": INTEGER,
@@ -110,6 +113,9 @@ JOB = record({
     "slots-startable": INTEGER, "restarts": INTEGER, "last-failure": nullable(STRING),
 })  # fmt: skip
 JOB_PLAN = record({"plan": PLAN})
+FLOW = record({
+    "vertices": array(record({"id": STRING, "watermark": nullable(INTEGER), "skew": nullable(NUMBER)})),
+})  # fmt: skip
 JOB_CONFIG = record({
     "jid": ID, "name": STRING,
     "execution-config": record({
@@ -145,16 +151,6 @@ HOT_KEYS = record({
     "hot-keys": array(record({"key": STRING, "share": NUMBER, "subtask": INTEGER})),
     "subtasks": array(record({"subtask": INTEGER, "sampled": NUMBER, "hot-key-share": NUMBER})),
 })  # fmt: skip
-VERTEX = record({
-    "id": STRING, "name": STRING, "parallelism": INTEGER, "maxParallelism": INTEGER, "now": INTEGER,
-    "aggregated": record({"metrics": METRICS}),
-    "subtasks": array(record({
-        "subtask": INTEGER, "status": EXECUTION_STATE, "attempt": INTEGER, "endpoint": STRING, "start-time": INTEGER,
-        "end-time": INTEGER, "duration": INTEGER, "metrics": METRICS, "taskmanager-id": STRING,
-        "status-duration": mapping(INTEGER), "other-concurrent-attempts": {"type": "null"},
-    })),
-})  # fmt: skip
-
 _RESOURCE = record({
     "cpuCores": NUMBER, "taskHeapMemory": INTEGER, "taskOffHeapMemory": INTEGER, "managedMemory": INTEGER,
     "networkMemory": INTEGER,
@@ -168,6 +164,13 @@ _TASK_MANAGER: dict[str, Schema] = {
     "memoryConfiguration": mapping(INTEGER),
 }  # fmt: skip
 LOGS = record({"logs": array(record({"name": STRING, "size": INTEGER, "mtime": INTEGER}))})
+LOG_EVENTS = record({
+    "events": array(record({
+        "time": INTEGER, "level": STRING, "logger": STRING, "message": STRING, "exception": nullable(STRING),
+        "vertex": nullable(STRING), "task": nullable(STRING), "subtask": nullable(INTEGER),
+        "attempt": nullable(INTEGER), "taskmanager": nullable(STRING), "file": STRING,
+    })),
+})  # fmt: skip
 TASK_MANAGERS = record({"taskmanagers": array(record(_TASK_MANAGER))})
 TASK_MANAGER = record({
     **_TASK_MANAGER,

@@ -82,10 +82,11 @@ def make_app(routes: Sequence[RestRoute], audit: Audit) -> Starlette:
     """The application: each path with and without `/v1`, and errors as JSON.
 
     All methods of a path are one route of the router: it answers with the methods of a single one of its routes when
-    none of them takes the request's.
+    none of them takes the request's. Of two paths that fit, the one with a name goes before the one with a parameter in
+    its place: `…/subtasks/accumulators` is no index of a subtask.
     """
     paths: dict[str, dict[str, Endpoint]] = {}
-    for route in routes:
+    for route in sorted(routes, key=lambda row: [part.startswith("{") for part in row.path.split("/")]):
         paths.setdefault(route.path, {})[route.method] = _endpoint(route, audit)
     return Starlette(
         routes=[

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from millstream.core.jobs.details import JobDetails, SubtaskStatus, VertexStatus
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from millstream.core.jobs.details import Accumulator, JobDetails, SubtaskStatus, VertexStatus
 from millstream.core.jobs.ids import VertexId
 from millstream.core.jobs.plan_json import plan_nodes
 from millstream.core.jobs.states import ExecutionState
@@ -43,7 +47,7 @@ def job_details(master: JobMaster) -> JobDetails:
         failures_truncated=master.history.truncated,
         restart_strategy=str(master.restart_strategy),
         message=master.message,
-        accumulators=tuple(a for e in master.execution_graph.executions for a in e.accumulators) if ended else (),
+        accumulators=_accumulators(master.execution_graph.executions) if ended else (),
         configuration=graph.configuration,
         slots_required=master.slots_required,
         slots_held=len(master.slots),
@@ -56,8 +60,13 @@ def job_details(master: JobMaster) -> JobDetails:
     )
 
 
+def _accumulators(executions: Iterable[Execution]) -> tuple[Accumulator, ...]:
+    """Each with whose it is: the merged ones are the job's, and those of a subtask are shown with it."""
+    return tuple(replace(a, vertex_id=e.vertex.id, subtask=e.subtask) for e in executions for a in e.accumulators)
+
+
 def _subtask(execution: Execution) -> SubtaskStatus:
-    times = execution.state_times
+    times, is_running = execution.state_times, execution.state is ExecutionState.RUNNING
     return SubtaskStatus(
         index=execution.subtask,
         state=execution.state,
@@ -68,4 +77,6 @@ def _subtask(execution: Execution) -> SubtaskStatus:
         end_time=times[execution.state] if execution.state.is_terminal else 0,
         state_times=dict(times),
         metrics=execution.metrics,
+        busy_percent=execution.time_shares.busy if is_running else 0,
+        backpressured_percent=execution.time_shares.backpressured if is_running else 0,
     )

@@ -109,7 +109,7 @@ class ScalingJobMaster(JobMaster):
 
     @property
     def events(self) -> tuple[JobEvent, ...]:
-        """What happened to the job's parallelism."""
+        """What happened to the job."""
         return tuple(self._events)
 
     @property
@@ -120,6 +120,14 @@ class ScalingJobMaster(JobMaster):
     def remember(self, kind: JobEventKind, message: str, now: Instant) -> None:
         """Adds to the job's events."""
         self._events.append(JobEvent(now.date_ms, kind, message))
+
+    def remember_again(self, kind: JobEventKind, message: str, now: Instant) -> None:
+        """What happened is the last event of this kind once more, and takes its place."""
+        for index in reversed(range(len(self._events))):
+            if self._events[index].kind is kind:
+                del self._events[index]
+                break
+        self.remember(kind, message, now)
 
     def start(self, now: Instant) -> list[ev.Effect]:
         """The first effects."""

@@ -103,7 +103,7 @@ class EnumeratorProcess:
             from millstream.jobmanager.sources.enumerators import run_enumerators
 
             return await ChildThread.start(run_enumerators, "enumerators")
-        arguments = ["--job", f"{self._graph.name} ({self._graph.job_id})"]
+        arguments = ["--job", self._graph.job_id, f"--job-name={self._graph.name}"]
         arguments += ["--logging", json.dumps(self._logging_options())]
         process = JobProcess(
             "millstream.jobmanager.sources.enumerators",

@@ -34,6 +34,7 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import NO_JOB, JobId, VertexId
 from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
+from millstream.core.logs.origins import Origin
 from millstream.core.logs.tracebacks import error_signature, one_line, user_traceback
 from millstream.core.messages.checkpoints import CheckpointNotice
 from millstream.core.messages.sources import (
@@ -310,13 +311,15 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--job", default="")
+    parser.add_argument("--job-name", default="")
     parser.add_argument("--logging", default="{}")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable(all_threads=False)  # a crash of native code tells where in Python it was
     configuration = Configuration(json.loads(arguments.logging))
     bound_output(configuration, owner=False)
-    set_up_logging("enumerators", configuration, lambda: arguments.job)
+    of_job = Origin(arguments.job, arguments.job_name)
+    set_up_logging("enumerators", configuration, lambda: of_job)
     run_enumerators(ControlPipe(socket.socket(fileno=arguments.control_fd)), end_with_parent)
     return 0
 

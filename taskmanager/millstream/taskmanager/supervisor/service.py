@@ -22,11 +22,10 @@ from msgspec.structs import replace
 from millstream.core.errors import ConfigurationError, MillstreamError, UnreachableError
 from millstream.core.files.directories import work_directory
 from millstream.core.jobs.ids import NO_ALLOCATION, NO_JOB, AllocationId, JobId, TaskManagerId, new_id
-from millstream.core.logs.log_reading import LIMIT
+from millstream.core.logs.repeats import Repeats
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as msg
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
-from millstream.core.messages.logs import LogContent, LogList, ReadLogRequest
 from millstream.core.messages.metrics import ProcessMetrics
 from millstream.core.messages.session import Empty
 from millstream.core.metrics.model import MetricGroup, encode_groups
@@ -48,6 +47,7 @@ from millstream.core.wire.contracts import (
     TASK_MANAGER_AT_JOB_MANAGER,
     TASK_MANAGER_AT_RESOURCE_MANAGER,
 )
+from millstream.taskmanager.supervisor.inspection import HeldWorker, TaskManagerInspection
 from millstream.taskmanager.supervisor.local_state import LocalState
 from millstream.taskmanager.supervisor.metrics import MeasuredSlot, TaskManagerMetrics
 from millstream.taskmanager.supervisor.slot_table import Allocation, SlotTable
@@ -55,6 +55,7 @@ from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker
 from millstream.taskmanager.supervisor.worker_logs import WorkerLogs
 
 log = logging.getLogger(__name__)
+_OFTEN = 60.0  # seconds within which a peer that is lost again is lost over and over
 
 JobManagerSession = Session[msg.TaskManagerMessage, msg.JobManagerCommand]
 ResourceManagerSession = Session[rm.TaskManagerReport, rm.TaskManagerCommand]
@@ -73,6 +74,7 @@ class TaskManagerService:
         self.address = ""
         self.id = TaskManagerId("")
         self._configuration = configuration
+        self._losses = Repeats(within=_OFTEN)
         self._leaders = leaders
         self._network = network
         self._launch = launch
@@ -88,6 +90,7 @@ class TaskManagerService:
         self._workers: dict[AllocationId, SupervisedWorker] = {}
         self._local_state: LocalState | None = None
         self._logs = WorkerLogs(configuration)
+        self._inspection = TaskManagerInspection(self._logs, self._held_workers)
         self._figures = TaskManagerMetrics(configuration.boolean("execution.local.in-process"))
         self.metrics = MetricRegistry(self._measured)
         """All that is measured here."""
@@ -99,10 +102,10 @@ class TaskManagerService:
         self._failed = asyncio.get_running_loop().create_future()
         work_directory(self._configuration)  # says at once when it cannot be used
         self._leaders = self._leaders or open_leaders(self._configuration)
-        handler = service_handler(TASK_MANAGER, self)
+        handlers = [service_handler(TASK_MANAGER, self), *self._inspection.handlers()]
         port = self._configuration.integer("taskmanager.rpc.port")
         self._server, bound = await self._network.serve(
-            self._host, port, [handler], self._configuration, "taskmanager.rpc.port"
+            self._host, port, handlers, self._configuration, "taskmanager.rpc.port"
         )
         self.address = f"{self._host}:{bound}"
         self.id = TaskManagerId(f"{self.address}-{new_id()[:6]}")
@@ -137,17 +140,12 @@ class TaskManagerService:
         assert self._failed is not None, "start comes first"
         return await asyncio.shield(self._failed)
 
-    async def read_log(self, request: ReadLogRequest, context: Any) -> LogContent:
-        """A piece of a log file, or the end of it."""
-        piece = await asyncio.to_thread(self._logs.read, request.name, request.offset, request.length or LIMIT)
-        if piece is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"this task manager has no log '{request.name[:200]}'")
-            raise AssertionError("abort raises")
-        return piece
-
-    async def list_logs(self, request: Empty, context: Any) -> LogList:
-        """Its log files and those of its workers."""
-        return LogList(tuple(await asyncio.to_thread(self._logs.files)))
+    def _held_workers(self) -> list[HeldWorker]:
+        return [
+            HeldWorker(a.index, a.job_id, self._workers[a.allocation_id])
+            for a in self._table.report()
+            if a is not None and a.allocation_id in self._workers
+        ]
 
     async def get_metrics(self, request: Empty, context: Any) -> ProcessMetrics:
         """All that it, its workers and their tasks measure."""
@@ -199,7 +197,8 @@ class TaskManagerService:
 
     def _resource_manager_lost(self, reason: str) -> None:
         self._resource_manager = None
-        log.warning("%s; running tasks go on, registering again", reason)
+        if self._losses.is_told(reason, asyncio.get_running_loop().time()):
+            log.warning("%s%s; running tasks go on, registering again", reason, self._losses.times)
 
     def _resource_manager_command(self, command: rm.TaskManagerCommand) -> None:
         match command:

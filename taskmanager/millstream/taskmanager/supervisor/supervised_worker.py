@@ -7,7 +7,9 @@ import logging
 from collections.abc import Callable
 
 from millstream.core.jobs.failure_kinds import WorkerEnd
+from millstream.core.jobs.ids import new_id
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
+from millstream.core.messages.inspection import InspectWorker, SampleRequest, WorkerInspected
 from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.sources import ReaderEvent, Stop, WatermarkReport
 from millstream.core.messages.task_manager import (
@@ -31,6 +33,7 @@ from millstream.taskmanager.supervisor.slot_tasks import SlotTasks
 
 log = logging.getLogger(__name__)
 _STOP_GRACE = 5.0
+_SILENT = "it does not answer: native code that it runs keeps the interpreter to itself, or the machine is overloaded"
 
 
 class SupervisedWorker:
@@ -61,6 +64,7 @@ class SupervisedWorker:
         """What it and its tasks measured last."""
         self._running: set[str] = set()
         self._ready = asyncio.Event()
+        self._inspections: dict[str, asyncio.Future[WorkerInspected]] = {}
         self._watch: asyncio.Task[None] | None = None
         self._child = SupervisedChild(self._launch, WORKER_COMMAND.to_bytes(Stop()), _STOP_GRACE)
 
@@ -98,6 +102,32 @@ class SupervisedWorker:
         """Passes a command on."""
         self._child.send(WORKER_COMMAND.to_bytes(command))
 
+    async def inspect(self, sample: SampleRequest | None, timeout: float) -> WorkerInspected:
+        """What the worker says of itself; when it does not within the timeout, what is the matter with it."""
+        request_id = new_id()
+        asked: asyncio.Future[WorkerInspected] = asyncio.get_running_loop().create_future()
+        self._inspections[request_id] = asked
+        try:
+            if not self._ready.is_set():
+                return WorkerInspected(request_id, problem="it is just being started")
+            self.send(InspectWorker(request_id, sample))
+            async with asyncio.timeout(timeout):
+                return await asked
+        except TimeoutError:
+            return WorkerInspected(request_id, problem=_SILENT)
+        finally:
+            del self._inspections[request_id]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has said that it listens."""
+        return self._ready.is_set()
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process, when it has one."""
+        return self._child.pid
+
     def deploy(self, deploy: DeployTasks) -> None:
         """Passes tasks on, and remembers them."""
         self._running.update(task.attempt_id for task in deploy.tasks)
@@ -124,6 +154,11 @@ class SupervisedWorker:
 
     def _received(self, raw: bytes) -> None:
         message = WORKER_MESSAGE.from_bytes(raw)
+        if isinstance(message, WorkerInspected):
+            asked = self._inspections.get(message.request_id)
+            if asked is not None and not asked.done():
+                asked.set_result(message)
+            return
         self._check_own(message)
         if isinstance(message, SlotMetrics):
             self.measured = message

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import logging
 import queue
 import resource
 import signal
@@ -22,17 +23,20 @@ from types import FrameType
 
 from millstream.core.clock import SystemClock
 from millstream.core.environments.data_files import ORIGIN
+from millstream.core.inspection.outside import allow_dumps_from_outside
 from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
 from millstream.core.logs.named_prints import name_prints
-from millstream.core.logs.printable import printable
+from millstream.core.logs.origins import Origin
 from millstream.core.messages.deployment import CancelTasks
+from millstream.core.messages.inspection import InspectWorker
 from millstream.core.messages.sources import Stop
-from millstream.core.messages.task_manager import StartWorker, WorkerCommand
+from millstream.core.messages.task_manager import FromWorker, StartWorker, WorkerCommand
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.taskmanager.supervisor.memory_limit import limit_of
+from millstream.taskmanager.worker.inspector import WorkerInspector
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.network.data_plane import DataPlane
 from millstream.taskmanager.worker.slot_worker import SlotWorker
@@ -102,25 +106,42 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
         bound_output(configuration)
         set_up_logging("worker", configuration, lambda: where(start, workers))
         if configuration.boolean("taskmanager.prints.name-task"):
-            name_prints(lambda: where(start, workers))
-    worker = SlotWorker(start, host, SystemClock(), lambda message: pipe.send(WORKER_MESSAGE.to_bytes(message)))
+            name_prints(configuration)
+        logging.captureWarnings(True)  # else what is warned of has no time and no task
+
+    def send(message: FromWorker) -> None:
+        pipe.send(WORKER_MESSAGE.to_bytes(message))
+
+    worker = SlotWorker(start, host, SystemClock(), send)
     workers.append(worker)
     interval = configuration.seconds("task.cancellation.interval")
     interrupter = None if in_process else Interrupter(worker, interval)
-    threading.Thread(target=_forward, args=(commands, worker, interrupter), name="commands", daemon=True).start()
+    forwarding = (commands, worker, interrupter, WorkerInspector(worker, send))
+    threading.Thread(target=_forward, args=forwarding, name="commands", daemon=True).start()
     worker.run(0 if in_process else limit_of(configuration))
 
 
-def where(start: StartWorker, workers: Sequence[SlotWorker]) -> str:
-    """What the process works on at this moment, for its log and for what functions print."""
-    current = workers[0].current if workers else None
-    task = f", {current.deployment.task_name}" if current is not None else ""
-    return printable(f"{start.job_name} ({start.job_id}){task}")
+def where(start: StartWorker, workers: Sequence[SlotWorker]) -> Origin:
+    """What the calling thread works on, for what is logged and printed: other threads than the main one work for any.
+
+    A thread that works for one task only says so by itself.
+    """
+    if workers and threading.current_thread() is threading.main_thread():
+        return workers[0].working_on
+    return Origin(start.job_id, start.job_name)
 
 
-def _forward(commands: queue.SimpleQueue[WorkerCommand], worker: SlotWorker, interrupter: Interrupter | None) -> None:
+def _forward(
+    commands: queue.SimpleQueue[WorkerCommand],
+    worker: SlotWorker,
+    interrupter: Interrupter | None,
+    inspector: WorkerInspector,
+) -> None:
     while True:
         command = commands.get()
+        if isinstance(command, InspectWorker):
+            inspector.look(command)
+            continue
         if isinstance(command, CancelTasks):
             worker.cancelling.update(command.attempt_ids)
             if interrupter is not None:
@@ -146,5 +167,6 @@ def run_process() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable(all_threads=False)  # a crash of native code tells where in Python it was
+    allow_dumps_from_outside()
     allow_open_files()
     run_worker(ControlPipe(socket.socket(fileno=arguments.control_fd)), arguments.host, end_with_parent)

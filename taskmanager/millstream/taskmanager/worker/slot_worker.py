@@ -23,9 +23,12 @@ from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.details import Accumulator
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.states import ExecutionState
-from millstream.core.logs.failure_texts import failure_lines
+from millstream.core.logs.failure_texts import cause_line, failure_lines, ordinal
+from millstream.core.logs.origins import Origin, lines_of
+from millstream.core.logs.repeats import Repeats
 from millstream.core.messages.checkpoints import CheckpointNotice, TriggerCheckpoint
 from millstream.core.messages.deployment import CancelTasks, DeployTasks, TaskDeployment
+from millstream.core.messages.inspection import InspectWorker
 from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.sources import EnumeratorEvent, Stop, WatermarkLimit
 from millstream.core.messages.task_manager import (
@@ -118,8 +121,16 @@ class SlotWorker:
         self._stopped = False
         self._metrics_due = 0.0
         self._metrics_interval = configuration.seconds("metrics.fetcher.update-interval")
+        self._job = Origin(start.job_id, start.job_name)
+        self._failures: dict[tuple[str, int], Repeats] = {}
         self.current: Task | None = None
         self.cancelling: set[str] = set()
+
+    @property
+    def working_on(self) -> Origin:
+        """What the loop is at: a task, or the job alone between two of them."""
+        current = self.current
+        return current.origin if current is not None else self._job
 
     def run(self, memory: int = 0) -> None:
         """Until a stop command. `memory` limits what the tasks may take, in bytes."""
@@ -136,6 +147,10 @@ class SlotWorker:
                 self._close(task)
             self._writers.shutdown(wait=False, cancel_futures=True)
             self._data_plane.stop()
+
+    def running_tasks(self) -> list[Task]:
+        """Those that take steps. Called on any thread."""
+        return [task for task in list(self._tasks.values()) if task.state is ExecutionState.RUNNING]
 
     def turn(self) -> None:
         """One turn of the loop; sleeps when there is nothing to do."""
@@ -241,7 +256,7 @@ class SlotWorker:
                 self._notify_of_checkpoint(command)
             case Stop():
                 self._stopped = True
-            case StartWorker():
+            case StartWorker() | InspectWorker():
                 log.error("unexpected command %s", type(command).__name__)
             case _:
                 assert_never(command)
@@ -352,9 +367,22 @@ class SlotWorker:
             self._close(task)
             task.move_to(ExecutionState.FAILED)
             failure = describe_failure(error, task.deployment, self._clock.now_ms(), task.counts.records_taken)
-            log.warning("task %s failed:\n%s", task.deployment.task_name, "\n".join(failure_lines(failure)))
+            with lines_of(task.origin):
+                self._log_failure(task, failure)
             self._report(task, failure)
             self._forget(task)
+
+    def _log_failure(self, task: Task, failure: TaskFailure) -> None:
+        """With the traceback the first time that it comes, and as the same error later; a loop is only counted."""
+        place, name = (task.deployment.vertex_id, task.deployment.subtask), task.deployment.task_name
+        repeats = self._failures.setdefault(place, Repeats())
+        if not repeats.is_told(failure.signature or failure.exception, self._clock.monotonic()):
+            return
+        if repeats.count == 1:
+            log.warning("task %s failed:\n%s", name, "\n".join(failure_lines(failure)))
+        else:
+            again = ordinal(repeats.count)
+            log.warning("task %s failed with the same error, %s time: %s", name, again, cause_line(failure))
 
     def _cancel(self, task: Task) -> None:
         self._close(task)
@@ -370,7 +398,8 @@ class SlotWorker:
         finally:
             self.current = None
         for error in errors:
-            log.warning("closing %s: %s", task.deployment.task_name, error)
+            with lines_of(task.origin):
+                log.warning("closing %s: %s", task.deployment.task_name, error)
         return errors
 
     def _forget(self, task: Task) -> None:

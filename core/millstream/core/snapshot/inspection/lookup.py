@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from millstream.core.keys.key_groups import key_group_of
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.inspection.literals import KeyLiteralError, keys_from_text
@@ -23,11 +25,18 @@ _SCALARS = (bool, int, float, str, NoneType)
 
 
 def rows_of(
-    snapshot: OpenedSnapshot, state: StateSnapshot, limit: int, unpickle: bool = False
+    snapshot: OpenedSnapshot, state: StateSnapshot, limit: int, unpickle: bool = False, offset: int = 0
 ) -> Iterator[tuple[StateFile, Rows]]:
-    """The first rows of a state, file by file. With `unpickle`, pickled values are loaded, which runs their code."""
-    for file, table in snapshot.tables(state):
-        part = table.slice(0, limit)
+    """Rows of a state behind the first `offset`, file by file; files that hold only those before are not read.
+
+    With `unpickle`, pickled values are loaded, which runs their code.
+    """
+    files = snapshot.files(state)
+    while files and files[0].rows <= offset:
+        offset -= files.pop(0).rows
+    for file, table in snapshot.tables(replace(state, files=tuple(files))):
+        part = table.slice(offset, limit)
+        offset = 0
         limit -= part.num_rows
         yield file, read_rows(part, state, where=snapshot.where(file), unpickle=unpickle)
         if limit <= 0:

@@ -59,10 +59,14 @@ class OpenedSnapshot(Struct, frozen=True):
         """A file's name in errors."""
         return file_name(self.location, file)
 
+    def files(self, state: StateSnapshot) -> list[StateFile]:
+        """Those of a state, in the order in which their rows are told."""
+        return sorted(state.files, key=_order)
+
     def tables(self, state: StateSnapshot, key_group: int | None = None) -> Iterator[tuple[StateFile, pa.Table]]:
         """The checked rows of a state, file by file; of one key group only, if given."""
         wanted = None if key_group is None else [range(key_group, key_group + 1)]
-        for file in sorted(state.files, key=_order):
+        for file in self.files(state):
             if wanted is None or file.key_groups is None or key_group in file.key_groups:
                 data = fetch(self.storage, self.location, file)
                 table = decode_table(data, file, self.where(file), wanted)

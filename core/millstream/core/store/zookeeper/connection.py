@@ -24,6 +24,7 @@ from kazoo import exceptions as kazoo
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, KeeperState
 
+from millstream.core.logs.repeats import Repeats
 from millstream.core.store.store import SessionLostError, StoreError, SuspendedError
 from millstream.core.store.zookeeper.client import new_client
 from millstream.core.store.zookeeper.layout import Layout
@@ -57,6 +58,7 @@ class Connection:
         self.state = State.SUSPENDED
         self.session_id = 0
         self._settings = settings
+        self._failures = Repeats()
         self._loop = asyncio.get_running_loop()
         self._asked: set[asyncio.Future[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -142,7 +144,7 @@ class Connection:
         client = new_client(self._settings)
 
         def listen(state: KazooState) -> None:
-            over = client.client_state in (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
+            over = self._why_over(client.client_state)
             session_id = client.client_id[0] if state == KazooState.CONNECTED else 0
             self._post(lambda: self._heard(client, state, session_id, over))
 
@@ -150,7 +152,14 @@ class Connection:
         client.start_async()
         return client
 
-    def _heard(self, client: KazooClient, state: KazooState, session_id: int, over: bool) -> None:
+    def _why_over(self, state: KeeperState) -> str:
+        """Empty: kazoo goes on by itself."""
+        if state == KeeperState.AUTH_FAILED:
+            who = self._settings.credentials.username if self._settings.credentials else ""
+            return f"it refuses the user '{who}', or the password ('high-availability.zookeeper.client.sasl.*')"
+        return "the connection has ended" if state == KeeperState.CLOSED else ""
+
+    def _heard(self, client: KazooClient, state: KazooState, session_id: int, over: str) -> None:
         if client is not self._client or self._closed.is_set():
             return
         if state == KazooState.CONNECTED:
@@ -162,7 +171,7 @@ class Connection:
         else:
             self._become(State.LOST)
             if over:
-                self.later(self._start_again(client, "the connection has ended"))
+                self.later(self._start_again(client, over))
 
     def _become(self, state: State) -> None:
         self._turn += 1
@@ -200,7 +209,9 @@ class Connection:
 
     async def _start_again(self, client: KazooClient, reason: str) -> None:
         """For what kazoo does not try again by itself, such as a wrong password: a service outlasts that, too."""
-        _log.error("no session with ZooKeeper at %s, trying again: %s", self._settings.quorum, reason)
+        if self._failures.is_told(reason, self._loop.time()):
+            times = self._failures.times
+            _log.error("no session with ZooKeeper at %s, trying again%s: %s", self._settings.quorum, times, reason)
         self._client = None
         self._become(State.LOST)
         await self._end(client)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from millstream.core.clock import Clock
-from millstream.core.jobs.details import JobDetails, VertexStatus
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.plan_json import plan_for_rest
 from millstream.dispatcher.callers import Role
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import job_json as shapes
 from millstream.dispatcher.rest import schemas
+from millstream.dispatcher.rest.flow_json import flow
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.requests import job_id_of, whole_number
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
@@ -31,7 +32,7 @@ class JobEndpoints:
         """The rows of the table for these endpoints."""
         mode = Parameter("mode", {"type": "string", "enum": ["cancel"]}, "What to do; 'cancel' is the default.")
         limit = Parameter("maxExceptions", schemas.COUNT, "The most exceptions to answer.")
-        job, vertex = "/jobs/{jobid}", "/jobs/{jobid}/vertices/{vertexid}"
+        job = "/jobs/{jobid}"
         return [
             RestRoute("GET", "/jobs", self.ids, "The ids and states of all jobs.", schemas.JOBS),
             RestRoute("GET", "/jobs/overview", self.overview, "An overview of all jobs.", schemas.JOBS_OVERVIEW),
@@ -41,6 +42,7 @@ class JobEndpoints:
                 errors=(409,), needs=Role.OPERATE, action="cancel",
             ),
             RestRoute("GET", f"{job}/plan", self.plan, "The dataflow of a job.", schemas.JOB_PLAN),
+            RestRoute("GET", f"{job}/flow", self.flow, "Watermark and skew of each vertex of a job.", schemas.FLOW),
             RestRoute("GET", f"{job}/config", self.config, "The options of a job.", schemas.JOB_CONFIG),
             RestRoute(
                 "GET", f"{job}/exceptions", self.exceptions, "What failed in a job, the root cause first.",
@@ -49,7 +51,6 @@ class JobEndpoints:
             RestRoute(
                 "GET", f"{job}/accumulators", self.accumulators, "The accumulators of a job.", schemas.ACCUMULATORS
             ),
-            RestRoute("GET", vertex, self.vertex, "A vertex of a job with its subtasks.", schemas.VERTEX),
         ]  # fmt: skip
 
     async def ids(self, request: Request) -> Json:
@@ -85,6 +86,10 @@ class JobEndpoints:
         details = self._details(request)
         return {"plan": plan_for_rest(details.job_id, details.name, details.configuration, details.plan)}
 
+    async def flow(self, request: Request) -> Json:
+        """`GET /jobs/:jobid/flow`."""
+        return flow(self._details(request))
+
     async def config(self, request: Request) -> Json:
         """`GET /jobs/:jobid/config`."""
         return shapes.job_config(self._details(request))
@@ -98,18 +103,6 @@ class JobEndpoints:
     async def accumulators(self, request: Request) -> Json:
         """`GET /jobs/:jobid/accumulators`."""
         return shapes.accumulators(self._details(request))
-
-    async def vertex(self, request: Request) -> Json:
-        """`GET /jobs/:jobid/vertices/:vertexid`."""
-        return shapes.vertex(self._vertex(request), self._clock.now_ms())
-
-    def _vertex(self, request: Request) -> VertexStatus:
-        details = self._details(request)
-        wanted = request.path_params["vertexid"]
-        for vertex in details.vertices:
-            if vertex.id == wanted:
-                return vertex
-        raise RestError(404, f"job {details.job_id} has no vertex {wanted}")
 
     def _details(self, request: Request) -> JobDetails:
         return self._lifecycle.details(job_id_of(request))

@@ -7,25 +7,22 @@ that grows: what begins behind the end is empty, with the size in `Content-Range
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Iterable
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 
-from millstream.core.errors import UnreachableError
 from millstream.core.logs.log_files import log_folder, output_files
-from millstream.core.logs.log_reading import LIMIT, list_logs, read_piece
-from millstream.core.messages.logs import LogContent, LogFile
+from millstream.core.logs.log_reading import list_logs, read_piece
+from millstream.core.messages.logs import LogFile
 from millstream.core.settings.configuration import Configuration
-from millstream.dispatcher.cluster_view import ClusterView, NoSuchLogError
+from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.rest import schemas
 from millstream.dispatcher.rest.job_json import Json
+from millstream.dispatcher.rest.log_answers import listed_logs, listing, log_of, piece_answer, wanted_piece
 from millstream.dispatcher.rest.table import RestError, RestRoute
 
 _SERVICES = ("jobmanager", "dispatcher", "resourcemanager")
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)\Z")
 
 
 class LogEndpoints:
@@ -51,11 +48,7 @@ class LogEndpoints:
 
     async def logs(self, request: Request) -> Json:
         """`GET /taskmanagers/:taskmanagerid/logs`."""
-        try:
-            files = await self._cluster.list_logs(await self._address(request))
-        except UnreachableError as error:
-            raise RestError(500, str(error)) from error
-        return _listing(files)
+        return await listed_logs(self._cluster, await self._address(request))
 
     async def log(self, request: Request) -> Response:
         """`GET /taskmanagers/:taskmanagerid/log`."""
@@ -71,7 +64,7 @@ class LogEndpoints:
 
     async def service_logs(self, request: Request) -> Json:
         """`GET /jobmanager/logs`."""
-        return _listing(await asyncio.to_thread(self._service_files))
+        return listing(await asyncio.to_thread(self._service_files))
 
     async def service_log(self, request: Request) -> Response:
         """`GET /jobmanager/log`."""
@@ -90,17 +83,10 @@ class LogEndpoints:
         return await self._of_service(request, self._folder / name)
 
     async def _of_task_manager(self, request: Request, name: str) -> Response:
-        address = await self._address(request)
-        offset, length = _wanted(request)
-        try:
-            return _answer(request, await self._cluster.read_log(address, name, offset, length))
-        except NoSuchLogError as error:
-            raise RestError(404, str(error)) from error
-        except UnreachableError as error:
-            raise RestError(500, str(error)) from error
+        return await log_of(request, self._cluster, await self._address(request), name)
 
     async def _of_service(self, request: Request, path: Path) -> Response:
-        return _answer(request, await asyncio.to_thread(read_piece, path, *_wanted(request)))
+        return piece_answer(request, await asyncio.to_thread(read_piece, path, *wanted_piece(request)))
 
     async def _address(self, request: Request) -> str:
         wanted = request.path_params["taskmanagerid"]
@@ -119,25 +105,3 @@ class LogEndpoints:
         if newest is not None and self._folder is not None:
             return self._folder / newest.name
         return output_files(self._folder).get(descriptor, Path(f"/proc/self/fd/{descriptor}").resolve())
-
-
-def _listing(files: Iterable[LogFile]) -> Json:
-    return {"logs": [{"name": file.name, "size": file.size, "mtime": file.modified} for file in files]}
-
-
-def _wanted(request: Request) -> tuple[int | None, int]:
-    asked = _RANGE.match(request.headers.get("range", ""))
-    if asked is None or asked.groups() == ("", ""):
-        return None, LIMIT
-    first, last = (int(text[:18]) if text else None for text in asked.groups())
-    if first is None:
-        return -min(last or 0, LIMIT), LIMIT
-    return first, LIMIT if last is None else min(max(last - first + 1, 0), LIMIT)
-
-
-def _answer(request: Request, piece: LogContent) -> Response:
-    if "range" not in request.headers:
-        return PlainTextResponse(piece.content)
-    end = piece.start + len(piece.content)
-    given = f"{piece.start}-{end - 1}" if piece.content else "*"
-    return PlainTextResponse(piece.content, 206, {"Content-Range": f"bytes {given}/{piece.size}"})

@@ -13,7 +13,7 @@ from millstream.core.jobs.stalls import ended
 from millstream.core.messages.stalls import StallQuery
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import job_json, stall_schemas
-from millstream.dispatcher.rest.requests import job_id_of
+from millstream.dispatcher.rest.requests import job_id_of, vertex_of
 from millstream.dispatcher.rest.table import RestError, RestRoute
 
 
@@ -50,11 +50,8 @@ class StallEndpoints:
 
     async def watermarks(self, request: Request) -> Response:
         """`GET /jobs/:jobid/vertices/:vertexid/watermarks`."""
-        details, wanted = self._lifecycle.details(job_id_of(request)), request.path_params["vertexid"]
-        for vertex in details.vertices:
-            if vertex.id == wanted:
-                return _json(json.dumps(job_json.watermarks(vertex)).encode())
-        raise RestError(404, f"job {details.job_id} has no vertex {wanted}")
+        vertex = vertex_of(request, self._lifecycle.details(job_id_of(request)))
+        return _json(json.dumps(job_json.watermarks(vertex)).encode())
 
 
 def _json(content: bytes) -> Response:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from millstream.core.jobs.ids import AttemptId
 from millstream.core.jobs.states import ExecutionState, check_task_transition
+from millstream.core.logs.origins import Origin
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.records.batches import END_OF_INPUT, LAST_WATERMARK, Barrier, Batch
 from millstream.taskmanager.worker.checkpointing.task_checkpoints import TaskCheckpoints
@@ -50,6 +51,11 @@ class Task:
         checkpoint_services: CheckpointServices,
     ) -> None:  # fmt: skip
         self.deployment = deployment
+        self.origin = Origin(
+            deployment.job_id, deployment.job_name, deployment.vertex_id, deployment.task_name, deployment.subtask,
+            deployment.attempt,
+        )  # fmt: skip
+        """Of what it logs and prints."""
         self.state = ExecutionState.DEPLOYING
         self.gates: list[InputGate] = []
         self.partitions: list[ResultPartition] = []

@@ -18,6 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from millstream.core.logs.origins import for_this_task
 from millstream.core.processes.forking import leave_if_forked
 from millstream.datastream.functions import AsyncFunction, AsyncRetryStrategy
 
@@ -120,7 +121,8 @@ class AsyncCalls:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=_run, args=(self._loop,), name=f"async {self._name}", daemon=True)
+            run = for_this_task(_run)
+            self._thread = threading.Thread(target=run, args=(self._loop,), name=f"async {self._name}", daemon=True)
             self._thread.start()
         return self._loop
 

@@ -10,6 +10,7 @@ import logging
 import threading
 
 from millstream.core.jobs.plan import function_ends_plan as plan
+from millstream.core.logs.origins import for_this_task
 from millstream.core.records.batches import LAST_WATERMARK, Barrier, Batch, RowBatch
 from millstream.datastream.connectors.base import PollStatus
 from millstream.taskmanager.worker.operators.base import NO_RECORD, FunctionOperator, OperatorError
@@ -36,7 +37,7 @@ class SourceFunctionOperator(FunctionOperator):
     def poll(self, rows: int) -> Batch | PollStatus:
         """What waits; an error of the function's is raised behind the records before it."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+            self._thread = threading.Thread(target=for_this_task(self._run), name=self.name, daemon=True)
             self._thread.start()
         while (taken := self._records.take(min(rows, self._most))) is not None:
             if isinstance(taken, RowBatch):

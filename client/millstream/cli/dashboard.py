@@ -1,0 +1,59 @@
+"""`millstream dashboard`: where the web dashboard is, with a token that lets its user in.
+
+The token is in the address's fragment, which a browser sends to nobody; the page takes it out of the address bar.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from millstream.cli.failures import Command
+from millstream.cli.options import client_configuration, client_options
+from millstream.core.errors import MillstreamError
+from millstream.core.services.cluster_secret import cluster_secret, read_private
+from millstream.core.settings.configuration import Configuration
+
+_TOKEN_FILE = "security.rest.auth.token-file"
+
+
+@click.command(cls=Command)
+@client_options
+@click.option(
+    "--role",
+    type=click.Choice(["read", "operate", "submit"]),
+    default="submit",
+    show_default=True,
+    help="What may be done in it; each may do what those before it may.",
+)
+@click.option("--open", "opens", is_flag=True, help="Opens it in the browser.")
+def dashboard(
+    config_dir: str | None, overrides: tuple[str, ...], address: str | None, verbose: bool, role: str, opens: bool
+) -> int:
+    """Print the address of the web dashboard, with a token that logs in. Whoever has it may do the same."""
+    configuration = client_configuration(config_dir, overrides, address)
+    url = dashboard_url(configuration)
+    token = _token(configuration, role)
+    click.echo(with_token := f"{url}#token={quote(token, safe='')}" if token else url)
+    if opens:
+        import webbrowser
+
+        if not webbrowser.open(with_token):
+            raise MillstreamError("there is no browser here that could be opened: open the address above in one")
+    return 0
+
+
+def dashboard_url(configuration: Configuration) -> str:
+    """Without a token."""
+    scheme = "https" if configuration.boolean("security.ssl.rest.enabled") else "http"
+    return f"{scheme}://{configuration.string('rest.address')}:{configuration.integer('rest.port')}/"
+
+
+def _token(configuration: Configuration, role: str) -> str:
+    file = configuration.string(_TOKEN_FILE)
+    if file:
+        return read_private(Path(file), _TOKEN_FILE).strip()
+    secret = cluster_secret(configuration)
+    return "" if secret is None else secret.rest_token(role)

@@ -1,0 +1,29 @@
+"""Jobs as people name them: by an id, by the beginning of one, or by their names."""
+
+from __future__ import annotations
+
+import re
+
+from millstream.cli.rest import RestClient
+from millstream.core.errors import MillstreamError
+
+_LEAST = 4  # letters of an id
+
+
+def job_named(client: RestClient, name: str) -> str:
+    """The job's id. What names no job is answered as it is; raises when it names several.
+
+    Of several with one name, one that has not ended is meant, or else the last.
+    """
+    if re.fullmatch("[0-9a-fA-F]{32}", name):
+        return name.lower()
+    jobs = sorted(client.get("/jobs/overview")["jobs"], key=lambda job: (job["end-time"] == -1, job["start-time"]))
+    named = [job for job in jobs if job["name"] == name]
+    running = [job for job in named if job["end-time"] == -1]
+    begun = [job for job in jobs if len(name) >= _LEAST and str(job["jid"]).startswith(name.lower())]
+    several = running if len(running) > 1 else begun if not named and len(begun) > 1 else []
+    if several:
+        ids = ", ".join(str(job["jid"]) for job in several)
+        raise MillstreamError(f"'{name}' names several jobs; take one of their ids: {ids}")
+    found = (named or begun)[-1:]
+    return str(found[0]["jid"]) if found else name

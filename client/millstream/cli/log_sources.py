@@ -1,0 +1,108 @@
+"""Which log files there are of a job, a task manager or a service, asked over REST."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from msgspec import Struct, field
+
+from millstream.cli.rest import RestClient, RestError
+from millstream.core.errors import MillstreamError
+from millstream.core.logs.recent_events import chain_of
+
+SERVICES = ("dispatcher", "jobmanager", "resourcemanager")
+LOGS, PRINTS = (".log", ".out"), (".out",)
+"""The files of what was logged, with what functions printed; and of all that was printed."""
+
+
+class LogSource(Struct):
+    """A file of a service, and how far it was read.
+
+    `older` are those that were moved aside. `tail` is what stands right before what comes next, by which the file is
+    known again when another one has got its name; `part` is the beginning of a line whose end has not come. `is_shared`
+    says that it has events of others too.
+    """
+
+    owner: str  # the path of the service in the API
+    name: str
+    older: Sequence[str] = ()
+    is_shared: bool = False
+    offset: int = 0
+    tail: bytes = field(default=b"")
+    part: bytes = field(default=b"")
+    passes: bool | None = None
+    """Whether the last event that came passed: the lines behind it that begin none belong to it."""
+
+    @property
+    def path(self) -> str:
+        """Of the file in the API."""
+        return f"{self.owner}/logs/{quote(self.name)}"
+
+    @property
+    def continues(self) -> bool:
+        """Whether lines that begin no event belong to the one before; among prints they are a print sink's."""
+        return not self.name.endswith(PRINTS)
+
+
+def sources_of(client: RestClient, wanted: str, suffixes: tuple[str, ...]) -> list[LogSource]:
+    """The files of a job's workers, of a task manager by its id or name, or of a service. Raises when none is there.
+
+    With those of a job's workers, the logs of job managers, which tell of its restarts.
+    """
+    if wanted.partition("-")[0] in SERVICES:
+        found = [s for s in _listed(client, "/jobmanager", suffixes) if _is_named(s.name, wanted)]
+        return found or _none(f"{wanted} has no log files where the dispatcher can read them (env.log.dir)")
+    managers = [str(manager["id"]) for manager in client.get("/taskmanagers")["taskmanagers"]]
+    files = [source for manager in managers for source in _listed(client, f"/taskmanagers/{quote(manager)}", suffixes)]
+    if wanted in managers or wanted.partition("-")[0] == "taskmanager":
+        found = [s for s in files if s.owner == f"/taskmanagers/{quote(wanted)}" or s.name.partition(".")[0] == wanted]
+        return found or _none(_no_task_manager(wanted, managers))
+    found = [s for s in files if f".{wanted}.slot-" in s.name]
+    if not found and re.fullmatch("[0-9a-fA-F]{32}", wanted) is None:
+        _none(_no_name(wanted, managers))
+    if not found:
+        client.get(f"/jobs/{quote(wanted, safe='')}")  # says so when there is no such job
+        _none(
+            f"no task manager has log files of job {wanted}: it got no slots, they are gone, or there is no env.log.dir"
+        )
+    if suffixes == PRINTS:
+        return found
+    managing = [s for s in _listed(client, "/jobmanager", (".log",)) if s.name.startswith("jobmanager-")]
+    for source in managing:
+        source.is_shared = True
+    return found + managing
+
+
+def _listed(client: RestClient, owner: str, suffixes: tuple[str, ...]) -> list[LogSource]:
+    try:
+        names = [str(file["name"]) for file in client.get(f"{owner}/logs")["logs"]]
+    except RestError as error:
+        if error.status == 404:
+            return []  # it has just gone
+        raise
+    return [LogSource(owner, name, chain_of(name, names)[1:]) for name in names if name.endswith(suffixes)]
+
+
+def _is_named(name: str, wanted: str) -> bool:
+    return wanted in (name.rpartition(".")[0], name.partition("-")[0])
+
+
+def _no_task_manager(wanted: str, managers: Sequence[str]) -> str:
+    if wanted in managers:
+        return f"task manager {wanted} writes no log files: they go to its standard error, unless env.log.dir is set"
+    known = ", ".join(managers) or "none"
+    return f"no task manager {wanted} is registered; there are: {known}"
+
+
+def _no_name(wanted: str, managers: Sequence[str]) -> str:
+    known = ", ".join(managers) or "none is there"
+    return (
+        f"'{wanted}' is no job id (`millstream list -a` shows them), no task manager ({known}, or by its name in"
+        f" `millstream cluster status`), and none of {', '.join(SERVICES)}"
+    )
+
+
+def _none(reason: str) -> list[LogSource]:
+    raise MillstreamError(reason)

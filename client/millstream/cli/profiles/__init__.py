@@ -1,0 +1,1 @@
+"""`millstream profile` and `millstream thread-dump`: what a running cluster spends its time with."""

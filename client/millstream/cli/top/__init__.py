@@ -1,0 +1,1 @@
+"""`millstream top`: what runs on a cluster and how fast, live."""

@@ -1,0 +1,53 @@
+"""Asks a cluster over REST for what `millstream top` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from millstream.cli.rest import RestClient, RestError
+from millstream.cli.top.figures import (
+    METRICS,
+    ClusterFigures,
+    JobFigures,
+    VertexFigures,
+    checkpoint_figures,
+    job_figures,
+    vertex_figures,
+)
+
+_ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+_MOST_VERTICES = 100  # whose metrics are asked for at a time: one request each
+_AGGREGATES = "sum,min,max"
+
+
+def read(client: RestClient, job_id: str = "", with_ended: bool = False) -> ClusterFigures:
+    """The cluster now, and the job with its vertices and checkpoints if one is named. Raises when it is not there."""
+    overview = client.get("/overview")
+    jobs = [job_figures(job) for job in client.get("/jobs/overview")["jobs"]]
+    shown = [j for j in jobs if j.id == job_id or (not job_id and (with_ended or j.state not in _ENDED))]
+    if job_id:
+        detail = client.get(f"/jobs/{job_id}")
+        shown = [_with_details(client, job, detail) for job in shown]
+    managers, slots, free = (int(overview[key]) for key in ("taskmanagers", "slots-total", "slots-available"))
+    return ClusterFigures(managers, slots, free, tuple(shown))
+
+
+def _with_details(client: RestClient, job: JobFigures, detail: Mapping[str, Any]) -> JobFigures:
+    path, now, vertices = f"/jobs/{job.id}", int(detail["now"]), detail["vertices"]
+    figures = [_vertex(client, path, vertex, now, index < _MOST_VERTICES) for index, vertex in enumerate(vertices)]
+    return replace(job, vertices=tuple(figures), checkpoints=checkpoint_figures(client.get(f"{path}/checkpoints")))
+
+
+def _vertex(client: RestClient, path: str, vertex: Mapping[str, Any], now: int, measured: bool) -> VertexFigures:
+    metrics: list[Mapping[str, Any]] = []
+    if measured:
+        query = f"get={','.join(METRICS)}&agg={_AGGREGATES}"
+        try:
+            metrics = client.get(f"{path}/vertices/{vertex['id']}/subtasks/metrics?{query}")
+        except RestError as error:
+            if error.status != 404:  # it has just been rescaled, or has no tasks yet
+                raise
+    return vertex_figures(vertex, metrics, now)

@@ -1,0 +1,58 @@
+"""Stacks for people: each frame as a name, the user's first, and the runtime's own left out where these are.
+
+Pure functions of frames that were walked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any
+
+from msgspec import Struct
+
+from millstream.core.logs.tracebacks import encodable, is_user_module, module_of
+
+
+class SeenFrame(Struct, frozen=True):
+    """What is kept of a frame: the frame itself would hold on to everything in it."""
+
+    code: CodeType
+    line: int
+    module: str
+
+    @staticmethod
+    def of(frame: Any, line: int) -> SeenFrame:
+        """A frame of a thread that goes on meanwhile."""
+        return SeenFrame(frame.f_code, line, module_of(frame))
+
+    @property
+    def is_runtime(self) -> bool:
+        """Whether it is of Millstream's own code."""
+        return self.module.startswith("millstream.")
+
+    def __str__(self) -> str:
+        """As in `shop.pricing.discount (pricing.py:42)`; without the module where that is the program itself."""
+        where = "" if self.module in ("__main__", "") else f"{self.module}."
+        file = self.code.co_filename.replace("\\", "/").rpartition("/")[2]
+        return encodable(f"{where}{self.code.co_qualname} ({file}:{self.line})")
+
+
+def told(stack: Sequence[SeenFrame], with_runtime: bool, depth: int) -> tuple[str, ...]:
+    """The names of a stack whose outermost frame comes first: at most `depth` of them, the innermost.
+
+    What comes before the user's first frame is left out, and so are frames of the runtime behind it. A stack that ends
+    in the runtime says so with a last name in brackets: that is where the time goes.
+    """
+    if with_runtime:
+        return tuple(map(str, stack[-depth:]))
+    first = next((i for i, frame in enumerate(stack) if is_user_module(frame.module)), len(stack))
+    names = [str(frame) for frame in stack[first:] if not frame.is_runtime]
+    if stack and (first == len(stack) or stack[-1].is_runtime):
+        names.append(_in_runtime(stack))
+    return tuple(names[-depth:])
+
+
+def _in_runtime(stack: Sequence[SeenFrame]) -> str:
+    ours = next((frame for frame in reversed(stack) if frame.is_runtime), stack[-1])
+    return encodable(f"[{ours.module.removeprefix('millstream.')}.{ours.code.co_qualname}]")

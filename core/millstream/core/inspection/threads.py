@@ -1,0 +1,109 @@
+"""A dump of all threads of this process, with what waits on their asyncio loops; as text for people.
+
+Called on any thread, which is not blocked by what the others do, as long as the interpreter is not: native code that
+holds its lock holds this up, too. Source lines are read from files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from types import CoroutineType, FrameType, GeneratorType
+from typing import Any
+
+from millstream.core.inspection.cpu_clocks import scheduler_state
+from millstream.core.logs.tracebacks import encodable, shortened
+from millstream.core.messages.inspection import ThreadStack
+
+Stack = list[tuple[FrameType, int]]
+"""Frames, each with the line that it is at."""
+_LONGEST_STACK = 16 * 1024
+_LONGEST_DUMP = 4 * 1024 * 1024
+_MOST_TASKS = 500
+_STATES = {"R": "running", "S": "waiting", "D": "waiting for the disk", "T": "stopped"}
+
+
+def dump_threads() -> tuple[ThreadStack, ...]:
+    """All but the one that asks, the main thread first, and behind each loop's thread the tasks on it."""
+    stacks = current_stacks()
+    stacks.pop(threading.get_ident(), None)
+    known = {thread.ident: thread for thread in threading.enumerate()}
+    main = threading.main_thread().ident
+    found: list[ThreadStack] = []
+    for ident in sorted(stacks, key=lambda ident: (ident != main, ident)):
+        found.append(_thread(ident, known.get(ident), stacks[ident]))
+        found += [_task(task) for task in _tasks_of(stacks[ident])]
+    room = _LONGEST_DUMP
+    for number, one in enumerate(found):
+        room -= len(one.stack)
+        if room < 0:
+            rest = f"{len(found) - number} more are left out"
+            return (*found[:number], ThreadStack("others", rest))
+    return tuple(found)
+
+
+def current_stacks() -> dict[int, Stack]:
+    """Of all threads, by their idents, the innermost frame first.
+
+    Walked at once, without anything between that lets others run: frames that end meanwhile lead nowhere.
+    """
+    frames = sys._current_frames()  # noqa: SLF001  # the documented way to them
+    return {ident: list(traceback.walk_stack(frame)) for ident, frame in frames.items()}
+
+
+def _thread(ident: int, thread: threading.Thread | None, stack: Stack) -> ThreadStack:
+    name = thread.name if thread is not None else f"thread {ident}"
+    native = thread.native_id if thread is not None else None
+    state = _STATES.get(scheduler_state(native) or "", "") if native is not None else ""
+    about = ", ".join(
+        part
+        for part in (
+            f"thread {native or ident}",
+            "daemon" if thread is not None and thread.daemon else "",
+            "not started by Python" if thread is None else "",
+            state,
+        )
+        if part
+    )
+    return ThreadStack(encodable(name), _text(f'"{name}" ({about})', traceback.StackSummary.extract(reversed(stack))))
+
+
+def _text(head: str, stack: traceback.StackSummary) -> str:
+    return encodable(shortened(f"{head}\n{''.join(stack.format())}", _LONGEST_STACK))
+
+
+def _tasks_of(stack: Stack) -> list[asyncio.Task[Any]]:
+    """Those of the loop that the thread runs, if it runs one."""
+    for frame, _ in stack:
+        if frame.f_code.co_name == "run_forever":
+            loop = frame.f_locals.get("self")
+            if isinstance(loop, asyncio.AbstractEventLoop):
+                with contextlib.suppress(RuntimeError):  # tasks came and went too quickly to be listed
+                    return sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name())[:_MOST_TASKS]
+    return []
+
+
+def _task(task: asyncio.Task[Any]) -> ThreadStack:
+    coroutine = task.get_coro()
+    what = getattr(coroutine, "__qualname__", None) or type(coroutine).__qualname__
+    name = f"{task.get_name()}: {what}"
+    stack = traceback.StackSummary.extract(_awaited(coroutine))
+    return ThreadStack(encodable(f"asyncio task {name}"), _text(f'asyncio task "{name}"', stack))
+
+
+def _awaited(awaitable: Any) -> Iterator[tuple[FrameType, int]]:
+    """From the task's own coroutine to what it waits for in the end, as far as that is Python."""
+    while awaitable is not None:
+        match awaitable:
+            case CoroutineType():
+                frame, awaitable = awaitable.cr_frame, awaitable.cr_await
+            case GeneratorType():
+                frame, awaitable = awaitable.gi_frame, awaitable.gi_yieldfrom
+            case _:
+                return
+        if frame is not None:
+            yield frame, frame.f_lineno

@@ -1,0 +1,79 @@
+"""What is asked of the processes of a cluster to look into them, and what they answer."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class ThreadStack(Struct, frozen=True):
+    """Where a thread is, or an asyncio task waits; as text for people."""
+
+    name: str
+    stack: str
+
+
+class ProcessThreads(Struct, frozen=True):
+    """The threads of one process."""
+
+    name: str = ""
+    """For people; empty: the service that was asked."""
+    pid: int = 0
+    threads: tuple[ThreadStack, ...] = ()
+    problem: str = ""
+    """Why there are none, or why they were only seen from outside."""
+
+
+class ThreadDump(Struct, frozen=True):
+    """Those of a service, and of the slot workers of a task manager."""
+
+    processes: tuple[ProcessThreads, ...] = ()
+
+
+class SampleRequest(Struct, frozen=True):
+    """Asks where the workers of a job spend their time."""
+
+    job_id: str
+    vertex_id: str = ""
+    """Empty: everything that the workers of the job do."""
+    subtask: int | None = None
+    """None: all that run there."""
+    samples: int = 1
+    interval_ms: int = 1
+    with_runtime: bool = False
+    """Frames of the runtime are not left out."""
+    depth: int = 100
+    """At most so many frames of a stack are kept, the innermost."""
+    slot: int | None = None
+    """None: all slots of the job."""
+
+
+class SampledStack(Struct, frozen=True):
+    """A stack, the outermost frame first, and how often it was seen."""
+
+    frames: tuple[str, ...]
+    on_cpu: bool
+    count: int
+    subtask: int = 0
+
+
+class StackSamples(Struct, frozen=True):
+    """What was seen, and which slot workers could not be sampled, for people."""
+
+    stacks: tuple[SampledStack, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class InspectWorker(Struct, frozen=True):
+    """To a slot worker: sample, or dump the threads."""
+
+    request_id: str
+    sample: SampleRequest | None = None
+
+
+class WorkerInspected(Struct, frozen=True):
+    """Its answer."""
+
+    request_id: str
+    threads: tuple[ThreadStack, ...] = ()
+    stacks: tuple[SampledStack, ...] = ()
+    problem: str = ""

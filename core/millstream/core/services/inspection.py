@@ -1,0 +1,86 @@
+"""What every service answers about its own process: the threads, and the log files.
+
+Serves the contract `Inspection`. Files are those that this process writes its output to, and those that it moved aside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from millstream.core.inspection.threads import dump_threads
+from millstream.core.logs.log_files import log_folder, output_files
+from millstream.core.logs.log_reading import LIMIT, list_logs, read_piece
+from millstream.core.messages.inspection import ProcessThreads, ThreadDump
+from millstream.core.messages.logs import LogContent, LogFile, LogList, ReadLogRequest
+from millstream.core.messages.session import Empty
+from millstream.core.services.rpc import service_handler
+from millstream.core.settings.configuration import Configuration
+from millstream.core.wire.contracts import INSPECTION
+
+_OWN = {"log": 2, "stdout": 1}
+
+
+class OwnLogs:
+    """The files of this process's standard output and error. Blocks for files."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._folder = log_folder(configuration)
+
+    def files(self) -> list[LogFile]:
+        """With those that were moved aside; none when the output goes elsewhere than to files of `env.log.dir`."""
+        names = {path.name for path in output_files(self._folder).values()}
+        return list_logs(self._folder, lambda name: _unrotated(name) in names or name in names)
+
+    def read(self, name: str, offset: int | None, length: int) -> LogContent | None:
+        """A piece of one of them; None: there is no such file."""
+        if name in _OWN:
+            return read_piece(self._own(_OWN[name]), offset, length)
+        if self._folder is None or not any(file.name == name for file in self.files()):
+            return None
+        return read_piece(self._folder / name, offset, length)
+
+    def _own(self, descriptor: int) -> Path:
+        return output_files(self._folder).get(descriptor, Path(f"/proc/self/fd/{descriptor}").resolve())
+
+
+def _unrotated(name: str) -> str:
+    kept, _, number = name.rpartition(".")
+    return kept if number.isdigit() else name
+
+
+class ProcessInspection:
+    """One method for each of the contract."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._logs = OwnLogs(configuration)
+
+    async def dump_threads(self, request: Empty, context: Any) -> ThreadDump:
+        """Of this process."""
+        return ThreadDump((await own_threads(),))
+
+    async def read_log(self, request: ReadLogRequest, context: Any) -> LogContent:
+        """A piece of a log file, or the end of it."""
+        piece = await asyncio.to_thread(self._logs.read, request.name, request.offset, request.length or LIMIT)
+        if piece is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"this service has no log '{request.name[:200]}'")
+            raise AssertionError("abort raises")
+        return piece
+
+    async def list_logs(self, request: Empty, context: Any) -> LogList:
+        """Its log files."""
+        return LogList(tuple(await asyncio.to_thread(self._logs.files)))
+
+
+async def own_threads() -> ProcessThreads:
+    """Of this process; taken on a thread, for source lines are read from files."""
+    return ProcessThreads("", os.getpid(), await asyncio.to_thread(dump_threads))
+
+
+def inspection_handler(configuration: Configuration) -> grpc.GenericRpcHandler:
+    """For a server of any service that has nothing to say of other processes."""
+    return service_handler(INSPECTION, ProcessInspection(configuration))

@@ -1,0 +1,69 @@
+// Requests to the REST API, with the session's token. What fails is an ApiError with the cluster's own words.
+
+import { authorization, logOut } from "./session.ts";
+
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly details: string[] = [],
+  ) {
+    super(message);
+  }
+}
+
+export async function send(method: string, path: string, body?: unknown): Promise<unknown> {
+  const form = body instanceof FormData;
+  const headers: Record<string, string> = authorization();
+  if (body !== undefined && !form) headers["Content-Type"] = "application/json";
+  const content = body === undefined ? undefined : form ? body : JSON.stringify(body);
+  const response = await request(path, { method, headers, body: content });
+  return response.json();
+}
+
+export async function get<T>(path: string): Promise<T> {
+  return (await send("GET", path)) as T;
+}
+
+/** The last so many bytes of a file. */
+export async function tail(path: string, size: number): Promise<{ text: string; size: number; start: number }> {
+  const response = await request(path, { headers: { ...authorization(), Range: `bytes=-${size}` } });
+  const range = /bytes (?:(\d+)-\d+|\*)\/(\d+)/.exec(response.headers.get("Content-Range") ?? "");
+  const text = await response.text();
+  return { text, size: Number(range?.[2] ?? text.length), start: Number(range?.[1] ?? 0) };
+}
+
+async function request(path: string, options: RequestInit): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new ApiError("The dispatcher does not answer.", 0);
+  }
+  if (response.ok) return response;
+  const said = (await response.json().catch(() => ({}))) as { errors?: string[] };
+  const [first = `The cluster answered ${response.status}.`, ...rest] = said.errors ?? [];
+  if (response.status === 401) logOut(first);
+  throw new ApiError(first, response.status, rest);
+}
+
+const POLL_MS = 500;
+
+interface Operation {
+  status: { id: string };
+  operation: ({ [name: string]: unknown } & { "failure-cause"?: { "stack-trace": string } }) | null;
+}
+
+/** What became of something that was triggered; asks until it is done. */
+export async function outcome(path: string): Promise<Record<string, unknown>> {
+  for (;;) {
+    const answer = await get<Operation>(path);
+    if (answer.status.id === "COMPLETED") {
+      const done = answer.operation ?? {};
+      const failed = (done["failure-cause"] ?? done["failureCause"]) as { "stack-trace": string } | undefined;
+      if (failed !== undefined) throw new ApiError(failed["stack-trace"], 200);
+      return done;
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}

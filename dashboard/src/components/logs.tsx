@@ -1,0 +1,88 @@
+// A log file's end, read again on request or every two seconds.
+
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError, tail } from "../api.ts";
+import { bytes, time } from "../format.ts";
+import { useLive } from "../live.ts";
+import type { LogFile } from "../types.ts";
+import { Card, Empty, Loaded, Notice } from "./basics.tsx";
+
+const SIZE = 128 * 1024;
+const EVERY_MS = 2000;
+
+/** The files beneath `root` (`/jobmanager` or `/taskmanagers/ID`), and the end of the chosen one. */
+export function Logs({ root }: { root: string }): JSX.Element {
+  const files = useLive<{ logs: LogFile[] }>(`${root}/logs`);
+  const [chosen, setChosen] = useState("");
+  return (
+    <Card title="Logs">
+      <Loaded from={files} what="log files">
+        {({ logs }) => {
+          if (logs.length === 0) return <Empty>There are no log files.</Empty>;
+          const sorted = [...logs].sort((a, b) => b.mtime - a.mtime);
+          const name = sorted.some((file) => file.name === chosen) ? chosen : (sorted.find((file) => file.size > 0) ?? sorted[0])?.name ?? "";
+          return (
+            <>
+              <label class="field inline">
+                File
+                <select value={name} onChange={(event) => setChosen(event.currentTarget.value)}>
+                  {sorted.map((file) => (
+                    <option key={file.name} value={file.name}>{file.name} · {bytes(file.size)} · {time(file.mtime)}</option>
+                  ))}
+                </select>
+              </label>
+              <LogTail key={name} path={`${root}/logs/${encodeURIComponent(name)}`} name={name} />
+            </>
+          );
+        }}
+      </Loaded>
+    </Card>
+  );
+}
+
+function LogTail({ path, name }: { path: string; name: string }): JSX.Element {
+  const [shown, setShown] = useState<{ text: string; size: number; start: number } | null>(null);
+  const [error, setError] = useState("");
+  const [follows, setFollows] = useState(false);
+  const [sought, setSought] = useState("");
+  const frame = useRef<HTMLPreElement>(null);
+  useEffect(() => {
+    let current = true;
+    const read = (): void => {
+      tail(path, SIZE)
+        .then((found) => {
+          if (!current) return;
+          setShown((before) => (before !== null && before.size === found.size ? before : found));
+          setError("");
+        })
+        .catch((caught: unknown) => current && setError(caught instanceof ApiError ? caught.message : String(caught)));
+    };
+    read();
+    const timer = follows ? setInterval(read, EVERY_MS) : undefined;
+    return () => {
+      current = false;
+      clearInterval(timer);
+    };
+  }, [path, follows]);
+  useEffect(() => {
+    if (frame.current !== null) frame.current.scrollTop = frame.current.scrollHeight;
+  }, [shown]);
+  if (error !== "") return <Notice tone="bad">{error}</Notice>;
+  if (shown === null) return <p class="loading" role="status">Loading {name} …</p>;
+  const lines = shown.text.split("\n").filter((line) => line.toLowerCase().includes(sought.toLowerCase()));
+  return (
+    <>
+      <div class="log-tools">
+        <label class="search"><span class="hidden">Lines with</span><input type="search" placeholder="Lines with …" value={sought} onInput={(event) => setSought(event.currentTarget.value)} /></label>
+        <label class="check"><input type="checkbox" checked={follows} onChange={(event) => setFollows(event.currentTarget.checked)} /> Follow</label>
+        {shown.start > 0 && <span class="note">The last {bytes(shown.size - shown.start)} of {bytes(shown.size)}</span>}
+      </div>
+      <pre class="log" ref={frame} tabIndex={0} role="region" aria-label={`Log ${name}`}>
+        {lines.map((line, number) => (
+          <span key={number} class={/\b(ERROR|CRITICAL)\b/.test(line) ? "error" : /\bWARNING\b/.test(line) ? "warning" : ""}>{`${line}\n`}</span>
+        ))}
+      </pre>
+    </>
+  );
+}

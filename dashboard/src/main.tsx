@@ -1,0 +1,72 @@
+// The dashboard's entry: who it is for is asked first, then the page that the address names is shown.
+
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+import { render, type JSX } from "preact";
+import { useEffect } from "preact/hooks";
+import { Empty, Page } from "./components/basics.tsx";
+import { Shell } from "./components/shell.tsx";
+import { JobPage } from "./pages/job.tsx";
+import { JobManagerPage } from "./pages/jobmanager.tsx";
+import { JobsPage } from "./pages/jobs.tsx";
+import { Login } from "./pages/login.tsx";
+import { OverviewPage } from "./pages/overview.tsx";
+import { StatePage } from "./pages/state.tsx";
+import { TaskManagerPage, TaskManagersPage } from "./pages/taskmanagers.tsx";
+import { VertexPage } from "./pages/vertex.tsx";
+import { WheelsPage } from "./pages/wheels.tsx";
+import { link, route } from "./router.ts";
+import { caller, identify, loggedIn, unreachable } from "./session.ts";
+
+const TITLES: Record<string, string> = {
+  "": "Overview",
+  jobs: "Running jobs",
+  ended: "Ended jobs",
+  taskmanagers: "Task managers",
+  jobmanager: "Job manager",
+  wheels: "Wheels",
+  state: "State",
+};
+
+function App(): JSX.Element {
+  const [first = "", id] = route.value.parts;
+  useEffect(() => {
+    document.title = `${id ?? TITLES[first] ?? "Not found"} · Millstream`;
+  }, [first, id]);
+  if (unreachable.value !== "" && caller.value === null) return <p class="loading" role="status">{unreachable.value} Trying again …</p>;
+  if (caller.value === null) return <p class="loading" role="status">Millstream …</p>;
+  if (!loggedIn.value) return <Login />;
+  return <Shell><CurrentPage /></Shell>;
+}
+
+function CurrentPage(): JSX.Element {
+  const { parts, query } = route.value;
+  const [first, id, part, third, fourth] = parts;
+  switch (first) {
+    case undefined:
+      return <OverviewPage />;
+    case "jobs":
+      if (id === undefined) return <JobsPage ended={false} />;
+      if (part === "vertices" && third !== undefined) return <VertexPage key={third} job={id} vertex={third} tab={fourth ?? "subtasks"} />;
+      return <JobPage key={id} id={id} tab={part ?? "graph"} rest={parts.slice(3)} />;
+    case "ended":
+      return <JobsPage ended />;
+    case "taskmanagers":
+      return id === undefined ? <TaskManagersPage /> : <TaskManagerPage key={id} id={id} />;
+    case "jobmanager":
+      return <JobManagerPage tab={id ?? "logs"} />;
+    case "wheels":
+      return <WheelsPage />;
+    case "state":
+      return <StatePage given={query.get("path") ?? ""} />;
+    default:
+      return <Page title="Not found"><Empty>There is no such page. <a href={link("")}>Overview</a></Empty></Page>;
+  }
+}
+
+void identify();
+const root = document.getElementById("app");
+if (root !== null) {
+  root.replaceChildren();
+  render(<App />, root);
+}

@@ -1,0 +1,96 @@
+// What can be done with a job, each with a dialog that says what it means before it happens.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { outcome, send } from "../api.ts";
+import { Dialog } from "../components/dialog.tsx";
+import { refresh } from "../live.ts";
+import type { Job } from "../types.ts";
+
+export type Action = "cancel" | "stop" | "savepoint" | "rescale";
+
+interface Triggered {
+  "request-id": string;
+}
+
+export function ActionDialogs({ job, action, onClose }: { job: Job; action: Action; onClose: () => void }): JSX.Element {
+  switch (action) {
+    case "cancel":
+      return <CancelDialog job={job} onClose={onClose} />;
+    case "stop":
+      return <SnapshotDialog job={job} stops onClose={onClose} />;
+    case "savepoint":
+      return <SnapshotDialog job={job} stops={false} onClose={onClose} />;
+    case "rescale":
+      return <RescaleDialog job={job} onClose={onClose} />;
+  }
+}
+
+function CancelDialog({ job, onClose }: { job: Job; onClose: () => void }): JSX.Element {
+  const cancel = async (): Promise<void> => {
+    await send("PATCH", `/jobs/${job.jid}?mode=cancel`);
+    refresh(`/jobs/${job.jid}`);
+  };
+  return (
+    <Dialog title={`Cancel ${job.name}?`} action="Cancel the job" danger onConfirm={cancel} onClose={onClose}>
+      <p>It ends at once, without a savepoint. To go on from where it is later, stop it instead.</p>
+    </Dialog>
+  );
+}
+
+function SnapshotDialog({ job, stops, onClose }: { job: Job; stops: boolean; onClose: () => void }): JSX.Element {
+  const [directory, setDirectory] = useState("");
+  const [drain, setDrain] = useState(false);
+  const [done, setDone] = useState("");
+  const trigger = async (): Promise<void> => {
+    const body = stops
+      ? { drain, ...(directory === "" ? {} : { targetDirectory: directory }) }
+      : directory === "" ? {} : { "target-directory": directory };
+    const asked = (await send("POST", `/jobs/${job.jid}/${stops ? "stop" : "savepoints"}`, body)) as Triggered;
+    const found = await outcome(`/jobs/${job.jid}/savepoints/${asked["request-id"]}`);
+    refresh(`/jobs/${job.jid}`, `/jobs/${job.jid}/checkpoints`);
+    setDone(String(found["location"] ?? "taken"));
+    await new Promise((resolve) => setTimeout(resolve, 1200));
+  };
+  return (
+    <Dialog
+      title={stops ? `Stop ${job.name} with a savepoint?` : `Take a savepoint of ${job.name}?`}
+      action={stops ? "Stop the job" : "Take a savepoint"}
+      danger={stops}
+      onConfirm={trigger}
+      onClose={onClose}
+    >
+      <p>{stops ? "Its sources end, what is under way is finished, and a job can go on from the savepoint." : "The job goes on meanwhile."}</p>
+      <label class="field">
+        Folder <span class="note">empty: the configured one</span>
+        <input type="text" placeholder="file:///savepoints" value={directory} onInput={(event) => setDirectory(event.currentTarget.value.trim())} />
+      </label>
+      {stops && (
+        <label class="check">
+          <input type="checkbox" checked={drain} onChange={(event) => setDrain(event.currentTarget.checked)} />
+          Drain: event time goes to its end first, and all windows fire
+        </label>
+      )}
+      <p aria-live="polite">{done !== "" && <>Savepoint: <code>{done}</code></>}</p>
+    </Dialog>
+  );
+}
+
+function RescaleDialog({ job, onClose }: { job: Job; onClose: () => void }): JSX.Element {
+  const widest = Math.max(1, ...job.vertices.map((vertex) => vertex.parallelism));
+  const [parallelism, setParallelism] = useState(widest);
+  const rescale = async (): Promise<void> => {
+    const asked = (await send("PATCH", `/jobs/${job.jid}/rescaling?parallelism=${parallelism}`)) as Triggered;
+    await outcome(`/jobs/${job.jid}/rescaling/${asked["request-id"]}`);
+    refresh(`/jobs/${job.jid}`);
+  };
+  return (
+    <Dialog title={`Rescale ${job.name}?`} action="Rescale" onConfirm={rescale} onClose={onClose}>
+      <p>The job goes on from a snapshot with all vertices whose parallelism the program left open at the new one.</p>
+      <label class="field">
+        Parallelism
+        <input type="number" min="1" max="32768" required value={parallelism} onInput={(event) => setParallelism(Number(event.currentTarget.value))} />
+      </label>
+    </Dialog>
+  );
+}

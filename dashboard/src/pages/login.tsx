@@ -1,0 +1,39 @@
+// Asks for a token.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { Notice } from "../components/basics.tsx";
+import { logIn, refusal } from "../session.ts";
+
+export function Login(): JSX.Element {
+  const [given, setGiven] = useState("");
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    if (given.trim() !== "") void logIn(given.trim());
+  };
+  return (
+    <main class="login">
+      <form class="card" onSubmit={submit}>
+        <img src="/assets/favicon.svg" alt="" width="44" height="44" />
+        <h1>Millstream</h1>
+        <p>This cluster shows itself to those who have a token.</p>
+        {refusal.value !== "" && <Notice tone="bad">{refusal.value}</Notice>}
+        <label class="field">
+          Token
+          <input
+            type="password"
+            autocomplete="off"
+            required
+            value={given}
+            onInput={(event) => setGiven(event.currentTarget.value)}
+          />
+        </label>
+        <button type="submit" class="primary">Log in</button>
+        <p class="note">
+          <code>millstream dashboard --open</code> opens this page with one; <code>millstream cluster token</code> prints
+          one to paste here. It stays in this tab.
+        </p>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,162 @@
+// Wheels: uploaded, looked into, run with their arguments, deleted.
+
+import type { JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { ApiError, send } from "../api.ts";
+import { Card, Empty, Loaded, Notice, Page } from "../components/basics.tsx";
+import { Dialog, StaysOpen } from "../components/dialog.tsx";
+import { JobGraph } from "../components/graph.tsx";
+import { Table } from "../components/table.tsx";
+import { time } from "../format.ts";
+import { refresh, useLive } from "../live.ts";
+import { go } from "../router.ts";
+import { may } from "../session.ts";
+import type { Job, PlanNode, Wheel } from "../types.ts";
+
+type Chosen = { wheel: Wheel; does: "run" | "plan" | "delete" };
+
+export function WheelsPage(): JSX.Element {
+  const live = useLive<{ files: Wheel[] }>("/wheels");
+  const [chosen, setChosen] = useState<Chosen | null>(null);
+  const allowed = may("submit");
+  return (
+    <Page title="Wheels">
+      {allowed && <Upload />}
+      <Card flush>
+        <Loaded from={live} what="wheels">
+          {({ files }) => (
+            <Table
+              label="Wheels"
+              rows={files}
+              id={(row) => row.id}
+              empty="No wheel was uploaded."
+              sortedBy="Uploaded"
+              descending
+              columns={[
+                { name: "Wheel", by: (row) => row.name, cell: (row) => row.name },
+                { name: "Entry points", cell: (row) => row.entry.map((entry) => <code key={entry.name}>{entry.name} </code>) },
+                { name: "Uploaded", by: (row) => row.uploaded, cell: (row) => time(row.uploaded) },
+                ...(allowed
+                  ? [{
+                      name: "Do",
+                      cell: (row: Wheel) => (
+                        <span class="row-actions">
+                          <button type="button" onClick={() => setChosen({ wheel: row, does: "run" })} aria-label={`Run ${row.name}`}>Run</button>
+                          <button type="button" onClick={() => setChosen({ wheel: row, does: "plan" })} aria-label={`Show the plan of ${row.name}`}>Plan</button>
+                          <button type="button" class="danger" onClick={() => setChosen({ wheel: row, does: "delete" })} aria-label={`Delete ${row.name}`}>Delete</button>
+                        </span>
+                      ),
+                    }]
+                  : []),
+              ]}
+            />
+          )}
+        </Loaded>
+      </Card>
+      {chosen !== null && chosen.does !== "delete" && <RunDialog wheel={chosen.wheel} plans={chosen.does === "plan"} onClose={() => setChosen(null)} />}
+      {chosen?.does === "delete" && (
+        <Dialog
+          title={`Delete ${chosen.wheel.name}?`}
+          action="Delete"
+          danger
+          onClose={() => setChosen(null)}
+          onConfirm={async () => {
+            await send("DELETE", `/wheels/${encodeURIComponent(chosen.wheel.id)}`);
+            refresh("/wheels");
+          }}
+        >
+          <p>Jobs that run from it go on.</p>
+        </Dialog>
+      )}
+    </Page>
+  );
+}
+
+function Upload(): JSX.Element {
+  const input = useRef<HTMLInputElement>(null);
+  const [said, setSaid] = useState<{ tone: "good" | "bad" | "quiet"; words: string } | null>(null);
+  const upload = (event: Event): void => {
+    event.preventDefault();
+    const file = input.current?.files?.[0];
+    if (file === undefined) return;
+    const form = new FormData();
+    form.append("jarfile", file);
+    setSaid({ tone: "quiet", words: `Uploading ${file.name} …` });
+    send("POST", "/wheels/upload", form)
+      .then(() => {
+        setSaid({ tone: "good", words: `Uploaded ${file.name}.` });
+        if (input.current !== null) input.current.value = "";
+        refresh("/wheels");
+      })
+      .catch((caught: unknown) => setSaid({ tone: "bad", words: caught instanceof ApiError ? caught.message : String(caught) }));
+  };
+  return (
+    <Card title="Upload a wheel">
+      <form class="upload" onSubmit={upload}>
+        <label class="field">File <input ref={input} type="file" accept=".whl" required /></label>
+        <button type="submit" class="primary">Upload</button>
+      </form>
+      {said !== null && <Notice tone={said.tone}>{said.words}</Notice>}
+    </Card>
+  );
+}
+
+function RunDialog({ wheel, plans, onClose }: { wheel: Wheel; plans: boolean; onClose: () => void }): JSX.Element {
+  const [entry, setEntry] = useState(wheel.entry[0]?.name ?? "");
+  const [programArgs, setArguments] = useState("");
+  const [parallelism, setParallelism] = useState("");
+  const [savepoint, setSavepoint] = useState("");
+  const [skips, setSkips] = useState(false);
+  const [plan, setPlan] = useState<{ jid: string; name: string; nodes: PlanNode[] } | null>(null);
+  const confirm = async (): Promise<void> => {
+    const body = {
+      ...(entry === "" ? {} : { entryClass: entry }),
+      ...(programArgs === "" ? {} : { programArgs }),
+      ...(parallelism === "" ? {} : { parallelism: Number(parallelism) }),
+      ...(savepoint === "" ? {} : { savepointPath: savepoint, allowNonRestoredState: skips }),
+    };
+    const answer = await send("POST", `/wheels/${encodeURIComponent(wheel.id)}/${plans ? "plan" : "run"}`, body);
+    if (plans) {
+      setPlan((answer as { plan: { jid: string; name: string; nodes: PlanNode[] } }).plan);
+      throw new StaysOpen();
+    }
+    go("jobs", (answer as { jobid: string }).jobid);
+  };
+  return (
+    <Dialog title={`${plans ? "Plan of" : "Run"} ${wheel.name}`} action={plans ? "Show the plan" : "Run"} onConfirm={confirm} onClose={onClose}>
+      <label class="field">
+        Entry point <span class="note">package.module:function, or its name in the wheel</span>
+        <input type="text" list="entries" value={entry} onInput={(event) => setEntry(event.currentTarget.value.trim())} />
+        <datalist id="entries">{wheel.entry.map((one) => <option key={one.name} value={one.name} />)}</datalist>
+      </label>
+      <label class="field">
+        Arguments <span class="note">as in a shell</span>
+        <input type="text" value={programArgs} onInput={(event) => setArguments(event.currentTarget.value)} />
+      </label>
+      <label class="field">
+        Parallelism <span class="note">empty: the default</span>
+        <input type="number" min="1" value={parallelism} onInput={(event) => setParallelism(event.currentTarget.value)} />
+      </label>
+      {!plans && (
+        <>
+          <label class="field">
+            Savepoint to start from
+            <input type="text" placeholder="file:///savepoints/savepoint-…" value={savepoint} onInput={(event) => setSavepoint(event.currentTarget.value.trim())} />
+          </label>
+          {savepoint !== "" && <label class="check"><input type="checkbox" checked={skips} onChange={(event) => setSkips(event.currentTarget.checked)} /> Leave out state that no operator claims</label>}
+        </>
+      )}
+      {plan !== null && (plan.nodes.length === 0 ? <Empty>The program has no dataflow.</Empty> : <PlanGraph plan={plan} />)}
+    </Dialog>
+  );
+}
+
+const NOTHING = { "read-bytes": 0, "write-bytes": 0, "read-records": 0, "write-records": 0, "accumulated-backpressured-time": 0, "accumulated-idle-time": 0, "accumulated-busy-time": 0 };
+
+function PlanGraph({ plan }: { plan: { jid: string; name: string; nodes: PlanNode[] } }): JSX.Element {
+  const text = (html: string): string => new DOMParser().parseFromString(html, "text/html").body.textContent ?? "";
+  const vertices = plan.nodes.map((node) => ({
+    id: node.id, name: text(node.description), parallelism: node.parallelism, maxParallelism: 0, status: "CREATED", "start-time": 0, duration: 0, tasks: {}, metrics: NOTHING,
+  }));
+  return <JobGraph job={{ jid: plan.jid, name: plan.name, vertices, plan } as unknown as Job} samples={[]} flow={undefined} />;
+}

@@ -1,0 +1,70 @@
+// What a job does now, out of the totals that its answers hold: differences over the last seconds. Pure.
+
+import type { Job, TaskMetrics } from "./types.ts";
+
+export interface Sample {
+  at: number;
+  totals: Map<string, TaskMetrics>;
+}
+
+export interface Rates {
+  recordsIn: number | null;
+  recordsOut: number | null;
+  bytesIn: number | null;
+  bytesOut: number | null;
+  busy: number | null;
+  backpressured: number | null;
+  idle: number | null;
+}
+
+export const UNKNOWN: Rates = {
+  recordsIn: null,
+  recordsOut: null,
+  bytesIn: null,
+  bytesOut: null,
+  busy: null,
+  backpressured: null,
+  idle: null,
+};
+
+const WINDOW_MS = 5000;
+const MOST = 600;
+
+export function sampleOf(job: Pick<Job, "now" | "vertices">): Sample {
+  return { at: job.now, totals: new Map(job.vertices.map((vertex) => [vertex.id, vertex.metrics])) };
+}
+
+/** The samples with one more: only as many as a plot shows. */
+export function withSample(samples: readonly Sample[], sample: Sample): Sample[] {
+  const last = samples.at(-1);
+  if (last !== undefined && last.at >= sample.at) return samples as Sample[];
+  return [...samples.slice(-(MOST - 1)), sample];
+}
+
+/** The rates of a vertex between the newest sample and the first one within the window before it. */
+export function ratesOf(samples: readonly Sample[], id: string): Rates {
+  const last = samples.at(-1);
+  if (last === undefined) return UNKNOWN;
+  const first = samples.find((sample) => sample.at >= last.at - WINDOW_MS && sample !== last);
+  return first === undefined ? UNKNOWN : between(first, last, id);
+}
+
+export function between(first: Sample, last: Sample, id: string): Rates {
+  const [before, after] = [first.totals.get(id), last.totals.get(id)];
+  const seconds = (last.at - first.at) / 1000;
+  if (before === undefined || after === undefined || seconds <= 0) return UNKNOWN;
+  const more = (name: keyof TaskMetrics): number => Math.max(0, after[name] - before[name]); // a restart begins at 0
+  const busy = more("accumulated-busy-time");
+  const backpressured = more("accumulated-backpressured-time");
+  const idle = more("accumulated-idle-time");
+  const all = busy + backpressured + idle;
+  return {
+    recordsIn: more("read-records") / seconds,
+    recordsOut: more("write-records") / seconds,
+    bytesIn: more("read-bytes") / seconds,
+    bytesOut: more("write-bytes") / seconds,
+    busy: all > 0 ? busy / all : null,
+    backpressured: all > 0 ? backpressured / all : null,
+    idle: all > 0 ? idle / all : null,
+  };
+}

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bytes, count, duration, rate, watermark } from "../src/format.ts";
+import { NODE, place } from "../src/layout.ts";
+import { ratesOf, UNKNOWN, withSample, type Sample } from "../src/rates.ts";
+import { EventParser } from "../src/sse.ts";
+
+test("events are complete whatever pieces they come in", () => {
+  const text = ': a comment\n\nevent: answer\ndata: {"a":1}\n\ndata: two\ndata: lines\n\n';
+  for (let at = 0; at <= text.length; at += 1) {
+    const parser = new EventParser();
+    const found = [...parser.push(text.slice(0, at)), ...parser.push(text.slice(at))];
+    assert.deepEqual(found, [
+      { event: "answer", data: '{"a":1}' },
+      { event: "message", data: "two\nlines" },
+    ]);
+  }
+});
+
+test("figures", () => {
+  assert.equal(bytes(0), "0 B");
+  assert.equal(bytes(1536), "1.50 KB");
+  assert.equal(bytes(1023), "1023 B");
+  assert.equal(count(9999), "9,999");
+  assert.equal(count(12_345), "12.3 k");
+  assert.equal(count(1_234_567), "1.23 M");
+  assert.equal(rate(null), "–");
+  assert.equal(rate(0), "0/s");
+  assert.equal(duration(-1), "–");
+  assert.equal(duration(61_000), "1 min 1 s");
+  assert.equal(duration(90_061_000), "1 d 1 h");
+  assert.equal(watermark(-(2 ** 63)), "none yet");
+  assert.equal(watermark(2 ** 63 - 1), "end of input");
+  assert.equal(watermark(0), "1970-01-01 00:00:00 UTC");
+});
+
+function sample(at: number, records: number, busy: number): Sample {
+  const metrics = {
+    "read-bytes": 0, "write-bytes": 0, "read-records": records, "write-records": 0,
+    "accumulated-backpressured-time": 0, "accumulated-idle-time": at - busy, "accumulated-busy-time": busy,
+  };
+  return { at, totals: new Map([["v", metrics]]) };
+}
+
+test("rates are differences over the last seconds", () => {
+  let samples: Sample[] = [];
+  for (const second of [0, 1, 2, 3]) samples = withSample(samples, sample(second * 1000, second * 100, second * 250));
+  const rates = ratesOf(samples, "v");
+  assert.equal(rates.recordsIn, 100);
+  assert.equal(rates.busy, 0.25);
+  assert.deepEqual(ratesOf(samples.slice(0, 1), "v"), UNKNOWN);
+  assert.deepEqual(ratesOf(samples, "another"), UNKNOWN);
+});
+
+test("after a restart, totals begin anew and no rate is negative", () => {
+  const samples = [sample(1000, 500, 10), sample(2000, 3, 20)];
+  assert.equal(ratesOf(samples, "v").recordsIn, 0);
+});
+
+test("the same answer twice is one sample", () => {
+  const one = withSample([], sample(1000, 1, 1));
+  assert.equal(withSample(one, sample(1000, 1, 1)), one);
+});
+
+test("vertices do not lie on each other, and edges lead to the right", () => {
+  const nodes = Array.from({ length: 40 }, (_, number) => ({
+    id: `n${number}`, parallelism: 1, description: "",
+    inputs: number < 4 ? [] : [{ id: `n${number % 4}`, ship_strategy: "HASH" }, { id: `n${number - 4}`, ship_strategy: "FORWARD" }],
+  }));
+  const placed = place(nodes);
+  for (const a of placed.nodes) {
+    for (const b of placed.nodes) {
+      const apart = Math.abs(a.x - b.x) >= NODE.width || Math.abs(a.y - b.y) >= NODE.height;
+      assert.ok(a === b || apart, `${a.id} lies on ${b.id}`);
+    }
+  }
+  const at = new Map(placed.nodes.map((node) => [node.id, node.x]));
+  for (const edge of placed.edges) assert.ok((at.get(edge.source) ?? 0) < (at.get(edge.target) ?? 0));
+});

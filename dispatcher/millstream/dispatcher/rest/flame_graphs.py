@@ -1,0 +1,142 @@
+"""Flame graphs of what runs, sampled when somebody asks, and shown for a while: Flink's way.
+
+Who asks is answered at once: with what was sampled last, or that it is awaited. Sampling begins when nothing is known,
+when that is older than `rest.flamegraph.refresh-interval`, or when it is asked for anew.
+
+Owned by the dispatcher's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from millstream.core.clock import Clock
+from millstream.core.errors import UnreachableError
+from millstream.core.inspection.flame_graph import FlameGraphType, flame_graph
+from millstream.core.messages.inspection import SampledStack, SampleRequest, StackSamples
+from millstream.core.processes.background import BackgroundTasks
+from millstream.core.settings.configuration import Configuration
+from millstream.dispatcher.rest.job_json import Json
+
+TERMINATED, DISABLED, WAITING = -1, -2, -3
+"""In place of a timestamp, as in Flink."""
+_PATIENCE = 5.0
+_KEPT = 64
+_AT_ONCE = 8
+
+Sample = Callable[[str, SampleRequest, float], Awaitable[StackSamples]]
+"""Asks the task manager at an address, within so many seconds. Raises UnreachableError."""
+
+
+class SamplingPlan(Struct, frozen=True):
+    """How samples are taken."""
+
+    samples: int
+    interval_ms: int
+
+    @staticmethod
+    def of(configuration: Configuration) -> SamplingPlan:
+        """From the options."""
+        interval = round(1000 * configuration.seconds("rest.flamegraph.delay-between-samples"))
+        return SamplingPlan(configuration.integer("rest.flamegraph.num-samples"), max(1, interval))
+
+
+class Sampled(Struct, frozen=True):
+    """What was seen, when, and on whose account nothing more was."""
+
+    stacks: tuple[SampledStack, ...]
+    problems: tuple[str, ...]
+    ended_ms: int
+
+    def as_json(self, kind: FlameGraphType) -> Json:
+        """In Flink's shape, and `problems`."""
+        return {
+            "endTimestamp": self.ended_ms,
+            "data": flame_graph(self.stacks, kind),
+            "problems": list(self.problems),
+        }
+
+
+def nothing(why: int) -> Json:
+    """In place of a graph."""
+    return {"endTimestamp": why, "data": None, "problems": []}
+
+
+class _Entry(Struct):
+    asked: float
+    sampled: Sampled | None = None
+    is_under_way: bool = False
+
+
+class FlameGraphs:
+    """Those that somebody asked for lately."""
+
+    def __init__(self, configuration: Configuration, clock: Clock, sample: Sample) -> None:
+        self.enabled = configuration.boolean("rest.flamegraph.enabled")
+        self.plan = SamplingPlan.of(configuration)
+        self.depth = configuration.integer("rest.flamegraph.stack-depth")
+        self._refresh = configuration.seconds("rest.flamegraph.refresh-interval")
+        self._forget = configuration.seconds("rest.flamegraph.cleanup-interval")
+        self._clock = clock
+        self._sample = sample
+        self._entries: dict[tuple[SampleRequest, str], _Entry] = {}
+        self._background = BackgroundTasks()
+        self._free = asyncio.Semaphore(_AT_ONCE)
+
+    def latest(
+        self, request: SampleRequest, addresses: Mapping[str, str], anew: bool, lost: Sequence[str] = ()
+    ) -> Sampled | None:
+        """What was sampled last, or None while that is awaited.
+
+        `addresses` says where the task managers are; `lost` are those whose address nobody knows, for people.
+        """
+        now = self._clock.monotonic()
+        key = (request, " ".join(sorted(addresses)) if not request.vertex_id else "")
+        self._tidy(now)
+        entry = self._entries.pop(key, None) or _Entry(now)
+        self._entries[key] = entry  # the last one that was asked for
+        entry.asked = now
+        age = self._clock.now_ms() - entry.sampled.ended_ms if entry.sampled is not None else None
+        if not entry.is_under_way and (anew or age is None or age > 1000 * self._refresh):
+            if anew:
+                entry.sampled = None
+            entry.is_under_way = True
+            self._background.spawn(self._take(entry, request, dict(addresses), tuple(lost)))
+        return entry.sampled
+
+    def _tidy(self, now: float) -> None:
+        old = [key for key, e in self._entries.items() if now - e.asked > self._forget and not e.is_under_way]
+        surplus = [key for key, e in self._entries.items() if not e.is_under_way][: max(0, len(self._entries) - _KEPT)]
+        for key in {*old, *surplus}:
+            del self._entries[key]
+
+    async def _take(
+        self, entry: _Entry, request: SampleRequest, addresses: dict[str, str], lost: tuple[str, ...]
+    ) -> None:
+        try:
+            timeout = request.samples * request.interval_ms / 1000 * 2 + 2 * _PATIENCE
+            async with self._free:
+                answers = await asyncio.gather(
+                    *(self._sample(address, request, timeout) for address in addresses.values()), return_exceptions=True
+                )
+            stacks: list[SampledStack] = []
+            problems = [f"task manager {one} is not registered" for one in lost]
+            for manager, answer in zip(addresses, answers, strict=True):
+                match answer:
+                    case StackSamples():
+                        stacks += answer.stacks
+                        problems += [f"task manager {manager}, {problem}" for problem in answer.problems]
+                    case UnreachableError():
+                        problems.append(f"task manager {manager}: {answer}")
+                    case BaseException():
+                        raise answer
+            entry.sampled = Sampled(tuple(stacks), tuple(problems), self._clock.now_ms())
+        finally:
+            entry.is_under_way = False
+
+    async def close(self) -> None:
+        """Ends what is under way."""
+        await self._background.cancel()

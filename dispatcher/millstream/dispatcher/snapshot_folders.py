@@ -1,0 +1,55 @@
+"""Which snapshots may be looked into over REST: those in the directories that the cluster and its jobs keep them in.
+
+Never any other file of the machine, or of a store: a path is taken as what it means, with links and `..` resolved,
+before it is compared. The directories of jobs count, since whoever submits one has its code run anyway.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote, urlsplit
+
+from millstream.core.jobs.details import JobDetails
+from millstream.core.snapshot.storage.storage import location_of
+from millstream.core.snapshot.storage.uri_files import plain_uri, with_options_of
+
+_DIRECTORIES = (
+    "execution.checkpointing.dir",
+    "execution.checkpointing.savepoint-dir",
+    "high-availability.storageDir",
+)
+
+
+def allowed_directories(options: Mapping[str, str], jobs: Iterable[JobDetails]) -> list[str]:
+    """With the credentials that they were given with."""
+    found = [options.get(name, "") for name in _DIRECTORIES]
+    for job in jobs:
+        found += [job.configuration.get(name, "") for name in _DIRECTORIES[:2]]
+        found.append(job.checkpoint_directory)
+    return list(dict.fromkeys(directory for directory in found if directory))
+
+
+def pointer_within(location: str, directories: Iterable[str]) -> str | None:
+    """How a snapshot at this location is opened, with the credentials of its directory; None: it is in none of them."""
+    try:
+        wanted = _meant(location_of(location))
+        inside = [d for d in directories if wanted.startswith(f"{_meant(location_of(d.partition('?')[0]))}/")]
+    except ValueError:  # no path, or no URI
+        return None
+    innermost = max(inside, key=len, default=None)
+    return None if innermost is None else with_options_of(innermost, location_of(location.partition("?")[0]))
+
+
+def _meant(location: str) -> str:
+    """The absolute URI that a location is in the end, without credentials and options."""
+    if "\0" in location:
+        raise ValueError("no path has a zero in it")
+    uri = plain_uri(location.partition("?")[0])
+    parts = urlsplit(uri)
+    path = unquote(parts.path)
+    if parts.scheme == "file":
+        return f"file://{os.path.realpath(path)}"
+    if any(part in ("..", ".") for part in path.split("/")):
+        raise ValueError("a path in a store has no way back")
+    return f"{parts.scheme}://{parts.netloc}{path}"

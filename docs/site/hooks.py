@@ -1,0 +1,128 @@
+"""Hooks of MkDocs: pages that are generated when the site is built, and links that lead out of docs/.
+
+The pages in docs/ are written for the repository, where a link may lead to any file of it. On the site, a file outside
+of docs/ that a page links to gets a page of its own under `repository/`: no link is broken, and none leaves the site.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import api_pages
+import cli_page
+import rest_page
+
+ROOT = Path(__file__).resolve().parents[2]
+_LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)]*)?\))")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the generated pages."""
+    pages = {
+        "index.md": linked((ROOT / "README.md").read_text(), "README.md", "index.md"),
+        "reference/command-line.md": cli_page.page(),
+        "reference/rest-api.md": rest_page.page(),
+        **api_pages.pages(),
+    }
+    for path in sorted(linked_files(ROOT / "docs")):
+        target = page_of(path)
+        pages[target] = shown(path, target)
+    for uri, text in pages.items():
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Has links out of docs/ lead to the pages of those files."""
+    uri = page.file.src_uri
+    if page.file.generated_by is not None:
+        return markdown
+    return linked(markdown, f"docs/{uri}", uri)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Completes the navigation: with the pages of the API, and with those in docs/ that it does not name."""
+    nav = config.nav or []
+    reference = next(part["Reference"] for part in nav if "Reference" in part)
+    reference[-1] = {"Python API": [reference[-1], *(f"reference/api/{file}" for file in api_pages.files())]}
+    named = {page for part in nav for entries in part.values() for page in entries if isinstance(page, str)}
+    guides = next(part["Guides"] for part in nav if "Guides" in part)
+    guides += sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name not in named)
+    return config
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """The site is complete in itself: no page loads anything from elsewhere."""
+    for page in Path(config.site_dir).rglob("*.html"):
+        for tag in loads_from_elsewhere(page.read_text()):
+            raise PluginError(f"{page.relative_to(config.site_dir)} loads from elsewhere: {tag}")
+
+
+def loads_from_elsewhere(html: str) -> list[str]:
+    """The tags of a page that have a browser ask another host; links that a reader follows are none of them."""
+    tags = re.findall(r"<(?:script|link|img|iframe|source|video|audio|object|embed)\b[^>]*>", html)
+    kept = [tag for tag in tags if 'rel="canonical"' not in tag]
+    return [tag for tag in kept if re.search(r"""(?:src|href|data)=["']?(?:https?:)?//""", tag)]
+
+
+def linked_files(docs: Path) -> set[str]:
+    """The files outside of docs/ that pages link to, as paths in the repository."""
+    found: set[str] = set()
+    for page in [ROOT / "README.md", *docs.glob("*.md")]:
+        folder = page.relative_to(ROOT).parent.as_posix()
+        found |= {path for target in _targets(page.read_text()) if is_outside(path := resolved(folder, target))}
+    return {path for path in found if (ROOT / path).is_file()}
+
+
+def _targets(text: str) -> list[str]:
+    return [match[2] for match in _LINK.finditer(text) if "://" not in match[2]]
+
+
+def resolved(folder: str, target: str) -> str:
+    """A link as a path in the repository."""
+    return posixpath.normpath(posixpath.join(folder, target))
+
+
+def is_outside(path: str) -> bool:
+    """Whether it is a file that the site has no page of by itself."""
+    return not path.startswith("docs/") and path != "README.md"
+
+
+def page_of(path: str) -> str:
+    """The page of a file or folder of the repository."""
+    if path == "README.md":
+        return "index.md"
+    if not is_outside(path):
+        return path.removeprefix("docs/")
+    return f"repository/{path if path.endswith('.md') else f'{path}.md'}"
+
+
+def linked(text: str, source: str, uri: str) -> str:
+    """The text of a file of the repository with links as the page at `uri` has them."""
+    folder, at = posixpath.dirname(source), posixpath.dirname(uri)
+
+    def moved(match: re.Match[str]) -> str:
+        path = resolved(folder, match[2])
+        if "://" in match[2] or not (ROOT / path).exists():  # of code that looks like a link, too
+            return match[0]
+        return f"{match[1]}{posixpath.relpath(page_of(path), at or '.')}{match[3]}"
+
+    return _LINK.sub(moved, text)
+
+
+def shown(path: str, uri: str) -> str:
+    """A file of the repository as a page: Markdown as it is, without its links; all else as a block of code."""
+    content = (ROOT / path).read_text()
+    if path.endswith(".md"):
+        return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", content)
+    return f"# {path}\n\n````{Path(path).suffix[1:]}\n{content}\n````\n"

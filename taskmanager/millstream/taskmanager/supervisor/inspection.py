@@ -1,0 +1,113 @@
+"""What a task manager answers about itself and its slot workers: threads, log files, and where time goes.
+
+A worker that does not answer in time is named in the answer, and nobody waits for it: its threads are then looked at
+from outside. Runs on the supervisor's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import grpc
+from msgspec import Struct
+from msgspec.structs import replace
+
+from millstream.core.inspection.outside import dump_from_outside
+from millstream.core.jobs.ids import JobId
+from millstream.core.logs.log_reading import LIMIT
+from millstream.core.messages.inspection import (
+    ProcessThreads,
+    SampleRequest,
+    StackSamples,
+    ThreadDump,
+    ThreadStack,
+    WorkerInspected,
+)
+from millstream.core.messages.logs import LogContent, LogList, ReadLogRequest
+from millstream.core.messages.session import Empty
+from millstream.core.services.inspection import own_threads
+from millstream.core.services.rpc import service_handler
+from millstream.core.wire.contracts import INSPECTION, PROFILING
+from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker
+from millstream.taskmanager.supervisor.worker_logs import WorkerLogs
+
+_PATIENCE = 3.0
+LONGEST_SAMPLING = 120.0
+"""Seconds that one request may have workers sampled for."""
+_MOST_SAMPLES = 100_000
+_DEPTHS = range(1, 10_001)
+
+
+class HeldWorker(Struct, frozen=True):
+    """A slot worker, as people know it."""
+
+    slot: int
+    job_id: JobId
+    worker: SupervisedWorker
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"slot {self.slot}, job {self.job_id}"
+
+
+class TaskManagerInspection:
+    """Serves the contracts `Inspection` and `Profiling`."""
+
+    def __init__(self, logs: WorkerLogs, workers: Callable[[], Sequence[HeldWorker]]) -> None:
+        self._logs = logs
+        self._workers = workers
+
+    def handlers(self) -> list[grpc.GenericRpcHandler]:
+        """For the task manager's server."""
+        return [service_handler(INSPECTION, self), service_handler(PROFILING, self)]
+
+    async def dump_threads(self, request: Empty, context: Any) -> ThreadDump:
+        """Of the supervisor and of all slot workers."""
+        return ThreadDump(tuple(await asyncio.gather(own_threads(), *map(_threads_of, self._workers()))))
+
+    async def read_log(self, request: ReadLogRequest, context: Any) -> LogContent:
+        """A piece of a log file, or the end of it."""
+        piece = await asyncio.to_thread(self._logs.read, request.name, request.offset, request.length or LIMIT)
+        if piece is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"this task manager has no log '{request.name[:200]}'")
+            raise AssertionError("abort raises")
+        return piece
+
+    async def list_logs(self, request: Empty, context: Any) -> LogList:
+        """Its log files and those of its workers."""
+        return LogList(tuple(await asyncio.to_thread(self._logs.files)))
+
+    async def sample_stacks(self, request: SampleRequest, context: Any) -> StackSamples:
+        """Of the workers of a job, all at once."""
+        refused = _refusal(request)
+        if refused:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, refused)
+        held = [one for one in self._workers() if one.job_id == request.job_id and request.slot in (None, one.slot)]
+        timeout = request.samples * request.interval_ms / 1000 * 2 + _PATIENCE  # a busy machine takes its time
+        answers = await asyncio.gather(*(one.worker.inspect(request, timeout) for one in held))
+        return StackSamples(
+            tuple(stack for answer in answers for stack in answer.stacks),
+            tuple(f"{one.name}: {a.problem}" for one, a in zip(held, answers, strict=True) if a.problem),
+        )
+
+
+def _refusal(request: SampleRequest) -> str:
+    """Why it is not done; empty when it is."""
+    if not 0 < request.samples <= _MOST_SAMPLES or not 0 < request.interval_ms <= 1000 * LONGEST_SAMPLING:
+        return f"from 1 to {_MOST_SAMPLES} samples can be taken, each a number of milliseconds after the other"
+    if request.samples * request.interval_ms > 1000 * LONGEST_SAMPLING:
+        return f"samples are taken for at most {LONGEST_SAMPLING:g} s"
+    return "" if request.depth in _DEPTHS else f"stacks have a depth from {_DEPTHS[0]} to {_DEPTHS[-1]}"
+
+
+async def _threads_of(one: HeldWorker) -> ProcessThreads:
+    pid = one.worker.pid
+    answer: WorkerInspected = await one.worker.inspect(None, _PATIENCE)
+    threads = ProcessThreads(one.name, pid or 0, answer.threads, answer.problem)
+    if not answer.problem or pid is None or not one.worker.is_ready:
+        return threads
+    seen = await asyncio.to_thread(dump_from_outside, pid)
+    return replace(threads, threads=(ThreadStack("all threads, seen from outside", seen),)) if seen else threads

@@ -1,0 +1,129 @@
+"""Events are read back as they were written, and found from the end of files backwards."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.core.logs.log_events import LogFilter, events_of, parsed
+from millstream.core.logs.log_lines import Line, as_json, as_text
+from millstream.core.logs.origins import Origin
+from millstream.core.logs.recent_events import BLOCK, Piece, chain_of, recent_events
+from millstream.core.messages.logs import LogContent
+
+JOB, OTHER, VERTEX = "a" * 32, "c" * 32, "b" * 32
+texts = st.text(max_size=20).filter(str.isprintable)
+origins = st.builds(Origin, st.just(JOB), texts.map(str.strip)) | st.builds(
+    lambda name, subtask, attempt: Origin(JOB, "job", VERTEX, f"{name} ({subtask + 1}/9)", subtask, attempt),
+    texts, st.integers(0, 8), st.integers(0, 99),
+)  # fmt: skip
+lines = st.builds(
+    Line, st.integers(0, 2**32).map(lambda ms: ms / 1000), st.sampled_from(["DEBUG", "INFO", "WARNING"]),
+    st.just("worker"), st.sampled_from(["a", "b.c", "stdout"]), texts, st.none() | origins,
+)  # fmt: skip
+
+
+@given(lines)
+def test_a_line_is_read_as_it_was_written(line: Line) -> None:
+    assert parsed(as_json(line)) == line
+    assert parsed(as_text(line)) == line
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/St_Johns"])
+def test_times_mean_the_same_in_every_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        line = Line(86_400 * 365.25 + 0.125, "INFO", "worker", "a", "b")
+        assert parsed(as_text(line)) == line
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("text", ["", "Traceback", '{"a": 1}', "{", "[1, 2]", '{"time": "x"}', "2026-01-31 no event"])
+def test_what_begins_no_event(text: str) -> None:
+    assert parsed(text) is None
+
+
+def test_a_traceback_stays_with_its_event() -> None:
+    first = as_text(Line(1.0, "ERROR", "worker", "a", "failed", None, "Traceback\n  File\nValueError"))
+    second = as_text(Line(2.0, "INFO", "worker", "a", "on"))
+    found = list(events_of(["lost", *first.split("\n"), second]))
+    assert [event.lines for event in found] == [tuple(first.split("\n")), (second,)]
+
+
+TASK = Line(10.0, "INFO", "worker", "a", "x", Origin(JOB, "job", VERTEX, "Source: In -> map (2/2)", 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "passes"),
+    [
+        (LogFilter(), True),
+        (LogFilter(job_id=JOB, vertex=VERTEX, subtask=1, level="INFO", since_ms=10_000), True),
+        (LogFilter(vertex="source: in"), True),
+        (LogFilter(vertex="2/2"), False),
+        (LogFilter(vertex="sink"), False),
+        (LogFilter(job_id=OTHER), False),
+        (LogFilter(subtask=0), False),
+        (LogFilter(level="WARNING"), False),
+        (LogFilter(since_ms=10_001), False),
+    ],
+)
+def test_filters(wanted: LogFilter, passes: bool) -> None:
+    assert wanted.passes(TASK) is passes
+
+
+def test_what_a_service_says_of_a_job_is_the_jobs_but_no_tasks() -> None:
+    said = Line(1.0, "INFO", "jobmanager", "a", f"job {JOB} (x): restart 1")
+    assert LogFilter(job_id=JOB).passes(said)
+    assert not LogFilter(job_id=JOB, vertex="x").passes(said)
+
+
+def found_in(files: dict[str, bytes], wanted: LogFilter, limit: int, continued: bool = True) -> tuple[list[str], int]:
+    """The messages, and how many bytes were read for them."""
+    search, read = recent_events(chain_of("x.log", list(files)), wanted, limit, continued), 0
+    try:
+        piece: Piece = next(search)
+        while True:
+            content = files[piece.name]
+            start = max(0, len(content) - piece.length) if piece.offset is None else piece.offset
+            part = content[start : start + piece.length]
+            read += len(part)
+            piece = search.send(LogContent(part, start, len(content)))
+    except StopIteration as done:
+        return ["\n".join([e.line.message, *e.lines[1:]]) for e in done.value], read
+
+
+def event(number: int, more: str = "", level: str = "INFO") -> str:
+    return as_text(Line(float(number), level, "worker", "a", str(number), None, more)) + "\n"
+
+
+def test_the_chain_of_a_file() -> None:
+    names = ["x.log", "x.log.10", "x.log.2", "x.log.1", "x.log.old", "yx.log", "x.out"]
+    assert chain_of("x.log", names) == ["x.log", "x.log.1", "x.log.2", "x.log.10"]
+
+
+def test_the_last_events_over_files_that_were_moved_aside() -> None:
+    whole = "died at once\n" + "".join(event(n, "more\nand more" if n % 3 else "") for n in range(9))
+    cut = whole.index(event(4)) + len(event(4)) + len("more\n")  # the rest of its traceback is in the next file
+    files = {"x.log.1": whole[:cut].encode(), "x.log": whole[cut:].encode()}
+    everything = ["died at once", *(f"{n}\nmore\nand more" if n % 3 else str(n) for n in range(9))]
+    for limit in range(1, 10):
+        assert found_in(files, LogFilter(), limit)[0] == everything[-limit:]
+    assert found_in(files, LogFilter(), 99)[0] == everything
+    assert found_in(files, LogFilter(since_ms=7000), 99)[0] == everything[-2:]
+    assert found_in(files, LogFilter(), 3, continued=False)[0] == ["6", "7", "8"]
+
+
+def test_large_files_are_read_no_further_than_needed() -> None:
+    long = "".join(event(n, "x" * 1000, "WARNING" if n % 100 == 0 else "INFO") for n in range(5000))
+    files = {"x.log": long.encode()}
+    messages, read = found_in(files, LogFilter(), 50)
+    assert ([m.split("\n")[0] for m in messages], read) == ([str(n) for n in range(4950, 5000)], BLOCK)
+    assert [m.split("\n")[0] for m in found_in(files, LogFilter(level="WARNING"), 3)[0]] == ["4700", "4800", "4900"]
+    files = {"x.log": (event(0, "y" * 3 * BLOCK) + event(1)).encode()}
+    assert [len(m) for m in found_in(files, LogFilter(), 5)[0]] == [2 + 3 * BLOCK, 1]

@@ -1,0 +1,90 @@
+"""A real Chromium, driven by Playwright, and what is wrong with the pages that it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from debian_packages import program_of
+
+pytest.importorskip("playwright.sync_api")
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
+SCREENSHOTS = Path(__file__).parent / "screenshots"
+_FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+)  # fmt: skip
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    path = program_of("chromium", "chromium")
+    playwright: Playwright
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(_FLAGS), headless=True)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Watched:
+    """A page, and all that went wrong in it."""
+
+    def __init__(self, browser: Browser, url: str, scheme: str = "light", **options: Any) -> None:
+        self.context = browser.new_context(color_scheme=scheme, viewport={"width": 1440, "height": 900}, **options)
+        self.context.set_default_timeout(60_000)
+        self.page: Page = self.context.new_page()
+        self.url = url
+        self.errors: list[str] = []
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.errors.append(f"{self.page.url}: {error}"))
+        self.page.on("request", self._asked)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(f"{self.page.url}: {message.text} ({message.location})")
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith((self.url, "data:", "blob:")):
+            self.errors.append(f"{self.page.url} asks for {request.url}")
+
+    def log_in(self, token: str) -> None:
+        self.page.goto(f"{self.url}/#token={token}")
+        self.page.get_by_role("heading", name="Overview").wait_for()
+
+    def visit(self, path: str, heading: str | None = None) -> None:
+        """Goes to a page as a link does, and waits until what it shows has come."""
+        self.page.evaluate("path => { location.hash = path }", path)
+        if heading is not None:
+            self.page.get_by_role("heading", level=1).filter(has_text=heading).wait_for()
+        self.page.wait_for_function("() => document.querySelector('main') && !document.querySelector('main .loading')")
+
+    def faults(self) -> list[str]:
+        """What axe finds that is serious or critical."""
+        if not self.page.evaluate("() => 'axe' in window"):
+            self.page.evaluate(AXE.read_text())
+        rules = {
+            "resultTypes": ["violations"],
+            "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"],
+        }
+        found = self.page.evaluate("rules => axe.run(document, rules)", rules)
+        return [
+            f"{self.page.url}: {fault['id']}: {fault['help']}: {node['html'][:300]} {node['failureSummary'][:300]}"
+            for fault in found["violations"]
+            if fault["impact"] in ("serious", "critical")
+            for node in fault["nodes"][:3]
+        ]
+
+    def picture(self, name: str) -> None:
+        SCREENSHOTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+    def close(self) -> None:
+        self.context.close()

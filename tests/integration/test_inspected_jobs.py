@@ -1,0 +1,102 @@
+"""Where is the time of a job spent, and where do its processes stand? Asked of a real cluster, also when one hangs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from system import Cluster, running_cluster, wait_until, write_job
+
+pytestmark = pytest.mark.process
+
+PROFILED = """
+import math, time
+
+def burn(number):
+    for _ in range(200):
+        math.fsum(range(2000))
+    return number
+
+def rest(number):
+    time.sleep(0.01)
+    return number
+
+env.from_sequence(0, 10**12).map(burn).name("burning").map(rest).name("resting").print()
+env.execute("profiled")
+"""
+HANGING = """
+import re
+
+def hang(number):
+    return re.match("(a+)+$", "a" * 60 + "b")  # keeps the interpreter's lock, for longer than anybody waits
+
+env.from_collection([1]).map(hang).print()
+env.execute("hanging")
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("inspected") / "cluster", 1, 2) as made:
+        yield made
+
+
+def graph(cluster: Cluster, job: str, kind: str, more: str = "&duration=800") -> dict[str, Any]:
+    vertex = cluster.get(f"/jobs/{job}")["vertices"][0]["id"]
+    path = f"/jobs/{job}/vertices/{vertex}/flamegraph?interval=10&type={kind}{more}"
+    found: list[dict[str, Any]] = []
+
+    def is_sampled() -> bool:
+        found.append(cluster.get(path))
+        return bool(found[-1]["endTimestamp"] != -3)
+
+    wait_until(is_sampled, "the flame graph")
+    return found[-1]
+
+
+def seen(node: dict[str, Any], name: str) -> int:
+    """In how many samples a function was on the stack."""
+    if node["name"].startswith(f"{name} ("):
+        return int(node["value"])
+    return sum(seen(child, name) for child in node["children"])
+
+
+def test_profiles_and_dumps(cluster: Cluster, tmp_path: Path) -> None:
+    job = cluster.submit_running(write_job(tmp_path, "profiled", PROFILED))
+    full = graph(cluster, job, "full")
+    assert full["problems"] == []
+    assert {operator["name"] for operator in full["data"]["children"]} >= {"burning", "resting"}
+    on, off = (graph(cluster, job, kind)["data"] for kind in ("on_cpu", "off_cpu"))
+    assert seen(on, "burn") > seen(off, "burn")
+    assert seen(off, "rest") > seen(on, "rest")
+    assert on["value"] + off["value"] == full["data"]["value"]
+    assert not any("millstream" in json.dumps(node) for node in full["data"]["children"])
+    with_runtime = graph(cluster, job, "full", "&runtime=true&duration=200")
+    assert "millstream.taskmanager.worker" in json.dumps(with_runtime)
+
+    (manager,) = cluster.get("/taskmanagers")["taskmanagers"]
+    path = f"/taskmanagers/{manager['id']}/thread-dump"
+    threads = {info["threadName"]: info["stringifiedThreadInfo"] for info in cluster.get(path)["threadInfos"]}
+    worker = next(stack for name, stack in threads.items() if job in name and name.endswith("MainThread"))
+    assert "in run_worker" in worker
+    assert any(name.startswith("asyncio task") for name in threads), "of the task manager itself"
+    for service in cluster.get("/jobmanagers")["jobmanagers"]:
+        of_service = cluster.get(f"/jobmanagers/{service['id']}/thread-dump")["threadInfos"]
+        assert any(info["threadName"] == "MainThread" for info in of_service), service
+        assert cluster.get(f"/jobmanagers/{service['id']}/logs")["logs"], service
+
+    hanging = cluster.submit_running(write_job(tmp_path, "hanging", HANGING))
+
+    def hangs() -> bool:
+        found = [info for info in cluster.get(path)["threadInfos"] if hanging in info["threadName"]]
+        texts = "\n".join(info["stringifiedThreadInfo"] for info in found)
+        return "it does not answer" in texts and "in hang" in texts
+
+    wait_until(hangs, "a dump of the worker that hangs")
+    (problem,) = graph(cluster, hanging, "full", "&duration=200")["problems"]
+    assert hanging in problem
+    assert "it does not answer" in problem
+    cluster.cancel(job)
