@@ -9,7 +9,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 PYTEST_FLAGS ?=
 CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
 DASHBOARD := $(shell find dashboard/src -type f) $(wildcard dashboard/*.json dashboard/*.mjs)
-BUNDLED := dashboard/node_modules/.all
+NPM := $(shell command -v npm)
+BUNDLED := $(if $(NPM),dashboard/node_modules/.all)# what the dashboard is checked and tested with
 
 # Compiled modules are kept whatever the shell says: else every worker of pytest, and every process that a test starts,
 # compiles all that it imports.
@@ -37,12 +38,10 @@ lint: $(READY)
 	$(BIN)/lint-imports
 	$(MAKE) lint-dashboard
 
-NPM := $(shell command -v npm)
-
-lint-dashboard: $(if $(NPM),$(BUNDLED))  # types, and tests of what needs no browser
+lint-dashboard: $(BUNDLED)  # types, and tests of what needs no browser
 	$(if $(NPM),cd dashboard && npm run --silent lint && npm run --silent test,@echo 'no npm: the dashboard is not checked')
 
-$(BUNDLED): dashboard/package-lock.json
+dashboard/node_modules/.all: dashboard/package-lock.json
 	cd dashboard && npm ci --silent --ignore-scripts
 	touch $@
 
@@ -63,7 +62,7 @@ OR_NONE := || test $$? -eq 5# what pytest exits with when PYTEST_FLAGS leave no 
 tests-without-processes: $(READY)  # a test that starts a process carries the marker `process`, or fails
 	$(BIN)/pytest -m 'not process $(NOT_LONG)' --numprocesses=auto --dist=worksteal --hypothesis-profile=$(EXAMPLES) $(PYTEST_FLAGS) $(OR_NONE)
 
-tests-with-processes: $(READY)  # three files at a time: they wait more than they work; the tests of a file may share a cluster
+tests-with-processes: $(READY) $(BUNDLED)  # three files at a time: they wait more than they work; the tests of a file may share a cluster
 	$(BIN)/pytest -m 'process and not alone $(NOT_LONG)' --numprocesses=3 --dist=loadfile $(PYTEST_FLAGS) $(OR_NONE)
 
 tests-alone: $(READY)

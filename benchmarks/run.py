@@ -44,6 +44,7 @@ BENCHMARKS = (
     "control_plane",
     "metrics_cost",
     "rest_load",
+    "dashboard",
     "spark_state",
 )
 

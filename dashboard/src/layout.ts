@@ -18,6 +18,8 @@ export interface PlacedEdge {
   strategy: string;
   path: string;
   label: { x: number; y: number };
+  /** Of which vertex the rate is that of the edge: the one that has no other input, or no other output. */
+  measuredAt: "source" | "target" | null;
 }
 
 export interface Placed {
@@ -47,6 +49,8 @@ export function place(nodes: readonly PlanNode[]): Placed {
     });
   }
   layout(graph);
+  const into = countBy(edges.map((edge) => edge.target));
+  const out = countBy(edges.map((edge) => edge.source));
   const size = graph.graph() as { width?: number; height?: number };
   return {
     width: Number.isFinite(size.width) ? (size.width ?? 0) : 0,
@@ -57,9 +61,16 @@ export function place(nodes: readonly PlanNode[]): Placed {
     }),
     edges: edges.map((edge) => {
       const found = graph.edge(edge.source, edge.target, edge.key) as { points: { x: number; y: number }[] };
-      return { ...edge, path: smooth(found.points), label: middle(found.points) };
+      const measuredAt = into.get(edge.target) === 1 ? "target" : out.get(edge.source) === 1 ? "source" : null;
+      return { ...edge, path: smooth(found.points), label: middle(found.points), measuredAt };
     }),
   };
+}
+
+function countBy(ids: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
+  return counts;
 }
 
 function smooth(points: readonly { x: number; y: number }[]): string {

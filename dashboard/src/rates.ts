@@ -29,6 +29,7 @@ export const UNKNOWN: Rates = {
 
 const WINDOW_MS = 5000;
 const MOST = 600;
+const MOST_FIGURES = 30_000; // of all vertices: of a wide job, fewer samples are kept
 
 export function sampleOf(job: Pick<Job, "now" | "vertices">): Sample {
   return { at: job.now, totals: new Map(job.vertices.map((vertex) => [vertex.id, vertex.metrics])) };
@@ -38,15 +39,21 @@ export function sampleOf(job: Pick<Job, "now" | "vertices">): Sample {
 export function withSample(samples: readonly Sample[], sample: Sample): Sample[] {
   const last = samples.at(-1);
   if (last !== undefined && last.at >= sample.at) return samples as Sample[];
-  return [...samples.slice(-(MOST - 1)), sample];
+  const most = Math.max(30, Math.min(MOST, Math.floor(MOST_FIGURES / Math.max(1, sample.totals.size))));
+  return [...samples.slice(1 - most), sample];
 }
 
 /** The rates of a vertex between the newest sample and the first one within the window before it, or the one before. */
 export function ratesOf(samples: readonly Sample[], id: string): Rates {
   const last = samples.at(-1);
-  if (last === undefined) return UNKNOWN;
-  const first = samples.find((sample) => sample.at >= last.at - WINDOW_MS && sample !== last) ?? samples.at(-2);
-  return first === undefined ? UNKNOWN : between(first, last, id);
+  let first = samples.at(-2);
+  if (last === undefined || first === undefined) return UNKNOWN;
+  for (let at = samples.length - 3; at >= 0; at -= 1) {
+    const earlier = samples[at];
+    if (earlier === undefined || earlier.at < last.at - WINDOW_MS) break;
+    first = earlier;
+  }
+  return between(first, last, id);
 }
 
 export function between(first: Sample, last: Sample, id: string): Rates {

@@ -70,7 +70,7 @@ def main():
 
 @dataclass(frozen=True)
 class Jobs:
-    """Their ids."""
+    """Their ids, and where a savepoint of the flowing one is."""
 
     flowing: str
     backpressured: str
@@ -78,6 +78,7 @@ class Jobs:
     stalled: str
     failed: str
     finished: str
+    savepoint: str
 
 
 def submit_all(cluster: Cluster, folder: Path) -> Jobs:
@@ -96,13 +97,17 @@ def submit_all(cluster: Cluster, folder: Path) -> Jobs:
         f"execution.checkpointing.savepoint-dir={folder / 'savepoints'}",
     )
     stalled = TAILED_SOURCE + dedent(STALLED.format(folder=str(folder)))
+    flowing = cluster.submit_running(write_job(folder, "flowing", FLOWING), *checkpoints, parallelism=2)
+    cluster.cli("savepoint", "-m", cluster.rest, flowing)
+    savepoint = cluster.get(f"/jobs/{flowing}/checkpoints")["latest"]["savepoint"]["external_path"]
     jobs = Jobs(
-        flowing=cluster.submit(write_job(folder, "flowing", FLOWING), *checkpoints, parallelism=2),
+        flowing=flowing,
         backpressured=cluster.submit(write_job(folder, "backpressured", BACKPRESSURED)),
         restarting=cluster.submit(write_job(folder, "restarting", RESTARTING), *restarts),
         stalled=cluster.submit(write_job(folder, "stalled", stalled)),
         failed=cluster.submit(write_job(folder, "failed", FAILED)),
         finished=cluster.submit(write_job(folder, "finished", FINISHED)),
+        savepoint=savepoint,
     )
     cluster.upload(write_wheel(folder, {"tinyjob.py": PROGRAM}, entry="tinyjob:main"))
     cluster.wait_for(jobs.failed, "FAILED")

@@ -1,4 +1,4 @@
-"""Executors in processes of their own read what the driver planned."""
+"""Executors in processes of their own: they read what the driver planned, and are killed."""
 
 from __future__ import annotations
 
@@ -13,32 +13,39 @@ import pytest
 from snapshot_maker import Maker
 
 from millstream.core.records import types as t
-from millstream.core.snapshot import METADATA_FILE, StateTypes, storage_at, verify_snapshot
+from millstream.core.snapshot import (
+    METADATA_FILE,
+    SnapshotMetadata,
+    StateTypes,
+    storage_at,
+    verify_snapshot,
+)
 
 HERE = Path(__file__).parent
 
 pytestmark = pytest.mark.process
 
 
-def test_a_state_is_read_by_separate_executors(tmp_path: Path) -> None:
+def test_separate_executors_read_and_one_that_is_killed_leaves_a_whole_savepoint_or_none(tmp_path: Path) -> None:
+    (tmp_path / "spark").mkdir()
     maker = Maker(tmp_path / "snapshots", rows_per_file=300)
     maker.operator("counter", maker.values("counts", {n: n for n in range(1000)}, StateTypes(t.LONG, t.LONG)))
-    found = ran("cluster_read.py", maker.write(), str(tmp_path / "spark"))
-    assert found == {"sum": 499500, "one": [[7, 7]], "executors": 2}
-
-
-def test_a_killed_executor_leaves_a_whole_savepoint_or_none(tmp_path: Path) -> None:
-    (tmp_path / "spark").mkdir()
     target = tmp_path / "savepoint"
-    found = ran("cluster_write.py", str(target), str(tmp_path / "spark"))
-    assert found["killed"]
-    if found["outcome"] != "written":
+    found = ran("cluster_local.py", maker.write(), str(target), str(tmp_path / "spark"))
+    assert found["read"] == {"sum": 499500, "one": [[7, 7]], "executors": 2}
+    assert found["write"]["killed"]
+    if found["write"]["outcome"] != "written":
         assert not (target / METADATA_FILE).exists()
         return
+    assert sum(file.rows for file in whole(target).files()) == 20_000
+
+
+def whole(target: Path) -> SnapshotMetadata:
+    """A savepoint that has its files, and no others."""
     storage, location = storage_at(str(target))
     metadata = verify_snapshot(storage, location)
-    assert sum(file.rows for file in metadata.files()) == 20_000
     assert {str(path.relative_to(target)) for path in target.rglob("*.parquet")} == {f.path for f in metadata.files()}
+    return metadata
 
 
 def ran(program: str, *arguments: str) -> Any:

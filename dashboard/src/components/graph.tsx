@@ -5,7 +5,7 @@ import type { JSX } from "preact";
 import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { count, percent, plural, rate, watermark } from "../format.ts";
-import { NODE, place, shapeOf } from "../layout.ts";
+import { NODE, place, shapeOf, type PlacedEdge } from "../layout.ts";
 import { ratesOf, type Rates, type Sample } from "../rates.ts";
 import { link } from "../router.ts";
 import type { Flow, Job, Vertex } from "../types.ts";
@@ -66,7 +66,7 @@ export function JobGraph({ job, samples, flow }: { job: Job; samples: readonly S
                 x={edge.label.x}
                 y={edge.label.y}
                 strategy={edge.strategy}
-                out={edgeRate(rates, edge, placed.edges)}
+                out={edgeRate(rates, edge)}
                 waiting={waiting(flows.get(edge.source)?.["queued-out"], flows.get(edge.target)?.["queued-in"])}
                 credit={flows.get(edge.source)?.credit ?? null}
               />
@@ -103,11 +103,9 @@ function edgeClass(rates: Rates | undefined): string {
   return (rates?.recordsOut ?? 0) > 0 ? "edge flowing" : "edge";
 }
 
-/** What a vertex with one input takes in is what came over that edge; else what the source gives out, if to one only. */
-function edgeRate(rates: Map<string, Rates>, edge: { source: string; target: string }, all: readonly { source: string; target: string }[]): number | null {
-  if (all.filter((other) => other.target === edge.target).length === 1) return rates.get(edge.target)?.recordsIn ?? null;
-  if (all.filter((other) => other.source === edge.source).length === 1) return rates.get(edge.source)?.recordsOut ?? null;
-  return null;
+function edgeRate(rates: Map<string, Rates>, edge: PlacedEdge): number | null {
+  if (edge.measuredAt === "target") return rates.get(edge.target)?.recordsIn ?? null;
+  return edge.measuredAt === "source" ? (rates.get(edge.source)?.recordsOut ?? null) : null;
 }
 
 /** Buffers on the way: what waits in the outputs of the one and the inputs of the other. */

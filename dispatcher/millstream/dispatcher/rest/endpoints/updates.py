@@ -13,7 +13,7 @@ from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 from millstream.dispatcher.rest.updates import LIFE, MOST_PATHS, TooManyStreams, Updates
 
 STREAM = "/updates"
-_PATH: schemas.Schema = {"type": "string", "pattern": "^/[!-~]*$", "maxLength": 2000}
+_PATH: schemas.Schema = {"type": "string", "pattern": "^/[!-~]*$", "maxLength": 4000}
 _SECONDS: schemas.Schema = {"type": "integer", "minimum": 0, "maximum": int(LIFE)}
 
 
