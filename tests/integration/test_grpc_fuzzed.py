@@ -80,7 +80,10 @@ def hello(method: MethodDescriptor, job_id: str) -> bytes:
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.containing_service.name}.{method.name}")
 def test_any_messages(attacked: AttackedCluster, method: MethodDescriptor, caplog: pytest.LogCaptureFixture) -> None:
     ports = serving(attacked, method)
-    assert len(ports) == (2 if method.name == "Exchange" else 1)
+    by_all = method.containing_service.name == "Inspection"
+    assert len(ports) == (2 if method.name == "Exchange" else 4 if by_all else 1)
+    if method.name == "DumpThreads":
+        ports = ports[:1]  # takes a moment each time, and has nothing in its message
     known = [f"127.0.0.1:{port}" for port in ports] + [attacked.job_id] * (method.name in ONLY_READ)
     texts = words(*known)
     beginnings: st.SearchStrategy[list[bytes]] = st.just([])

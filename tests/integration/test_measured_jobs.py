@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
+from debian_packages import program_of
 from ports import free_port, free_ports
-from prometheus_binaries import binaries
 from system import Cluster, given, running_cluster, wait_until, write_job
 from tailed_source import TAILED_SOURCE
 
@@ -120,12 +120,12 @@ def test_every_count_is_what_the_job_did(scraped: tuple[Cluster, list[str]], mea
 def test_prometheus_scrapes_and_parses_every_process_and_evaluates_the_rules(
     scraped: tuple[Cluster, list[str]], measured: str, tmp_path: Path
 ) -> None:
-    tools = binaries(tmp_path)
+    prometheus, promtool = program_of("prometheus", "prometheus"), program_of("prometheus", "promtool")
     for name in ("alerts.yml", "prometheus.yml"):
         shutil.copy(DEPLOY / name, tmp_path)
     shutil.copy(HERE / "alerts_test.yml", tmp_path)
     for command in (["check", "config", "prometheus.yml"], ["test", "rules", "alerts_test.yml"]):
-        done = subprocess.run([tools / "promtool", *command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([promtool, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
     sample = yaml.safe_load((tmp_path / "prometheus.yml").read_text())
     sample["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
@@ -133,7 +133,7 @@ def test_prometheus_scrapes_and_parses_every_process_and_evaluates_the_rules(
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(sample))
     address = f"127.0.0.1:{free_port()}"
     command = [
-        str(tools / "prometheus"), "--config.file=prometheus.yml", f"--web.listen-address={address}",
+        prometheus, "--config.file=prometheus.yml", f"--web.listen-address={address}",
         "--storage.tsdb.path=data",
     ]  # fmt: skip
     with (tmp_path / "log").open("wb") as log:

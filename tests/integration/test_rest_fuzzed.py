@@ -95,6 +95,8 @@ class Jobs:
             if "/jobmanagers/" in operation:
                 owner = f"jobmanagers/{self.known['jobmanagerid'][0]}"
             return [log["name"] for log in self.cluster.get(f"/{owner}/logs")["logs"]]
+        if parameter == "jobmanagerid" and "{name}" in operation:  # whose logs those are
+            return self.known["jobmanagerid"][:1]
         return self.known.get(parameter, [])
 
 

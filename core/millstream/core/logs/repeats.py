@@ -1,8 +1,8 @@
 """Which of many equal events are told: the first, then ever fewer, with how many there were. Pure.
 
 A job that restarts for ever, or a peer that cannot be reached, says the same thing a thousand times, and hides what
-else happened. It is told the first two times, the 10th, the 100th and so on, and once in an hour, so that whoever looks
-at the end of the log sees that it still goes on.
+else happened. It is told the first three times, the 10th, the 100th and so on, and once in an hour, so that whoever
+looks at the end of the log sees that it still goes on.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from millstream.core.logs.failure_texts import ordinal
 
 _HOUR = 3600.0
+ALL_TOLD = 3
+"""As many as come in a row are all told."""
 
 
 class Repeats:
@@ -52,4 +54,4 @@ class Repeats:
 
 def is_told_at(count: int) -> bool:
     """Whether the one that came so often in a row is told, however long ago the last was."""
-    return count <= 2 or str(count).rstrip("0") == "1"
+    return count <= ALL_TOLD or str(count).rstrip("0") == "1"

@@ -80,7 +80,7 @@ def wanted_aggregations(text: str | None) -> list[str]:
     """All of them when none is asked for."""
     if text is None:
         return list(AGGREGATIONS)
-    asked = list(dict.fromkeys(part.lower() for part in text.split(",")))
+    asked = list(dict.fromkeys(text.split(",")))
     for name in asked:
         if name not in AGGREGATIONS:
             raise RestError(400, f"agg: '{name[:100]}' is not one of {', '.join(AGGREGATIONS)}")
@@ -93,7 +93,7 @@ def wanted_subtasks(text: str | None, known: Collection[int]) -> list[int]:
         return sorted(known)
     found: set[int] = set()
     for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
+        first, dash, last = part.partition("-")
         if not _is_index(first) or (dash and not _is_index(last)):
             raise RestError(400, f"subtasks: '{part[:100]}' is neither a subtask nor a range; write it like 0,3-5")
         found.update(index for index in known if int(first) <= index <= int(last or first))

@@ -11,7 +11,7 @@ from msgspec import Struct
 from millstream.core.clock import Instant
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.logs.failure_texts import has_traceback, restart_line
-from millstream.core.logs.repeats import Repeats
+from millstream.core.logs.repeats import ALL_TOLD, Repeats
 
 
 class ToldRestart(Struct, frozen=True):
@@ -44,7 +44,7 @@ class RestartLog:
 
     def _line(self, cause: TaskFailure, event: str, times: int) -> str:
         untold = self._restarts.take_untold()
-        if times == 2:
+        if times == ALL_TOLD:
             event += "; if it goes on like this, restarts are only counted, and told less often"
         elif untold:
             event += f" ({untold} restarts before it were not told)"

@@ -47,7 +47,8 @@ class MetricEndpoints:
         how = f"({'|'.join(AGGREGATIONS)})"
         ways = {"type": "string", "pattern": f"^{how}(,{how})*$"}
         agg = Parameter("agg", ways, "How to aggregate, with commas between; in all ways if not given.")
-        jobs = Parameter("jobs", text, "The ids of the jobs, with commas between; all if not given.")
+        ids = {"type": "string", "pattern": "^[0-9a-fA-F]{32}(,[0-9a-fA-F]{32})*$"}
+        jobs = Parameter("jobs", ids, "The ids of the jobs, with commas between; all if not given.")
         managers = Parameter("taskmanagers", text, "The ids of the task managers; all if not given.")
         some = {"type": "string", "pattern": r"^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$"}
         subtasks = Parameter("subtasks", some, "Indices and ranges of subtasks, such as 0,3-5; all if not given.")
