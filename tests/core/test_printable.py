@@ -15,4 +15,4 @@ def test_what_would_leave_the_line_is_escaped() -> None:
 
 def test_the_log_of_a_worker_has_the_name_of_its_job_in_one_line() -> None:
     start = StartWorker(AllocationId("a"), JobId("ab"), job_name="two\nlines")
-    assert where(start, []) == r"two\nlines (ab)"
+    assert where(start, []).text == r"two\nlines (ab)"

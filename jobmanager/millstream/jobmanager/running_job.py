@@ -213,7 +213,7 @@ class RunningJob:
         except MillstreamError as error:
             self.master = ScalingJobMaster(graph, slot_timeout, now)
             self._refused = str(error)
-        if led.failovers:
+        if led.stored.terms.began_ms:  # what is stored is what every leader shows
             self.master.state_times[JobStatus.INITIALIZING] = led.stored.terms.began_ms
         self._times = JobTimes(self.master.status, now.steady_ms)
         self._kept_bounds = self.master.requirements
