@@ -63,7 +63,7 @@ tests-without-processes: $(READY)  # a test that starts a process carries the ma
 	$(BIN)/pytest -m 'not process $(NOT_LONG)' --numprocesses=auto --dist=worksteal --hypothesis-profile=$(EXAMPLES) $(PYTEST_FLAGS) $(OR_NONE)
 
 tests-with-processes: $(READY) $(BUNDLED)  # three files at a time: they wait more than they work; the tests of a file may share a cluster
-	$(BIN)/pytest -m 'process and not alone $(NOT_LONG)' --numprocesses=3 --dist=loadfile $(PYTEST_FLAGS) $(OR_NONE)
+	$(BIN)/pytest -m 'process and not alone $(NOT_LONG)' --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(PYTEST_FLAGS) $(OR_NONE)
 
 tests-alone: $(READY)
 	$(BIN)/pytest -m 'process and alone $(NOT_LONG)' $(PYTEST_FLAGS) $(OR_NONE)

@@ -28,6 +28,15 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
+_LONG_FILES = ("test_rest_fuzzed", "test_docs_bootstrap", "test_dashboard_pages", "test_docs_", "tests/spark/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take minutes begin first: else one core waits at the end for the last of them."""
+    order = {name: at for at, name in enumerate(_LONG_FILES)}
+    items.sort(key=lambda item: min((at for name, at in order.items() if name in item.nodeid), default=len(order)))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ProcessMarks())
 

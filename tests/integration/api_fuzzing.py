@@ -19,7 +19,6 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.engine import events, from_schema
 from schemathesis.hooks import GLOBAL_HOOK_DISPATCHER
 
-_PHASES = ("examples", "coverage", "fuzzing", "stateful")
 _RUNS_A_PROGRAM = "^/jars/.*/(run|plan)$"
 _SLOW = 60  # seconds; an answer that takes longer counts as a hang
 
@@ -77,13 +76,14 @@ def ask(
     headers: Mapping[str, str],
     examples: int,
     folder: str,
+    edges: bool = True,
 ) -> Answers:
-    """Sends as many examples of each operation, after all cases at the edges of the document.
+    """Sends as many examples of each operation, after all cases at the edges of the document unless those are left out.
 
     Ids that are spared are named only where they are among those that exist for the operation. Directories that
     requests name are led into the folder.
     """
-    schema = schemathesis.openapi.from_dict(document, config=_configuration(url, headers, examples))
+    schema = schemathesis.openapi.from_dict(document, config=_configuration(url, headers, examples, edges))
     schema = schema.exclude(path_regex="^/wheels|^/updates$")  # another name for /jars, and a stream that does not end
     answers = Answers()
     with _leading_to(existing, spared, folder):
@@ -92,7 +92,7 @@ def ask(
     return answers
 
 
-def _configuration(url: str, headers: Mapping[str, str], examples: int) -> schemathesis.Config:
+def _configuration(url: str, headers: Mapping[str, str], examples: int, edges: bool) -> schemathesis.Config:
     refused_by_meaning = {
         "positive_data_acceptance": {"enabled": False}
     }  # options, programs, vertices that there are not
@@ -103,9 +103,10 @@ def _configuration(url: str, headers: Mapping[str, str], examples: int) -> schem
         "continue-on-failure": True,
         "generation": {"deterministic": True, "max-examples": examples, "no-shrink": True, "database": "none"},
         "phases": {
-            **{name: {"enabled": True} for name in _PHASES},
-            "coverage": {"unexpected-methods": ["PUT"]},
-            "stateful": {"max-steps": 6},
+            "examples": {"enabled": True},
+            "coverage": {"enabled": edges, "unexpected-methods": ["PUT"]},
+            "fuzzing": {"enabled": True},
+            "stateful": {"enabled": edges, "max-steps": 6},
         },
         "operations": [
             {

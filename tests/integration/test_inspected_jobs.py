@@ -40,7 +40,8 @@ env.execute("hanging")
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("inspected") / "cluster", 1, 2) as made:
+    soon = {"task.cancellation.timeout": "1 s"}  # a task hangs when the cluster is stopped
+    with running_cluster(tmp_path_factory.mktemp("inspected") / "cluster", 1, 2, **soon) as made:
         yield made
 
 

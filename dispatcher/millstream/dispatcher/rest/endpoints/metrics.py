@@ -94,7 +94,8 @@ class MetricEndpoints:
         wanted = request.query_params.get("jobs")
         if wanted is not None:
             asked = [job_id.lower() for job_id in wanted.split(",")]
-            if wrong := next((job_id for job_id in asked if not is_id(job_id)), None):
+            wrong = next((job_id for job_id in asked if not is_id(job_id)), None)
+            if wrong is not None:
                 raise RestError(400, f"jobs: '{wrong[:100]}' is not a job id; it has 32 hexadecimal digits")
             known &= {JobId(job_id) for job_id in asked}
         aggregations = wanted_aggregations(request.query_params.get("agg"))
