@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -21,6 +22,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What runs on this machine is reached without the proxy that packages may have to come through.
 os.environ["no_proxy"] = ",".join(filter(None, (os.environ.get("no_proxy"), "127.0.0.1", "localhost")))
+
+
+def _of_this_test(record: logging.LogRecord) -> bool:
+    return "PollerCompletionQueue" not in record.getMessage() or "Event loop is closed" not in str(record.exc_info)
+
+
+# gRPC has one queue for all loops of a process. What comes for that of a test which has ended is said in the log of the
+# next one, where it is nobody's.
+logging.getLogger("asyncio").addFilter(_of_this_test)
 
 
 def pytest_xdist_auto_num_workers() -> int:
