@@ -65,17 +65,18 @@ class Daemon:
         await self.service.start()
         error = await self.service.failure()
         self._world.tell_fault(f"{self.name} ends: {error}")
+        self._is_stopping = True
         await self._stop()
 
     def stop(self) -> None:
         """In order, as after a SIGTERM; a second one changes nothing."""
         if self._is_stopping:
             return
+        self._is_stopping = True
         self._running.cancel()
         self._world.loop.create_task(self._stop(), context=self.process.context)
 
     async def _stop(self) -> None:
-        self._is_stopping = True
         await self.service.stop()
         self._world.tell_fault(f"{self.name} has stopped")
         self._world.kill(self.process)
