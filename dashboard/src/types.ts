@@ -129,25 +129,6 @@ export interface Exceptions {
   exceptionHistory: { entries: RootFailure[]; truncated: boolean };
 }
 
-export interface Checkpoint {
-  id: number;
-  status: string;
-  is_savepoint: boolean;
-  trigger_timestamp: number;
-  latest_ack_timestamp: number;
-  state_size: number;
-  checkpointed_size: number;
-  end_to_end_duration: number;
-  processed_data: number;
-  persisted_data: number;
-  num_subtasks: number;
-  num_acknowledged_subtasks: number;
-  checkpoint_type: string;
-  external_path?: string | null;
-  failure_message?: string;
-  tasks: Record<string, CheckpointProgress>;
-}
-
 export interface CheckpointProgress {
   id: number;
   status: string;
@@ -159,6 +140,15 @@ export interface CheckpointProgress {
   persisted_data: number;
   num_subtasks: number;
   num_acknowledged_subtasks: number;
+}
+
+export interface Checkpoint extends CheckpointProgress {
+  is_savepoint: boolean;
+  trigger_timestamp: number;
+  checkpoint_type: string;
+  external_path?: string | null;
+  failure_message?: string;
+  tasks: Record<string, CheckpointProgress>;
 }
 
 export interface Spread {

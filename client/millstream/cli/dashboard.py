@@ -11,7 +11,7 @@ from urllib.parse import quote
 import click
 
 from millstream.cli.failures import Command
-from millstream.cli.options import client_configuration, client_options
+from millstream.cli.options import client_configuration, client_options, role_option
 from millstream.core.errors import MillstreamError
 from millstream.core.services.cluster_secret import cluster_secret, read_private
 from millstream.core.settings.configuration import Configuration
@@ -21,13 +21,7 @@ _TOKEN_FILE = "security.rest.auth.token-file"
 
 @click.command(cls=Command)
 @client_options
-@click.option(
-    "--role",
-    type=click.Choice(["read", "operate", "submit"]),
-    default="submit",
-    show_default=True,
-    help="What may be done in it; each may do what those before it may.",
-)
+@role_option("submit", "in")
 @click.option("--open", "opens", is_flag=True, help="Opens it in the browser.")
 def dashboard(
     config_dir: str | None, overrides: tuple[str, ...], address: str | None, verbose: bool, role: str, opens: bool

@@ -42,6 +42,17 @@ def verbose_option(command: F) -> F:
     return click.option("-v", "--verbose", is_flag=True, help="Shows details.")(command)
 
 
+def role_option(default: str, where: str = "with") -> Callable[[F], F]:
+    """`--role` of a token; `where` it lets its owner do something: with it, or in it."""
+    return click.option(
+        "--role",
+        type=click.Choice(["read", "operate", "submit"]),
+        default=default,
+        show_default=True,
+        help=f"What may be done {where} it; each may do what those before it may.",
+    )
+
+
 def dir_option(command: F) -> F:
     """`--dir`, as the parameter `directory`."""
     help_text = f"The cluster's directory; default ${CLUSTER_DIR_VARIABLE} or ~/.millstream/cluster."

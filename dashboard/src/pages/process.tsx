@@ -1,4 +1,4 @@
-// The metrics of a process: all of them, with their values now.
+// The metrics of a process, with their values now: the first forty, since a path that is looked at has at most 4,000 characters.
 
 import type { JSX } from "preact";
 import { Card, Loaded } from "../components/basics.tsx";

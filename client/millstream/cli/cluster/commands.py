@@ -9,7 +9,7 @@ import click
 
 from millstream.cli.dashboard import dashboard_url
 from millstream.cli.failures import Command, Group
-from millstream.cli.options import cluster_directory, configuration_options, dir_option, verbose_option
+from millstream.cli.options import cluster_directory, configuration_options, dir_option, role_option, verbose_option
 from millstream.cli.progress import progress_on_terminal
 from millstream.cli.tables import print_table
 from millstream.core.errors import MillstreamError
@@ -176,13 +176,7 @@ def restart(directory: str | None, verbose: bool, timeout: float, services: tupl
 @cluster.command(cls=Command)
 @dir_option
 @verbose_option
-@click.option(
-    "--role",
-    type=click.Choice(["read", "operate", "submit"]),
-    default="submit",
-    show_default=True,
-    help="What may be done with it; each may do what those before it may.",
-)
+@role_option("submit")
 def token(directory: str | None, verbose: bool, role: str) -> int:
     """Print a token for the REST API of a cluster, for tools other than this one.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from millstream.cli.failures import Command, Group
-from millstream.cli.options import configuration_options, verbose_option
+from millstream.cli.options import configuration_options, role_option, verbose_option
 from millstream.core.errors import MillstreamError
 from millstream.core.settings.configuration import Configuration
 
@@ -54,13 +54,7 @@ def init(verbose: bool, hosts: tuple[str, ...], days: int, directory: str) -> in
 @security.command(cls=Command)
 @configuration_options
 @verbose_option
-@click.option(
-    "--role",
-    type=click.Choice(["read", "operate", "submit"]),
-    default="read",
-    show_default=True,
-    help="What may be done with it; each may do what those before it may.",
-)
+@role_option("read")
 @click.option("--file", "file", metavar="FILE", help="The tokens file; default security.rest.auth.tokens-file.")
 @click.argument("name")
 def token(

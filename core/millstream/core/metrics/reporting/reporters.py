@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+from functools import partial
 from typing import Any
 
 from millstream.core.errors import ConfigurationError, MillstreamError
 from millstream.core.logs.tracebacks import one_line
+from millstream.core.metrics.model import MetricGroup
 from millstream.core.metrics.registry import MetricRegistry
 from millstream.core.metrics.reporting.reporter import MetricReporter
 from millstream.core.metrics.reporting.settings import ReporterSettings, reporter_settings
@@ -44,21 +46,16 @@ class Reporters:
     async def start(self) -> None:
         """Opens them, and begins to report."""
         for reporter in self.made:
-            settings = reporter.settings
-
-            def read(settings: ReporterSettings = settings) -> Any:
-                return settings.shown(self._registry.read())
-
             try:
-                await reporter.open(read)
+                await reporter.open(partial(self._read_for, reporter))
             except MillstreamError as error:
-                log.warning("the reporter %s does not report: %s", settings.name, error)
+                log.warning("the reporter %s does not report: %s", reporter.settings.name, error)
                 continue
             if not reporter.is_asked:
                 self._tasks.append(asyncio.get_running_loop().create_task(self._keep_reporting(reporter)))
 
     async def stop(self) -> None:
-        """Hands out what is known at the end, then closes them."""
+        """Reports no more, and closes them."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -66,12 +63,15 @@ class Reporters:
         for reporter in self.made:
             await reporter.close()
 
+    def _read_for(self, reporter: MetricReporter) -> list[MetricGroup]:
+        return reporter.settings.shown(self._registry.read())
+
     async def _keep_reporting(self, reporter: MetricReporter) -> None:
         interval, failed = reporter.settings.seconds("interval"), False
         while True:
             await asyncio.sleep(interval)
             try:
-                await reporter.report(reporter.settings.shown(self._registry.read()))
+                await reporter.report(self._read_for(reporter))
             except Exception as error:
                 if not failed:
                     log.warning("the reporter %s cannot report: %s", reporter.settings.name, one_line(error))
