@@ -9,7 +9,7 @@ A read compares every file with its checksum and its rows with the metadata. The
 files as such. Both read all rows and columns into Spark's sink that keeps nothing. Planning takes place in a Python
 worker, which is what a read of few keys takes.
 
-The median of two or three times, without the start of Spark. The memory is the most that the driver, its JVM and all
+The median of three times, without the start of Spark. The memory is the most that the driver, its JVM and all
 Python workers took at one time, and what a smaller number of keys left in the JVM before. The restore is what a job
 with two slots takes longer to its first record from the savepoint than without any.
 """

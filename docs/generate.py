@@ -20,7 +20,7 @@ BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 HEAD = """\
 # Configuration
 
-<!-- Written by docs/generate.py from core/millstream/core/settings/options.py; `make docs` writes it again. -->
+<!-- Written by docs/generate.py from core/millstream/core/settings/options; `make docs` writes it again. -->
 
 Options come from three places, each over the one before:
 
@@ -119,6 +119,9 @@ def page() -> str:
 SCOPES = {
     Scope.JOB_MANAGER: ("Job manager", "host, service"),
     Scope.JOB: ("Job", "host, job_id, job_name"),
+    Scope.JOB_MANAGER_OPERATOR: (
+        "Coordinator of a source", "host, job_id, job_name, task_id, operator_id, operator_name"
+    ),
     Scope.TASK_MANAGER: ("Task manager", "host, tm_id"),
     Scope.TASK_MANAGER_JOB: ("Job, on a task manager", "host, tm_id, job_id, job_name"),
     Scope.TASK: (

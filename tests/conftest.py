@@ -23,6 +23,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What runs on this machine is reached without the proxy that packages may have to come through.
 os.environ["no_proxy"] = ",".join(filter(None, (os.environ.get("no_proxy"), "127.0.0.1", "localhost")))
 
+# Spark runs for seconds here: what its JVM compiles thoroughly, which takes half of its time, would never pay.
+os.environ["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 def _of_this_test(record: logging.LogRecord) -> bool:
     return "PollerCompletionQueue" not in record.getMessage() or "Event loop is closed" not in str(record.exc_info)

@@ -17,8 +17,7 @@ from typing import Any
 from marks import report
 from spark_job import PeakMemory, session
 
-TIMES, OF_MANY = 3, 2  # 10 M keys take their time
-MANY = 5_000_000
+TIMES = 3
 MAX_PARALLELISM = 128
 READING = ("plain", "state")
 
@@ -30,15 +29,14 @@ def main(how: str, folder: str, *counts: str) -> None:
         if how in READING:
             _read(how, spark, f"{folder}/state-{counts[0]}" if how == "plain" else f"{folder}/{how}-first")
         for count in map(int, counts):
-            times = OF_MANY if count >= MANY else TIMES
             target = f"{folder}/{how}-{count}"
             with PeakMemory() as peak:
-                seconds = [_write(how, spark, f"{folder}/history-{count}", target) for _ in range(times)]
+                seconds = [_write(how, spark, f"{folder}/history-{count}", target) for _ in range(TIMES)]
             report("write", keys=count, seconds=seconds, peak=peak.megabytes, size=_size(target))
             if how in READING:
                 source = f"{folder}/state-{count}"
                 with PeakMemory() as peak:
-                    seconds = [_read(how, spark, source) for _ in range(times)]
+                    seconds = [_read(how, spark, source) for _ in range(TIMES)]
                 found = _frame(how, spark, source).selectExpr("count(key)", "sum(value)").first()
                 report("read", keys=count, seconds=seconds, peak=peak.megabytes, count=found[0], total=found[1])
 

@@ -10,6 +10,10 @@ export class ApiError extends Error {
   ) {
     super(message);
   }
+
+  static of(caught: unknown): ApiError {
+    return caught instanceof ApiError ? caught : new ApiError(String(caught), 0);
+  }
 }
 
 export async function send(method: string, path: string, body?: unknown): Promise<unknown> {
@@ -51,18 +55,17 @@ const POLL_MS = 500;
 
 interface Operation {
   status: { id: string };
-  operation: ({ [name: string]: unknown } & { "failure-cause"?: { "stack-trace": string } }) | null;
+  operation?: { location?: string; "failure-cause"?: { "stack-trace": string } };
 }
 
 /** What became of something that was triggered; asks until it is done. */
-export async function outcome(path: string): Promise<Record<string, unknown>> {
+export async function outcome(path: string): Promise<{ location?: string }> {
   for (;;) {
-    const answer = await get<Operation>(path);
-    if (answer.status.id === "COMPLETED") {
-      const done = answer.operation ?? {};
-      const failed = (done["failure-cause"] ?? done["failureCause"]) as { "stack-trace": string } | undefined;
+    const { status, operation = {} } = await get<Operation>(path);
+    if (status.id === "COMPLETED") {
+      const failed = operation["failure-cause"];
       if (failed !== undefined) throw new ApiError(failed["stack-trace"], 200);
-      return done;
+      return operation;
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }

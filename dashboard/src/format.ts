@@ -1,5 +1,7 @@
 // Figures as people read them. Pure.
 
+const WHOLE = new Intl.NumberFormat("en"); // made once: `toLocaleString` makes one for each of thousands of figures
+
 const UNITS = ["B", "KB", "MB", "GB", "TB", "PB"];
 
 export function bytes(value: number): string {
@@ -24,7 +26,7 @@ export function count(value: number): string {
   for (const [size, suffix] of MANY) {
     if (Math.abs(value) >= size) return `${significant(value / (suffix === "k" ? 1e3 : size))} ${suffix}`;
   }
-  return Number.isInteger(value) ? value.toLocaleString("en") : significant(value);
+  return Number.isInteger(value) ? WHOLE.format(value) : significant(value);
 }
 
 function significant(value: number): string {
@@ -78,9 +80,14 @@ export function watermark(value: number | null): string {
 }
 
 export function plural(number: number, one: string, many = `${one}s`): string {
-  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+  return `${WHOLE.format(number)} ${number === 1 ? one : many}`;
 }
 
 export function shortId(id: string): string {
   return id.length > 12 ? id.slice(0, 8) : id;
+}
+
+/** Sorts names, numbers in them by their size. */
+export function byName(a: string, b: string): number {
+  return a.localeCompare(b, "en", { numeric: true });
 }

@@ -12,14 +12,13 @@ export interface PlacedNode {
 }
 
 export interface PlacedEdge {
+  /** As of `edgeKey`. */
   key: string;
   source: string;
   target: string;
   strategy: string;
   path: string;
   label: { x: number; y: number };
-  /** Of which vertex the rate is that of the edge: the one that has no other input, or no other output. */
-  measuredAt: "source" | "target" | null;
 }
 
 export interface Placed {
@@ -27,6 +26,11 @@ export interface Placed {
   height: number;
   nodes: PlacedNode[];
   edges: PlacedEdge[];
+}
+
+/** Names an edge by its target and its place among the inputs of that. */
+export function edgeKey(target: string, input: number): string {
+  return `${target}-${input}`;
 }
 
 export function shapeOf(nodes: readonly PlanNode[]): string {
@@ -43,14 +47,12 @@ export function place(nodes: readonly PlanNode[]): Placed {
   for (const node of nodes) {
     (node.inputs ?? []).forEach((input, number) => {
       if (!graph.hasNode(input.id)) return;
-      const key = `${input.id}-${node.id}-${number}`;
+      const key = edgeKey(node.id, number);
       graph.setEdge(input.id, node.id, {}, key);
       edges.push({ key, source: input.id, target: node.id, strategy: input.ship_strategy });
     });
   }
   layout(graph);
-  const into = countBy(edges.map((edge) => edge.target));
-  const out = countBy(edges.map((edge) => edge.source));
   const size = graph.graph() as { width?: number; height?: number };
   return {
     width: Number.isFinite(size.width) ? (size.width ?? 0) : 0,
@@ -61,16 +63,9 @@ export function place(nodes: readonly PlanNode[]): Placed {
     }),
     edges: edges.map((edge) => {
       const found = graph.edge(edge.source, edge.target, edge.key) as { points: { x: number; y: number }[] };
-      const measuredAt = into.get(edge.target) === 1 ? "target" : out.get(edge.source) === 1 ? "source" : null;
-      return { ...edge, path: smooth(found.points), label: middle(found.points), measuredAt };
+      return { ...edge, path: smooth(found.points), label: middle(found.points) };
     }),
   };
-}
-
-function countBy(ids: readonly string[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
-  return counts;
 }
 
 function smooth(points: readonly { x: number; y: number }[]): string {

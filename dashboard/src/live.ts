@@ -1,8 +1,8 @@
 // What paths of the REST API answer, kept up to date while something on the page shows it.
 //
 // One stream of server-sent events carries all of them; it is opened anew when other paths are wanted. While there is
-// no stream they are asked for one by one every few seconds. Each path has one signal, whose value is replaced when the
-// answer changes: what shows it is updated in place.
+// no stream they are asked for one by one every few seconds, and each time the stream is tried again. Each path has one
+// signal, whose value is replaced when the answer changes: what shows it is updated in place.
 
 import { signal, type Signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -19,12 +19,18 @@ export interface Live<T> {
 export type Connection = "connecting" | "live" | "polling" | "offline";
 
 export const connection = signal<Connection>("connecting");
+/** When the cluster was last heard of, in milliseconds since the epoch; 0: never. */
+export const heard = signal(0);
 
 const EMPTY: Live<never> = { data: undefined, error: "", status: 0 };
 const REMEMBERED = 60;
 const POLL_MS = 3000;
+const ASKED_MS = 5000;
+const SILENCE_MS = 40_000; // the cluster says something every 15 s: a longer silence is a connection that was cut
+const SHORTEST_MS = 500; // that a stream lasts; one that ends sooner is not opened again at once
 const answers = new Map<string, Signal<Live<unknown>>>();
 const wanted = new Map<string, number>();
+const EXPIRED = "The token does not count any more.";
 let changed: () => void = () => undefined;
 let running = false;
 
@@ -55,6 +61,19 @@ export function useLive<T>(path: string | null): Live<T> {
     };
   }, [path]);
   return path === null ? EMPTY : (answerOf(path).value as Live<T>);
+}
+
+/** The same of a path that answers more than readers may see, which the stream does not carry: asked for now and then. */
+export function useAsked<T>(path: string): Live<T> {
+  useEffect(() => {
+    const ask = () => {
+      if (document.visibilityState !== "hidden") void poll(path);
+    };
+    ask();
+    const timer = setInterval(ask, ASKED_MS);
+    return () => clearInterval(timer);
+  }, [path]);
+  return answerOf(path).value as Live<T>;
 }
 
 /** Asks for the paths at once, after something was done that changes them. */
@@ -112,22 +131,34 @@ function key(): string {
   return [...wanted.keys()].sort().join("\n");
 }
 
+/** Takes what the paths answer, until the stream ends, fails or is silent. */
 async function stream(paths: string[], aborted: AbortSignal): Promise<void> {
   const query = new URLSearchParams(paths.map((path) => ["path", path]));
-  const response = await fetch(`/updates?${query}`, { headers: authorization(), signal: aborted, cache: "no-store" });
-  if (response.status === 401) logOut("The token does not count any more.");
-  if (!response.ok || response.body === null) throw new Error(`the stream answered ${response.status}`);
-  connection.value = "live";
-  const parser = new EventParser();
-  const decoder = new TextDecoder();
-  const reader = response.body.getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    for (const event of parser.push(decoder.decode(value, { stream: true }))) {
-      const told = JSON.parse(event.data) as { path: string; status: number; body: unknown };
-      take(told.path, told.status, told.body);
+  const silent = new AbortController();
+  const opened = performance.now();
+  let timer = setTimeout(() => silent.abort(), SILENCE_MS);
+  try {
+    const either = AbortSignal.any([aborted, silent.signal]);
+    const response = await fetch(`/updates?${query}`, { headers: authorization(), signal: either, cache: "no-store" });
+    if (response.status === 401) logOut(EXPIRED);
+    if (!response.ok || response.body === null) throw new Error(`the stream answered ${response.status}`);
+    connection.value = "live";
+    const parser = new EventParser();
+    const decoder = new TextDecoder();
+    const reader = response.body.getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done && performance.now() - opened < SHORTEST_MS) throw new Error("the stream ended at once");
+      if (done) return;
+      clearTimeout(timer);
+      timer = setTimeout(() => silent.abort(), SILENCE_MS);
+      for (const event of parser.push(decoder.decode(value, { stream: true }))) {
+        const told = JSON.parse(event.data) as { path: string; status: number; body: unknown };
+        take(told.path, told.status, told.body);
+      }
     }
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -143,6 +174,8 @@ async function poll(path: string): Promise<boolean> {
 
 function take(path: string, status: number, body: unknown): void {
   const answer = answerOf(path);
+  heard.value = Date.now();
+  if (status === 401) logOut(EXPIRED);
   if (status < 300) {
     answer.value = { data: body, error: "", status };
   } else {

@@ -41,18 +41,18 @@ function App(): JSX.Element {
 
 function CurrentPage(): JSX.Element {
   const { parts, query } = route.value;
-  const [first, id, part, third, fourth] = parts;
+  const [first, id, part, third, fourth, fifth] = parts;
   switch (first) {
     case undefined:
       return <OverviewPage />;
     case "jobs":
       if (id === undefined) return <JobsPage ended={false} />;
-      if (part === "vertices" && third !== undefined) return <VertexPage key={third} job={id} vertex={third} tab={fourth ?? "subtasks"} />;
+      if (part === "vertices" && third !== undefined) return <VertexPage key={third} job={id} vertex={third} tab={fourth ?? "subtasks"} subtask={fifth} />;
       return <JobPage key={id} id={id} tab={part ?? "graph"} rest={parts.slice(3)} />;
     case "ended":
       return <JobsPage ended />;
     case "taskmanagers":
-      return id === undefined ? <TaskManagersPage /> : <TaskManagerPage key={id} id={id} />;
+      return id === undefined ? <TaskManagersPage /> : <TaskManagerPage key={id} id={id} tab={part ?? "slots"} slot={third} />;
     case "jobmanager":
       return <JobManagerPage tab={id ?? "logs"} />;
     case "wheels":

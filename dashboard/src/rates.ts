@@ -1,6 +1,7 @@
 // What a job does now, out of the totals that its answers hold: differences over the last seconds. Pure.
 
-import type { Job, TaskMetrics } from "./types.ts";
+import { edgeKey } from "./layout.ts";
+import type { Job, PlanNode, TaskMetrics } from "./types.ts";
 
 export interface Sample {
   at: number;
@@ -65,6 +66,7 @@ export function between(first: Sample, last: Sample, id: string): Rates {
   const backpressured = more("accumulated-backpressured-time");
   const idle = more("accumulated-idle-time");
   const all = busy + backpressured + idle;
+  if (all + more("read-records") + more("write-records") === 0) return UNKNOWN; // nothing was reported in between
   return {
     recordsIn: more("read-records") / seconds,
     recordsOut: more("write-records") / seconds,
@@ -74,4 +76,18 @@ export function between(first: Sample, last: Sample, id: string): Rates {
     backpressured: all > 0 ? backpressured / all : null,
     idle: all > 0 ? idle / all : null,
   };
+}
+
+/** The rates of edges that are the only one into their target or out of their source, by `edgeKey`: of these, the totals of a vertex tell. */
+export function edgeRates(nodes: readonly PlanNode[], rates: ReadonlyMap<string, Rates>): Map<string, number> {
+  const leaving = new Map<string, number>();
+  for (const node of nodes) for (const { id } of node.inputs ?? []) leaving.set(id, (leaving.get(id) ?? 0) + 1);
+  const found = new Map<string, number>();
+  for (const { id: target, inputs = [] } of nodes) {
+    inputs.forEach(({ id: source }, input) => {
+      const known = inputs.length === 1 ? rates.get(target)?.recordsIn : leaving.get(source) === 1 ? rates.get(source)?.recordsOut : null;
+      if (known != null) found.set(edgeKey(target, input), known);
+    });
+  }
+  return found;
 }

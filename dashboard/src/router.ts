@@ -1,6 +1,7 @@
 // The address's fragment says which page is shown: `#/jobs/ID/exceptions?key=value`. Paths are the REST API's.
 
 import { signal } from "@preact/signals";
+import "./session.ts"; // takes a token out of the address before that is read here
 
 export interface Route {
   parts: string[];
@@ -9,7 +10,15 @@ export interface Route {
 
 function parse(): Route {
   const [path = "", query = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  return { parts: path.split("/").filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(query) };
+  return { parts: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(query) };
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // somebody typed a percent sign
+  }
 }
 
 export const route = signal<Route>(parse());
@@ -20,6 +29,11 @@ addEventListener("hashchange", () => {
 
 export function link(...parts: (string | number)[]): string {
   return `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
+}
+
+/** The page of a checkpoint's or savepoint's state. */
+export function stateLink(path: string): string {
+  return `${link("state")}?path=${encodeURIComponent(path)}`;
 }
 
 export function go(...parts: (string | number)[]): void {

@@ -74,10 +74,13 @@ export interface Job {
 }
 
 export interface Flow {
-  vertices: {
-    id: string;
-    watermark: number | null;
-    skew: number | null;
+  vertices: { id: string; watermark: number | null; skew: number | null }[];
+  /** `input` is the place of the edge among the inputs of its target in the plan. */
+  edges: {
+    source: string;
+    target: string;
+    input: number;
+    rate: number | null;
     "queued-in": number | null;
     "queued-out": number | null;
     credit: number | null;
@@ -179,7 +182,7 @@ export interface CheckpointSubtask {
   state_size?: number;
   checkpointed_size?: number;
   checkpoint?: { sync: number; async: number };
-  alignment?: { buffered: number; processed: number; persisted: number; duration: number };
+  alignment?: { buffered: number; processed: number; persisted: number; duration: number; waited_for: string | null };
   start_delay?: number;
   unaligned_checkpoint?: boolean;
 }
@@ -230,7 +233,13 @@ export interface MetricValue {
 export interface FlameNode {
   name: string;
   value: number;
-  children?: FlameNode[];
+  children: FlameNode[];
+}
+
+export interface HotKeys {
+  sampled: number;
+  "hot-keys": { key: string; share: number; subtask: number }[];
+  subtasks: { subtask: number; sampled: number; "hot-key-share": number }[];
 }
 
 export interface LogEvent {

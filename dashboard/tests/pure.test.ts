@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bytes, count, duration, rate, watermark } from "../src/format.ts";
-import { NODE, place } from "../src/layout.ts";
-import { ratesOf, UNKNOWN, withSample, type Sample } from "../src/rates.ts";
+import { byName, bytes, count, duration, rate, watermark } from "../src/format.ts";
+import { edgeKey, NODE, place } from "../src/layout.ts";
+import { inParts, valuesOf } from "../src/metrics.ts";
+import { edgeRates, ratesOf, UNKNOWN, withSample, type Sample } from "../src/rates.ts";
 import { EventParser } from "../src/sse.ts";
 
 test("events are complete whatever pieces they come in", () => {
@@ -50,6 +51,7 @@ test("rates are differences over the last seconds", () => {
   assert.equal(rates.busy, 0.25);
   assert.deepEqual(ratesOf(samples.slice(0, 1), "v"), UNKNOWN);
   assert.deepEqual(ratesOf(samples, "another"), UNKNOWN);
+  assert.deepEqual(ratesOf([sample(1000, 5, 1), { ...sample(1000, 5, 1), at: 1400 }], "v"), UNKNOWN); // of one report
 });
 
 test("after a restart, totals begin anew and no rate is negative", () => {
@@ -76,4 +78,21 @@ test("vertices do not lie on each other, and edges lead to the right", () => {
   }
   const at = new Map(placed.nodes.map((node) => [node.id, node.x]));
   for (const edge of placed.edges) assert.ok((at.get(edge.source) ?? 0) < (at.get(edge.target) ?? 0));
+});
+
+test("metrics are asked for in parts that fit into a path, and none is left out", () => {
+  const ids = Array.from({ length: 95 }, (_, number) => `Status.${"x".repeat(number * 2)}.${number} %`);
+  const parts = inParts("/jobmanager/metrics", ids);
+  assert.deepEqual(parts.flat(), ids);
+  assert.ok(parts.every((part) => part.length <= 40 && valuesOf("/jobmanager/metrics", part).length < 4000));
+  assert.deepEqual(inParts("/jobmanager/metrics", []), []);
+  assert.deepEqual(inParts("/m", ["y".repeat(5000), "z"]), [["y".repeat(5000)], ["z"]]);
+  assert.deepEqual(["10.a", "9.a", "9.B"].sort(byName), ["9.a", "9.B", "10.a"]);
+});
+
+test("the rate of an edge is that of an end which has no other edge", () => {
+  const node = (id: string, ...from: string[]) => ({ id, parallelism: 1, description: "", ...(from.length > 0 ? { inputs: from.map((one) => ({ id: one, ship_strategy: "HASH" })) } : {}) });
+  const rates = new Map(["a", "b", "c", "d"].map((id, number) => [id, { ...UNKNOWN, recordsIn: 10 * number, recordsOut: 100 * number }]));
+  const found = edgeRates([node("a"), node("b"), node("c", "a"), node("d", "a", "b")], rates);
+  assert.deepEqual(found, new Map([[edgeKey("c", 0), 20], [edgeKey("d", 1), 100]])); // of a into d, nobody's totals tell
 });

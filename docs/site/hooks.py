@@ -6,9 +6,11 @@ of docs/ that a page links to gets a page of its own under `repository/`: no lin
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -62,10 +64,20 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """The site is complete in itself: no page loads anything from elsewhere."""
-    for page in Path(config.site_dir).rglob("*.html"):
-        for tag in loads_from_elsewhere(page.read_text()):
-            raise PluginError(f"{page.relative_to(config.site_dir)} loads from elsewhere: {tag}")
+    """The site is complete in itself: no page loads anything from elsewhere, and the search finds every page."""
+    site = Path(config.site_dir)
+    pages = {page.relative_to(site).as_posix(): page.read_text() for page in site.rglob("*.html")}
+    for page, content in pages.items():
+        for tag in loads_from_elsewhere(content):
+            raise PluginError(f"{page} loads from elsewhere: {tag}")
+    for page in unsearchable((site / "search" / "search_index.json").read_text(), pages.keys() - {"404.html"}):
+        raise PluginError(f"the search does not find {page}: its index has no words of it")
+
+
+def unsearchable(index: str, pages: Iterable[str]) -> list[str]:
+    """The pages that an index of MkDocs has no words of, in whatever section of theirs."""
+    found = {entry["location"].partition("#")[0] for entry in json.loads(index)["docs"] if entry["text"].strip()}
+    return sorted(set(pages) - found)
 
 
 def loads_from_elsewhere(html: str) -> list[str]:

@@ -8,7 +8,7 @@ import argparse
 
 from millstream.common import Duration, Row, Types
 from millstream.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from millstream.datastream.connectors.file_system import FileSink, FileSource
+from millstream.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy
 
 
 class Totals(KeyedProcessFunction):
@@ -41,7 +41,8 @@ def main():
         [Types.STRING(), Types.LONG(), Types.LONG(), Types.STRING(), Types.LONG()],
     )
     totals = visits.key_by(lambda visit: visit["user"], key_type=str).process(Totals(), output_type=line).uid("totals")
-    totals.sink_to(FileSink.for_json_lines(arguments.totals)).uid("lines")
+    lines = FileSink.for_json_lines(arguments.totals).with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+    totals.sink_to(lines).uid("lines")
     env.execute("visits")
 
 

@@ -89,7 +89,7 @@ class Chaos:
 
 
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("kills", [50, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [30, pytest.param(500, marks=pytest.mark.long)])
 def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_path: Path, kills: int) -> None:
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(1 << 30)))
     print(f"CHAOS_SEED={seed}")

@@ -31,7 +31,8 @@ class FakeCluster:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.answers: dict[str, Answer] = {}
+        named = {"jid": "abc", "name": "abc", "start-time": 0, "end-time": -1}
+        self.answers: dict[str, Answer] = {"GET /jobs/overview": (200, {"jobs": [named]})}
         self.requests: list[str] = []
         self.bodies: list[Any] = []
         self.artifacts: dict[str, bytes] = {}

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from waiting import DEADLINE, wait_until
 
 from millstream.cli.cluster.directory import MARK, ClusterDirectory
 from millstream.cli.cluster.ports import held_ports
-from millstream.cli.cluster.services import chosen, to_start
+from millstream.cli.cluster.services import Daemon, chosen, to_start, wait_until_up
 from millstream.cli.cluster.stop import stop_cluster
 from millstream.cli.rest import RestClient
 from millstream.core.errors import MillstreamError
@@ -166,6 +167,22 @@ def test_a_service_that_cannot_start_is_named_and_nothing_is_left(cli: Any, dire
     assert "refusing to listen on 0.0.0.0" in line
     assert processes_with(MARK, str(directory.root)) == []
     assert directory.services() == {}
+
+
+def test_a_service_that_is_ending_is_not_up(directory: ClusterDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory.create()
+    directory.write_configuration(Configuration())
+    for name in ("dispatcher-1", "resourcemanager-1"):
+        ProcessRecord.of(name, os.getpid()).write(directory.run / f"{name}.json")
+    ProcessRecord("taskmanager", os.getpid(), start_time=1).write(directory.run / "taskmanager-1.json")
+    monkeypatch.setattr(RestClient, "get", lambda _client, _path: {"taskmanagers": 0})
+    ending: Any = SimpleNamespace(poll=iter([None, 1]).__next__)  # its threads end after what `/proc` says of it
+    try:
+        with pytest.raises(MillstreamError, match="taskmanager-1 ended with exit status 1"):
+            wait_until_up(directory, [Daemon("taskmanager-1", ending, 0)], DEADLINE, lambda _line: None)
+    finally:
+        for record in directory.run.glob("*.json"):
+            record.unlink()  # or this process would be stopped with the cluster
 
 
 @pytest.mark.process

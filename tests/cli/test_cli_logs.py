@@ -35,12 +35,23 @@ class FakeClient:
             "/taskmanagers/tm-2/logs/taskmanager-2.log": b"task manager\n",
             "/jobmanager/logs/jobmanager-1.log": b"job manager\n",
             "/jobmanager/logs/dispatcher-1.log": b"dispatcher\n",
+            "/jobmanagers/dispatcher%40b%3A1/logs/dispatcher-1.log": b"stands by\n",
+            "/jobmanagers/jm-1/logs/jobmanager-1.log": b"job manager\n",
+            "/jobmanagers/jm-2/logs/jobmanager-7.log": b"another\n",
         }
         self.jobs: list[dict[str, Any]] = []
 
     def get(self, path: str) -> Any:
         if path == "/taskmanagers":
             return {"taskmanagers": [{"id": "tm-1"}, {"id": "tm-2"}, {"id": "silent"}]}
+        if path == "/jobmanagers":
+            found = (
+                ("dispatcher", "dispatcher", "a"), ("jm-1", "jobmanager", "a"), ("jm-2", "jobmanager", "b"),
+                ("dispatcher@b:1", "dispatcher", "b"), ("resourcemanager", "resourcemanager", "a"),
+            )  # fmt: skip
+            keys = ("id", "role", "address", "standby")
+            listed = [(one, role, f"{host}:1", "@" in one) for one, role, host in found]
+            return {"jobmanagers": [dict(zip(keys, one, strict=True)) for one in listed]}
         if path.endswith("/logs"):
             names = sorted(name for name in self.files if name.startswith(f"{path}/"))
             return {"logs": [{"name": name.rpartition("/")[2]} for name in names]}
@@ -69,15 +80,21 @@ def test_the_files_that_a_name_means() -> None:
     client.files[f"/taskmanagers/tm-1/logs/taskmanager-1.{JOB}.slot-0.log.1"] = b"older"
     assert names(client, JOB) == [
         f"taskmanager-1.{JOB}.slot-0.log", f"taskmanager-1.{JOB}.slot-0.out", f"taskmanager-2.{JOB}.slot-0.log",
-        "jobmanager-1.log",
+        "jobmanager-1.log", "jobmanager-7.log",
     ]  # fmt: skip
     first = sources_of(client, JOB, LOGS)[0]  # type: ignore[arg-type]  # a fake
     assert first.older == [f"{first.name}.1"]
     assert names(client, JOB, PRINTS) == [f"taskmanager-1.{JOB}.slot-0.out"]
     assert names(client, "tm-2") == [f"taskmanager-2.{JOB}.slot-0.log", "taskmanager-2.log"]
     assert names(client, "taskmanager-2") == names(client, "tm-2")
-    assert names(client, "jobmanager") == ["jobmanager-1.log"]
+    assert names(client, "jobmanager") == ["jobmanager-1.log", "jobmanager-7.log"]
     assert names(client, "dispatcher-1") == ["dispatcher-1.log"]
+    client.files["/jobmanagers/resourcemanager/logs/rm.log"] = b""
+    assert names(client, "resourcemanager") == ["rm.log"], "whatever its file is called"
+    by_owner = [source.owner for source in sources_of(client, "dispatcher", LOGS)]  # type: ignore[arg-type]  # a fake
+    assert by_owner == ["/jobmanager", "/jobmanagers/dispatcher%40b%3A1"]
+    (other,) = sources_of(client, "dispatcher@b:1", LOGS)  # type: ignore[arg-type]  # a fake
+    assert other.path == "/jobmanagers/dispatcher%40b%3A1/logs/dispatcher-1.log"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +155,7 @@ def test_following_a_job_goes_on_in_the_slots_that_it_restarts_in(monkeypatch: p
     lines = follow(client, sources, lambda: sources_of(client, JOB, LOGS))
     client.files[f"/taskmanagers/tm-2/logs/taskmanager-2.{JOB}.slot-7.log"] = b"restarted\n"
     assert next(lines) == (sources[-1], b"restarted\n")
-    assert len(sources) == 5
+    assert len(sources) == 6
 
 
 def event(second: int, message: str, task: str = "", level: str = "INFO", more: str = "") -> bytes:

@@ -65,6 +65,7 @@ class PlayedCluster:
                 "endTimestamp": -3 if waits else 7,
                 "data": None if waits else GRAPH,
                 "problems": ["slot 1: silent"],
+                "samplers": ["py-spy"],
             }
         return {
             f"/jobs/{JOB}": {
@@ -90,7 +91,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
 def test_profile(played: PlayedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "-m", "h:1", JOB, "map", "--duration", "0.5", "--type", "on_cpu"]) == 0
     shown = capsys.readouterr()
-    assert shown.out.splitlines()[0] == "Map -> Sink: out (on_cpu): 10 samples"
+    assert shown.out.splitlines()[0] == "Map -> Sink: out (on_cpu): 10 samples, taken by py-spy"
     assert shown.out.splitlines()[2].split() == ["60.0", "%", "60.0", "%", "<tax>", "(shop.py)"]
     assert shown.err == "slot 1: silent\n"
     first, *others = [path for path in played.asked if "flamegraph" in path]

@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,15 @@ from waiting import DEADLINE
 from millstream.core.logs.log_events import events_of, parsed
 from millstream.core.logs.log_lines import as_json, as_text
 from millstream.core.logs.named_prints import NamedPrints, plain
-from millstream.core.logs.origins import Origin, for_this_task, lines_of, origin_here, origins_are
+from millstream.core.logs.origins import (
+    Origin,
+    for_this_task,
+    lines_of,
+    origin_here,
+    origins_are,
+    thread_is_nobodys,
+    threads_are_their_starters,
+)
 
 JOB, VERTEX = "a" * 32, "b" * 32
 TASK = Origin(JOB, "my job", VERTEX, "map (2/2)", 1, 3)
@@ -68,6 +77,39 @@ def test_a_thread_that_a_task_starts_works_for_it() -> None:
     thread.start()
     thread.join(DEADLINE)
     assert (seen, origin_here()) == ([TASK], None)
+
+
+def test_threads_of_functions_are_of_their_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)  # to be put back
+    threads_are_their_starters()
+    seen: dict[str, Origin | None] = {}
+    origins_are(lambda: None)
+
+    class Inner(threading.Thread):
+        def run(self) -> None:
+            seen["inner"] = origin_here()
+
+    def outer() -> None:
+        inner = Inner()
+        inner.start()
+        inner.join(DEADLINE)
+        seen["outer"] = origin_here()
+
+    def note(name: str) -> None:
+        seen[name] = origin_here()
+
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1, "", thread_is_nobodys) as ours:
+        with lines_of(TASK):
+            thread = threading.Thread(target=outer)
+            thread.start()
+            for executor, name in ((pool, "pool"), (ours, "ours")):
+                executor.submit(note, name).result(DEADLINE)
+        with lines_of(Origin(JOB, "my job")):
+            between = threading.Thread(target=note, args=("between tasks",))
+            between.start()
+        for started in (thread, between):
+            started.join(DEADLINE)
+    assert seen == {"inner": TASK, "outer": TASK, "pool": TASK, "ours": None, "between tasks": None}
 
 
 @pytest.mark.process

@@ -15,6 +15,8 @@ import time
 
 def paced(number):
     time.sleep(0.002)
+    if number % 100 == 0:
+        print("paced", number)
     return number
 
 numbers = env.from_sequence(0, 10**12).name("Numbers").map(paced).name("Paced")
@@ -61,16 +63,17 @@ env.execute("finished")
 """
 PROGRAM = """
 def main():
+    import sys
     from millstream.datastream import StreamExecutionEnvironment
     env = StreamExecutionEnvironment.get_execution_environment()
-    env.from_collection([1]).print()
-    env.execute("from a wheel")
+    env.from_collection([1]).key_by(lambda number: number).map(abs).name("Of a key").print()
+    env.execute(" ".join(sys.argv[1:]))
 """
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """Their ids, and where a savepoint of the flowing one is."""
+    """Their ids, where a savepoint of the flowing one is, and a wheel that was not uploaded."""
 
     flowing: str
     backpressured: str
@@ -79,6 +82,7 @@ class Jobs:
     failed: str
     finished: str
     savepoint: str
+    wheel: Path
 
 
 def submit_all(cluster: Cluster, folder: Path) -> Jobs:
@@ -108,6 +112,7 @@ def submit_all(cluster: Cluster, folder: Path) -> Jobs:
         failed=cluster.submit(write_job(folder, "failed", FAILED)),
         finished=cluster.submit(write_job(folder, "finished", FINISHED)),
         savepoint=savepoint,
+        wheel=write_wheel(folder, {"otherjob.py": PROGRAM}, name="otherjob", entry="otherjob:main"),
     )
     cluster.upload(write_wheel(folder, {"tinyjob.py": PROGRAM}, entry="tinyjob:main"))
     cluster.wait_for(jobs.failed, "FAILED")

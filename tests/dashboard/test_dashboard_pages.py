@@ -61,7 +61,11 @@ def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
         "graph": (job, "orders to totals", r"busy \d+ %"),
         "graph-backpressured": (f"#/jobs/{jobs.backpressured}", "backpressured", r"backpressured ([5-9]\d|100) %"),
         "stall": (f"#/jobs/{jobs.stalled}/stall", "stalled", "with_idleness"),
-        "exceptions": (f"#/jobs/{jobs.restarting}/exceptions", "restarting", "no price in order 40"),
+        "exceptions": (
+            f"#/jobs/{jobs.restarting}/exceptions",
+            "restarting",
+            r"no price in order 40.*Record\s*40.*in parsed",
+        ),
         "exceptions-none": (f"{job}/exceptions", "orders to totals", "Nothing has failed"),
         "failed": (f"#/jobs/{jobs.failed}", "failed", "ZeroDivisionError"),
         "checkpoints": (f"{job}/checkpoints", "orders to totals", "How they are taken"),
@@ -69,7 +73,7 @@ def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
         "accumulators": (f"{job}/accumulators", "orders to totals", "accumulators"),
         "events": (f"{job}/events", "orders to totals", "running"),
         "configuration": (f"{job}/configuration", "orders to totals", "execution.checkpointing.interval"),
-        "vertex": (vertex, "Latest of each key", "Task manager"),
+        "vertex": (vertex, "Latest of each key", r"Hot keys.*0\s*\d\d %"),
         "vertex-metrics": (f"{vertex}/metrics", "Latest of each key", "0.numRecordsIn"),
         "vertex-watermarks": (f"{vertex}/watermarks", "Latest of each key", "none yet"),
         "vertex-backpressure": (f"{vertex}/backpressure", "Latest of each key", "Level"),
@@ -77,7 +81,11 @@ def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
         "vertex-logs": (f"{vertex}/logs", "Latest of each key", "Logged and printed"),
         "vertex-accumulators": (f"{vertex}/accumulators", "Latest of each key", "have added no"),
         "taskmanagers": ("#/taskmanagers", "Task managers", manager),
-        "taskmanager": (f"#/taskmanagers/{manager}", manager, "Slots in use"),
+        "taskmanager": (f"#/taskmanagers/{manager}", manager, "Slots in use.*orders to totals"),
+        "taskmanager-metrics": (f"#/taskmanagers/{manager}/metrics", manager, r"Memory.Heap.Used\s*\d+"),
+        "taskmanager-logs": (f"#/taskmanagers/{manager}/logs", manager, "Follow"),
+        "taskmanager-threads": (f"#/taskmanagers/{manager}/threads", manager, "Dump threads"),
+        "taskmanager-flamegraph": (f"#/taskmanagers/{manager}/flamegraph", manager, "Frames of the runtime"),
         "jobmanager": ("#/jobmanager", "Job manager", "dispatcher-1.log"),
         "jobmanager-configuration": ("#/jobmanager/configuration", "Job manager", "rest.port"),
         "jobmanager-metrics": ("#/jobmanager/metrics", "Job manager", "numRunningJobs"),
@@ -95,7 +103,7 @@ def test_every_page(browser: Browser, cluster: Cluster, jobs: Jobs, scheme: str)
     faults: list[str] = []
     for name, (path, heading, shown) in pages(cluster, jobs).items():
         watched.visit(path, heading)
-        expect(watched.page.locator("main")).to_contain_text(re.compile(shown))
+        expect(watched.page.locator("main")).to_contain_text(re.compile(shown, re.DOTALL))
         watched.picture(f"{scheme}-{name}")
         faults += watched.faults()
     watched.close()
@@ -159,22 +167,70 @@ def test_figures_change_in_place(browser: Browser, cluster: Cluster, jobs: Jobs)
     watched.close()
 
 
+def test_a_backpressured_job(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+    """What the graph shows of edges and times is what the cluster measures."""
+    watched = Watched(browser, f"http://{cluster.rest}")
+    watched.log_in(token(cluster, "read"))
+    watched.visit(f"#/jobs/{jobs.backpressured}", "backpressured")
+    page = watched.page
+    expect(page.locator(".vertex.is-backpressured")).to_contain_text("Sequence Source")
+    expect(page.locator(".vertex.is-hot")).to_contain_text("Slow lookup")
+    expect(page.locator("path.edge.backpressured")).to_have_count(1)
+    label = page.locator(".edge-label")
+    expect(label).to_contain_text(re.compile(r"hash\s*\d+(\.\d)?/s\s*\d+ waiting\s*(no credit|credit \d+)"))
+    (edge,) = cluster.get(f"/jobs/{jobs.backpressured}/flow")["edges"]
+    assert edge["queued-out"] + edge["queued-in"] > 0
+    assert edge["rate"] == pytest.approx(20, rel=0.5), "one in 50 ms"
+    assert watched.errors == []
+    watched.close()
+
+
+def test_without_a_stream_the_page_goes_on(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+    watched = Watched(browser, f"http://{cluster.rest}")
+    watched.log_in(token(cluster, "read"))
+    page = watched.page
+    connection = page.locator(".connection")
+    expect(connection).to_have_text("Live")
+    page.route("**/updates?*", lambda route: route.abort())
+    watched.visit(f"#/jobs/{jobs.flowing}", "orders to totals")
+    expect(connection).to_have_text("Polling")
+    before = page.locator(".stats").inner_text()
+    expect(page.locator(".stats")).not_to_have_text(before)
+    page.route("**/*", lambda route: route.abort())
+    expect(connection).to_have_text("Not connected")
+    expect(page.get_by_role("alert")).to_contain_text(
+        re.compile(r"does not answer: what is shown is as of \d\d:\d\d:\d\d")
+    )
+    expect(page.locator(".vertex").first).to_be_visible()
+    watched.picture("light-offline")
+    page.unroute_all()
+    expect(connection).to_have_text("Live")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert [error for error in watched.errors if "ERR_FAILED" not in error] == []  # which Chromium itself says
+    watched.close()
+
+
 def test_the_keyboard_is_enough(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+    """A savepoint is taken, and a vertex looked at, with Tab, Enter, typing and Escape."""
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "submit"))
-    watched.visit(f"#/jobs/{jobs.finished}", "finished")
-    page = watched.page
-    page.locator(".graph-frame").focus()
-    page.keyboard.press("Tab")
-    assert page.evaluate("() => document.activeElement.className").startswith("vertex")
+    watched.visit(f"#/jobs/{jobs.flowing}", "orders to totals")
+    page, dialog = watched.page, watched.page.get_by_role("dialog")
+
+    focused = (
+        "words => document.activeElement.matches('a, button') && document.activeElement.textContent.includes(words)"
+    )
+
+    def tab_to(words: str) -> None:
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            if page.evaluate(focused, words):
+                return
+        raise AssertionError(f"Tab does not lead to '{words}'")
+
+    tab_to("Savepoint")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Collection Source")
-    expect(page.get_by_role("heading", level=1)).to_be_focused()
-    watched.visit(f"#/jobs/{jobs.stalled}", "stalled")
-    page.get_by_role("button", name="Cancel", exact=True).focus()
-    page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("ends at once")
+    expect(dialog).to_contain_text("The job goes on meanwhile")
     watched.picture("light-dialog")
     faults = watched.faults()
     for _ in range(5):  # the focus stays inside, or with the browser itself
@@ -182,9 +238,16 @@ def test_the_keyboard_is_enough(browser: Browser, cluster: Cluster, jobs: Jobs) 
         assert page.evaluate(
             "() => !!document.activeElement.closest('dialog') || document.activeElement === document.body"
         )
+    tab_to("Take a savepoint")
+    page.keyboard.press("Enter")
+    expect(dialog).to_contain_text("savepoint-")
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
-    expect(page.get_by_role("button", name="Cancel", exact=True)).to_be_focused()
+    expect(page.get_by_role("button", name="Savepoint", exact=True)).to_be_focused()
+    tab_to("Latest of each key")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Latest of each key")
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
     assert faults == []
     assert watched.errors == []
     watched.close()
@@ -194,24 +257,61 @@ def test_looking_into_state_and_processes(browser: Browser, cluster: Cluster, jo
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "submit"))
     page, faults = watched.page, []
-    watched.visit(f"#/state?path={quote(jobs.savepoint, safe='')}", "State")
+    cluster.cli("savepoint", "-m", cluster.rest, jobs.flowing)
+    later = cluster.get(f"/jobs/{jobs.flowing}/checkpoints")["latest"]["savepoint"]["external_path"]
+    watched.visit(f"#/state?path={quote(later, safe='')}", "State")
     page.get_by_role("button", name=re.compile("Rows of .* of Latest of each key")).first.click()
-    expect(page.get_by_role("table", name="Rows")).to_be_visible()
+    rows = page.get_by_role("table", name="Rows")
+    expect(rows.locator("tbody tr")).to_have_count(7)
+    page.get_by_role("searchbox", name=re.compile("^Key")).fill("3")
+    page.get_by_role("button", name="Find").click()
+    expect(page.get_by_text(re.compile(r"^1 of \d rows have this key"))).to_be_visible()
+    expect(rows.locator("tbody tr")).to_have_count(1)
     faults += watched.faults()
     watched.picture("light-snapshot")
-    page.get_by_label("The later one").fill(jobs.savepoint)
+    page.get_by_label("The later one").fill(later)
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_text("Both hold the same")).to_be_visible()
-    watched.visit("#/jobmanager/threads", "Job manager")
+    page.get_by_label("The later one").fill(jobs.savepoint)
+    page.get_by_role("button", name="Compare").click()
+    changed = page.locator("details", has_text=re.compile("[1-7] changed")).first
+    changed.locator("summary").click()
+    expect(changed.get_by_role("region")).to_be_visible()
+    faults += watched.faults()
+    watched.picture("light-difference")
+    watched.visit("#/jobmanager/metrics", "Job manager")
+    page.get_by_label("Find a metric").fill("numrunning")
+    expect(page.get_by_role("table", name="Metrics")).to_contain_text(re.compile(r"^MetricValuenumRunningJobs\d+$"))
+    manager, slot = next(
+        (one["id"], held["index"])
+        for one in cluster.get("/taskmanagers")["taskmanagers"]
+        for held in cluster.get(f"/taskmanagers/{one['id']}")["allocatedSlots"]
+        if held["jobId"] == jobs.flowing
+    )
+    watched.visit(f"#/taskmanagers/{manager}", manager)
+    page.get_by_role("link", name=f"Flame graph of slot {slot}").click()
+    page.get_by_label("Both").check()
+    for frame in ("Numbers -> Paced", "paced ("):  # the operator's task, and in it the user's function
+        expect(page.locator(".flame-frame")).to_contain_text(frame)
+    faults += watched.faults()
+    watched.picture("light-slot-flame")
+    page.get_by_role("link", name="Threads").click()
     page.get_by_role("button", name="Dump threads").click()
-    expect(page.locator("main")).to_contain_text("MainThread")
+    expect(page.locator("main")).to_contain_text(f"slot {slot}, job {jobs.flowing}")
     faults += watched.faults()
     watched.picture("light-threads")
     source = next(v["id"] for v in cluster.get(f"/jobs/{jobs.flowing}")["vertices"] if "Numbers" in v["name"])
     watched.visit(f"#/jobs/{jobs.flowing}/vertices/{source}/flamegraph", "Paced")
+    page.get_by_label("Waiting").check()
     expect(page.locator(".flame-frame")).to_contain_text("paced")
-    faults += watched.faults()
     watched.picture("light-flame")
+    watched.visit(f"#/jobs/{jobs.flowing}", "orders to totals")
+    page.locator(".vertex", has_text="Paced").click()
+    page.get_by_role("navigation", name="Parts of the vertex").get_by_role("link", name="Logs").click()
+    expect(page.locator("pre.log")).to_contain_text(re.compile(r"Paced.* paced \d+00"))  # in two clicks
+    page.get_by_label("Subtask").select_option("1")
+    expect(page.locator("pre.log")).to_contain_text("(1)")
+    expect(page.locator("pre.log")).not_to_contain_text("(0)")
     watched.close()
     assert faults == []
     assert watched.errors == []
@@ -220,20 +320,43 @@ def test_looking_into_state_and_processes(browser: Browser, cluster: Cluster, jo
 def test_what_is_done_from_the_pages(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "submit"))
-    page = watched.page
+    page, dialog, badge = watched.page, watched.page.get_by_role("dialog"), watched.page.locator("h1 .badge")
     watched.visit(f"#/jobs/{jobs.flowing}", "orders to totals")
-    page.get_by_role("button", name="Savepoint", exact=True).click()
-    page.get_by_role("button", name="Take a savepoint").click()
-    expect(page.get_by_role("dialog")).to_contain_text("savepoint-")
-    page.get_by_role("button", name="Close").click()
-    expect(page.get_by_role("dialog")).to_have_count(0)
-    assert cluster.get(f"/jobs/{jobs.flowing}/checkpoints")["latest"]["savepoint"] is not None
+    page.get_by_role("button", name="Rescale").click()
+    dialog.get_by_label("Parallelism").fill("3")
+    dialog.get_by_role("button", name="Rescale").click()
+    expect(dialog).to_have_count(0)
+    expect(page.locator(".vertex", has_text="Latest of each key")).to_contain_text(re.compile("running · .3"))
+    page.get_by_role("button", name="Stop", exact=True).click()
+    dialog.get_by_role("button", name="Stop the job").click()
+    expect(dialog).to_contain_text("The job stops. Its savepoint: ")
+    expect(dialog.locator("code")).to_contain_text("savepoint-")
+    expect(badge).to_have_text("finished")
+    dialog.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("heading", level=1)).to_be_focused()  # the button that opened it is gone
+    watched.visit(f"#/jobs/{jobs.stalled}", "stalled")
     page.get_by_role("button", name="Cancel", exact=True).click()
-    page.get_by_role("button", name="Cancel the job").click()
-    expect(page.locator("h1 .badge")).to_have_text("canceled")
+    expect(dialog).to_contain_text("ends at once")
+    dialog.get_by_role("button", name="Close").click()
+    expect(badge).to_have_text("running")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    dialog.get_by_role("button", name="Cancel the job").click()
+    expect(badge).to_have_text("canceled")
     watched.visit("#/wheels", "Wheels")
-    page.get_by_role("button", name="Run tinyjob").click()
-    page.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
+    page.get_by_label("File").set_input_files(jobs.wheel)
+    page.get_by_role("button", name="Upload", exact=True).click()
+    expect(page.get_by_role("row", name=re.compile("otherjob"))).to_contain_text("otherjob:main")
+    page.get_by_role("button", name="Show the plan of otherjob").click()
+    dialog.get_by_label("Arguments").fill("planned")
+    dialog.get_by_label("Parallelism").fill("2")
+    dialog.get_by_role("button", name="Show the plan").click()
+    expect(dialog.locator(".vertex", has_text="Of a key")).to_contain_text("\N{MULTIPLICATION SIGN}2")
+    watched.picture("light-plan")
+    assert watched.faults() == []
+    dialog.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Run otherjob").click()
+    dialog.get_by_label("Arguments").fill("from 'a wheel'")
+    dialog.get_by_role("button", name="Run", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("from a wheel")
     assert watched.errors == []
     watched.close()

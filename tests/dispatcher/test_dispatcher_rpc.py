@@ -258,6 +258,39 @@ async def test_a_session_that_does_not_register_first_is_closed(dispatcher: Runn
     assert not (await dispatcher.stub.list_jobs(Empty())).jobs
 
 
+async def test_what_a_job_manager_said_in_a_session_before_its_last_counts_no_more(
+    dispatcher: RunningDispatcher,
+) -> None:
+    """However late it comes. What is displaced by a later session is closed: no end believes to be connected."""
+    up, down = JOB_MANAGER_AT_DISPATCHER.up, JOB_MANAGER_AT_DISPATCHER.down
+    registration = up.to_bytes(dp.RegisterJobManager(JobManagerId("jm"), "x:1"))
+
+    async def until(call: Any, kind: type | None) -> Any:
+        async with asyncio.timeout(DEADLINE):
+            while (raw := await call.read()) is not grpc.aio.EOF:
+                if kind is not None and isinstance(found := down.from_bytes(raw), kind):
+                    return found
+        return None
+
+    async def opened() -> Any:
+        call = dispatcher.stub.connect_job_manager()
+        await call.write(up.to_bytes(Hello(ANY_EPOCH)))
+        await until(call, Hello)
+        return call
+
+    first, second, third = [await opened() for _ in range(3)]
+    await second.write(registration)
+    job_id = await dispatcher.submit(graph())
+    assert (await until(second, dp.StartJob)).graph.job_id == job_id
+    await first.write(registration)
+    assert await until(first, None) is None, "it is closed"
+    (details,) = (await dispatcher.stub.list_jobs(Empty())).jobs
+    assert not details.state.is_terminal, "the second still has it"
+    await third.write(registration)
+    assert await until(second, None) is None, "it is closed"
+    assert (await until(third, dp.StartJob)).graph.job_id == job_id
+
+
 async def test_a_job_manager_that_registers_while_the_dispatcher_stops_is_given_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from dispatcher_fixtures import eventually
 
-from millstream.core.clock import ManualClock
+from millstream.core.clock import ManualClock, SystemClock
 from millstream.core.errors import UnreachableError
 from millstream.core.metrics.model import MetricGroup, Scope, encode_groups
-from millstream.core.wire.contracts import TASK_MANAGER
-from millstream.dispatcher.metrics.fetcher import MetricFetcher, Process
+from millstream.dispatcher.metrics.fetcher import MetricFetcher
 from millstream.dispatcher.metrics.store import MetricStore
 from millstream.dispatcher.rest.metric_values import aggregated, single, wanted_aggregations, wanted_subtasks
 from millstream.dispatcher.rest.table import RestError
@@ -33,6 +33,17 @@ def test_an_answer_takes_the_place_of_the_one_before() -> None:
     store.put("a", [task(0, other=5)], now=1)
     assert store.vertex("j", "v") == {0: {"other": 5}, 1: {"seen": 2}}
     assert store.task_managers() == {}
+
+
+def test_coordinators_are_told_from_tasks() -> None:
+    store = MetricStore(kept=10)
+    variables = {"job_id": "j", "task_id": "v", "operator_name": "Source: a"}
+    path, counters = ("coordinator",), {"numEventsIn": 3}
+    coordinator = MetricGroup(Scope.JOB_MANAGER_OPERATOR, variables, path, path, counters)
+    store.put("a", [coordinator, task(0, seen=1)], now=0)
+    assert store.coordinators("j", "v") == {"Source__a.coordinator.numEventsIn": 3}
+    assert store.coordinators("j", "w") == store.coordinators("k", "v") == {}
+    assert store.vertex("j", "v") == {0: {"seen": 1}}
 
 
 def test_the_latest_attempt_counts() -> None:
@@ -64,15 +75,15 @@ class Processes:
         self.go = asyncio.Event()
         self.go.set()
 
-    async def all(self) -> list[Process]:
-        return [Process(name, TASK_MANAGER) for name in self.known]
+    async def all(self) -> list[str]:
+        return self.known
 
-    async def ask(self, process: Process) -> bytes:
+    async def ask(self, address: str) -> bytes:
         self.asked += 1
         await self.go.wait()
-        if process.address in self.silent:
+        if address in self.silent:
             raise UnreachableError("nobody there")
-        return encode_groups([manager(process.address, float(self.asked))])
+        return encode_groups([manager(address, float(self.asked))])
 
 
 async def test_processes_are_asked_once_in_an_interval_whoever_wants_to_know() -> None:
@@ -88,6 +99,14 @@ async def test_processes_are_asked_once_in_an_interval_whoever_wants_to_know() -
     clock.advance(1.0)
     await fetcher.fresh()
     assert processes.asked == 4
+    await fetcher.close()
+
+
+async def test_who_asks_again_and_again_does_not_wait_for_a_round() -> None:
+    processes = Processes()
+    fetcher = MetricFetcher(0.05, processes.all, processes.ask, SystemClock())
+    await fetcher.fresh()
+    await eventually(lambda: processes.asked == 4)  # by itself: it was wanted
     await fetcher.close()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
+import math
 import pickle
 import shutil
 import ssl
@@ -38,9 +40,11 @@ from millstream.core.messages.dispatcher import CancelJob
 from millstream.core.messages.inspection import ThreadDump
 from millstream.core.messages.metrics import ProcessMetrics
 from millstream.core.metrics.model import MetricGroup, Scope, encode_groups
+from millstream.core.services import inspection
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
-from millstream.core.wire.contracts import INSPECTION, RESOURCE_MANAGER, TASK_MANAGER
+from millstream.core.wire.contracts import INSPECTION, RESOURCE_MANAGER
+from millstream.dispatcher.rest.table import JsonAnswer
 from millstream.dispatcher.service import DispatcherService
 
 
@@ -181,8 +185,10 @@ async def test_every_route_is_documented(http: Http) -> None:
         "/jobmanager/config", "/jobmanager/environment", "/jobmanager/thread-dump", "/jobmanagers",
         "/jobmanagers/{jobmanagerid}/log", "/jobmanagers/{jobmanagerid}/stdout", "/jobmanagers/{jobmanagerid}/logs",
         "/jobmanagers/{jobmanagerid}/logs/{name}", "/jobmanagers/{jobmanagerid}/thread-dump",
+        "/jobmanagers/{jobmanagerid}/metrics",
         "/taskmanagers/{taskmanagerid}/thread-dump", "/snapshots", "/snapshots/rows", "/snapshots/diff",
         "/jobs/metrics", "/jobs/{jobid}/vertices/{vertexid}/hot-keys",
+        "/jobs/{jobid}/vertices/{vertexid}/jm-operator-metrics",
         "/jobs/{jobid}/metrics", "/jobs/{jobid}/vertices/{vertexid}/subtasks/metrics", "/taskmanagers/metrics",
         "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/metrics", "/jobmanager/metrics",
         "/taskmanagers/{taskmanagerid}/metrics",
@@ -292,7 +298,7 @@ class FakeCluster:
 async def test_task_managers_and_their_logs(tmp_path: Path) -> None:
     plain = configuration(tmp_path)
     fake = FakeCluster()
-    handlers = [service_handler(contract, fake) for contract in (RESOURCE_MANAGER, TASK_MANAGER, INSPECTION)]
+    handlers = [service_handler(contract, fake) for contract in (RESOURCE_MANAGER, INSPECTION)]
     server, port = await serve("127.0.0.1", 0, handlers, plain, "test")
     fake.log_address = f"127.0.0.1:{port}"
     try:
@@ -334,9 +340,12 @@ async def test_task_managers_and_their_logs(tmp_path: Path) -> None:
         await server.stop(None)
 
 
-async def test_the_logs_of_the_services(tmp_path: Path) -> None:
+async def test_the_logs_of_the_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "log"
     folder.mkdir()
+    own = folder / "mine.txt"
+    own.write_text("own\n")
+    monkeypatch.setattr(inspection, "output_files", lambda _folder: {2: own})
     (folder / "jobmanager-1.log").write_text("job manager\n")
     (folder / "jobmanager-1.out").write_text("printed\n")
     (folder / "secret.txt").write_text("secret\n")
@@ -344,7 +353,8 @@ async def test_the_logs_of_the_services(tmp_path: Path) -> None:
         http = Http(service.rest_address)
         get = Checked(http, (await http("GET", "/openapi.json")).json)
         listed = (await get("GET", "/jobmanager/logs"))["logs"]
-        assert [file["name"] for file in listed] == ["jobmanager-1.log", "jobmanager-1.out"]
+        assert [file["name"] for file in listed] == ["jobmanager-1.log", "jobmanager-1.out", "mine.txt"]
+        assert (await http("GET", "/jobmanager/logs/mine.txt", status=200)).body == b"own\n"
         assert (await http("GET", "/jobmanager/log", status=200)).body == b"job manager\n"
         assert (await http("GET", "/jobmanager/stdout", status=200)).body == b"printed\n"
         assert (await http("GET", "/jobmanager/logs/jobmanager-1.out", status=200)).body == b"printed\n"
@@ -399,3 +409,12 @@ async def test_https(tmp_path: Path) -> None:
         with pytest.raises(MillstreamError, match=r"security\.ssl\.rest"):
             await broken.start()
         await broken.stop()
+
+
+def test_answers_are_json_without_credentials_whatever_is_in_them() -> None:
+    at = "s3://key:secret@bucket/x"
+    answer = {"n": 1, "ü": [0.5, None, True], "state": JobStatus.RUNNING, "at": at, "nan": math.nan}
+    body = bytes(JsonAnswer(answer).body)
+    assert json.loads(body) == {**answer, "state": "RUNNING", "at": "s3://******@bucket/x", "nan": None}
+    assert "ü".encode() in body
+    assert json.loads(JsonAnswer({"n": 10**30, "at": at}).body) == {"n": 10**30, "at": "s3://******@bucket/x"}

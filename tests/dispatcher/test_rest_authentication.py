@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from millstream.cli.rest import RestClient, RestError
 from millstream.core.errors import ConfigurationError, MillstreamError
 from millstream.core.services.cluster_secret import ClusterSecret, make_secret_file
 from millstream.core.settings.configuration import Configuration
-from millstream.dispatcher.callers import Role
+from millstream.dispatcher.audit import Audit
+from millstream.dispatcher.callers import Caller, Credential, Role
 from millstream.dispatcher.rest.authentication import Authentication, RefusedCredentials
 from millstream.dispatcher.rest.rates import RateLimit
 from millstream.dispatcher.rest.tokens import TokensFile, token_line
@@ -37,12 +39,14 @@ ROUTES = [
     ("POST", "/jars/x.whl/run", Role.SUBMIT), ("GET", "/jars/x.whl/plan", Role.SUBMIT),
     ("POST", "/wheels/x.whl/plan", Role.SUBMIT), ("DELETE", "/v1/wheels/x.whl", Role.SUBMIT),
     ("PUT", f"/jobs/{JOB}/resource-requirements", Role.OPERATE), ("PATCH", f"/jobs/{JOB}/rescaling", Role.OPERATE),
+    ("GET", f"/jobs/{JOB}/vertices/{JOB}/hot-keys", Role.OPERATE),
 ]  # fmt: skip
 FOR_ANYONE = {"GET /healthz", "GET /readyz", "GET /whoami"}
 OPERATING = {
     "PATCH /jobs/{jobid}", "PATCH /jobs/{jobid}/rescaling", "PUT /jobs/{jobid}/resource-requirements",
     "POST /jobs/{jobid}/savepoints", "POST /jobs/{jobid}/stop", "POST /jobs/{jobid}/checkpoints",
     "POST /savepoint-disposal", "GET /snapshots/rows", "GET /snapshots/diff",
+    "GET /jobs/{jobid}/vertices/{vertexid}/hot-keys",
 }  # fmt: skip
 RUNNING_CODE = {
     f"{method} {path}"
@@ -269,21 +273,49 @@ async def test_what_was_done_is_in_a_file_of_its_own(tmp_path: Path) -> None:
     assert not any(secret in text for secret in (SECRET, "operatoroperator", "password"))
 
 
+@pytest.mark.parametrize(("limit", "answered"), [("500", {401, 429}), ("0", {401})])
 async def test_credentials_that_do_not_count_are_in_the_audit_log_and_not_too_often(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, limit: str, answered: set[int]
 ) -> None:
-    options = configuration(tmp_path, **{"security.rest.auth.tokens-file": str(tokens_file(tmp_path))})
+    tokens = {"security.rest.auth.tokens-file": str(tokens_file(tmp_path)), "rest.rate-limit": limit}
+    options = configuration(tmp_path, **tokens)
     with caplog.at_level("INFO", "millstream.audit"):
         async with running(options) as service:
             http = Http(service.rest_address)
             asked = [await http("GET", "/jobs", headers=bearer("guess")) for _ in range(60)]
             await http("GET", "/jobs", headers=bearer("lookerlooker"), status=200)
     statuses = [answer.status for answer in asked]
-    assert set(statuses) == {401, 429}
+    assert set(statuses) == answered
     events = [json.loads(record.message) for record in caplog.records if record.name == "millstream.audit"]
-    assert len(events) == statuses.count(401)
+    assert len(events) < len(asked)
+    assert len(events) == statuses.count(401) or limit == "0"
     assert {(e["action"], e["role"], e["request"]) for e in events} == {("log in", "anyone", "GET /jobs")}
     assert all("none of this cluster's" in e["outcome"] and "guess" not in e["outcome"] for e in events)
+
+
+def test_who_looks_again_and_again_is_recorded_once_in_a_while(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = Audit(Configuration())
+    with caplog.at_level("INFO", "millstream.audit"):
+        for seconds in range(0, 1200, 5):
+            monkeypatch.setattr(time, "monotonic", lambda now=float(seconds): now)
+            for job in ("a", "b"):
+                caller = Caller("alice", Credential.TOKEN, Role.OPERATE, f"127.0.0.1:{seconds}")
+                audit.record_look("look at keys", caller, job, "", "GET /keys")
+    seen = [json.loads(record.message)["job"] for record in caplog.records]
+    assert seen == ["a", "b"] * 2
+
+
+async def test_a_plan_runs_a_program_and_so_is_recorded_each_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "millstream.audit"):
+        async with running(configuration(tmp_path)) as service:
+            for _ in range(2):
+                await Http(service.rest_address)("GET", "/jars/x.whl/plan")
+    events = [json.loads(record.message) for record in caplog.records if record.name == "millstream.audit"]
+    assert [event["action"] for event in events] == ["plan", "plan"]
 
 
 async def test_without_a_folder_it_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from pathlib import Path
 
 import pytest
 from dispatcher_fixtures import DEADLINE, Http, configuration, eventually, running
 
 from millstream.dispatcher.rest.connection import BoundedConnection, Patience
+from millstream.dispatcher.rest.server import listen
 
 KILOBYTES = 1024
 UPLOAD = (
@@ -38,6 +40,13 @@ def test_who_sends_next_to_nothing_or_goes_on_after_the_answer_is_given_up() -> 
         patience, request = Patience(), object()
         assert not patience.is_over(request, 100, waits=True, answered=answered)
         assert patience.is_over(request, 100 + sent, waits=True, answered=answered)
+
+
+def test_what_a_connection_carries_is_sent_at_once() -> None:
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), DEADLINE):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def _connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

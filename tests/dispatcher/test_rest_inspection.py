@@ -32,7 +32,14 @@ from millstream.core.messages.inspection import (
     ThreadStack,
 )
 from millstream.core.messages.logs import LogContent, LogFile, LogList
+from millstream.core.messages.metrics import ProcessMetrics
+from millstream.core.metrics.model import MetricGroup, Scope, encode_groups
+from millstream.core.services.leader_lookup import Role
 from millstream.core.services.rpc import serve, service_handler
+from millstream.core.store.high_availability import in_memory
+from millstream.core.store.leaders import StoredLeaders
+from millstream.core.store.memory import MemoryStore
+from millstream.core.store.store import Contest
 from millstream.core.wire.contracts import INSPECTION, PROFILING, RESOURCE_MANAGER
 
 ONE = "/jobs/{jobid}/vertices/{vertexid}/flamegraph"
@@ -63,7 +70,7 @@ class PlayedServices:
             SampledStack(("Map", "burn (job.py:1)"), True, 6, 0),
             SampledStack(("Map", "[waiting for input]"), False, 4, 0),
         )
-        return StackSamples(stacks, ("slot 1, job x: it does not answer",))
+        return StackSamples(stacks, ("slot 1, job x: it does not answer",), ("py-spy",))
 
     async def dump_threads(self, request: Any, context: Any) -> ThreadDump:
         own = ProcessThreads("", 7, (ThreadStack("MainThread", "its stack"),))
@@ -74,6 +81,9 @@ class PlayedServices:
 
     async def list_logs(self, request: Any, context: Any) -> LogList:
         return LogList((LogFile("a.log", 7, 1000),))
+
+    async def get_metrics(self, request: Any, context: Any) -> ProcessMetrics:
+        return ProcessMetrics(encode_groups([MetricGroup(Scope.JOB_MANAGER, gauges={"taskSlotsTotal": 2})]))
 
 
 def details(job: JobGraph, state: ExecutionState = ExecutionState.RUNNING) -> JobDetails:
@@ -119,12 +129,13 @@ async def test_a_flame_graph_is_sampled_when_it_is_asked_for(tmp_path: Path) -> 
     async with played(tmp_path, job) as (services, dispatcher, get, manager):
         vertex, http = job.vertices[0].id, dispatcher.http
         assert services.asked == []
-        waiting = {"endTimestamp": -3, "data": None, "problems": []}
+        waiting = {"endTimestamp": -3, "data": None, "problems": [], "samplers": []}
         for _ in range(2):
             assert await get("GET", ONE, job.job_id, vertex) == waiting
         services.may_answer.set()
         shown = await sampled(get, ONE, job.job_id, vertex)
         assert shown["problems"] == ["task manager tm-1, slot 1, job x: it does not answer"]
+        assert shown["samplers"] == ["py-spy"]
         assert (shown["data"]["name"], shown["data"]["value"]) == ("root", 10)
         (operator,) = shown["data"]["children"]
         assert [(child["name"], child["value"]) for child in operator["children"]] == [
@@ -175,7 +186,8 @@ async def test_threads_and_logs_of_the_services(tmp_path: Path) -> None:
     async with played(tmp_path, job) as (services, dispatcher, get, _):
         http = dispatcher.http
         listed = {one["id"]: one for one in (await get("GET", "/jobmanagers"))["jobmanagers"]}
-        assert listed["jm-1"] == {"id": "jm-1", "role": "jobmanager", "address": "x:1", "jobs": [job.job_id]}
+        expected = {"id": "jm-1", "role": "jobmanager", "address": "x:1", "jobs": [job.job_id], "standby": False}
+        assert listed["jm-1"] == expected
         assert listed["resourcemanager"]["address"] == services.address
         own = (await get("GET", "/jobmanager/thread-dump"))["threadInfos"]
         assert any("asyncio task" in thread["threadName"] for thread in own)
@@ -189,6 +201,10 @@ async def test_threads_and_logs_of_the_services(tmp_path: Path) -> None:
                 ("slot 0, job x (process 8): problem", "it does not answer"),
                 ("slot 0, job x (process 8): w", "s"),
             ]  # fmt: skip
+        assert await get("GET", "/jobmanagers/{jobmanagerid}/metrics", "resourcemanager") == [{"id": "taskSlotsTotal"}]
+        running = "/jobmanagers/dispatcher/metrics?get=numRunningJobs"
+        assert (await http("GET", running, status=200)).json == [{"id": "numRunningJobs", "value": "1"}]
+        await http("GET", "/jobmanagers/jm-1/metrics", status=503)
         dispatchers = (await get("GET", "/jobmanagers/{jobmanagerid}/thread-dump", "dispatcher"))["threadInfos"]
         assert any(thread["threadName"] == "MainThread" for thread in dispatchers)
         one = "/jobmanagers/resourcemanager"
@@ -201,3 +217,27 @@ async def test_threads_and_logs_of_the_services(tmp_path: Path) -> None:
         await http("GET", "/taskmanagers/x/thread-dump", status=404)
         services.address = "127.0.0.1:1"
         await http("GET", "/taskmanagers/tm-1/thread-dump", status=503)
+
+
+async def test_logs_of_a_dispatcher_that_stands_by(tmp_path: Path) -> None:
+    plain, services, store = configuration(tmp_path), PlayedServices(), MemoryStore()
+    server, port = await serve("127.0.0.1", 0, [service_handler(INSPECTION, services)], plain, "test")
+    session, address = store.connect(), f"127.0.0.1:{port}"
+    async with dispatching(plain, in_memory(session, StoredLeaders(session))) as dispatcher:
+        waiting = asyncio.create_task(store.connect().campaign(Contest(Role.DISPATCHER), address))
+        get, name = await dispatcher.checked(), f"dispatcher@{address}"
+
+        async def is_listed() -> bool:
+            listed = (await get("GET", "/jobmanagers"))["jobmanagers"]
+            own = {"id": "dispatcher", "role": "dispatcher", "address": dispatcher.service.address}
+            other = {"id": name, "role": "dispatcher", "address": address}
+            assert listed[0] == {**own, "jobs": [], "standby": False}
+            return {**other, "jobs": [], "standby": True} in listed
+
+        await eventually(is_listed)
+        logs = await get("GET", "/jobmanagers/{jobmanagerid}/logs", name)
+        assert logs == {"logs": [{"name": "a.log", "size": 7, "mtime": 1000}]}
+        assert (await dispatcher.http("GET", f"/jobmanagers/{name}/logs/a.log", status=200)).body == b"the a.log"
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    await server.stop(None)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 from dispatcher_fixtures import configuration, dispatching, graph
 
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, VertexStatus
 from millstream.core.jobs.ids import TaskManagerId, new_id
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.logs.log_events import parsed
 from millstream.core.logs.log_lines import Line, as_json, as_text
 from millstream.core.logs.origins import Origin
 from millstream.core.messages import logs
 from millstream.core.messages import resource_manager as rm
 from millstream.core.services.rpc import serve, service_handler
-from millstream.core.wire.contracts import INSPECTION, RESOURCE_MANAGER, TASK_MANAGER
+from millstream.core.wire.contracts import INSPECTION, RESOURCE_MANAGER
 
 
 class FakeCluster:
@@ -53,7 +56,7 @@ class FakeCluster:
         return logs.LogList((logs.LogFile("gone.log", 1, 1), *(logs.LogFile(name, 1, 1) for name in self.files)))
 
 
-async def test_the_events_of_a_job_and_of_its_tasks(tmp_path: Path) -> None:
+async def test_the_events_of_a_job_and_of_its_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = graph()
     source, sink = job.vertices
 
@@ -73,7 +76,7 @@ async def test_the_events_of_a_job_and_of_its_tasks(tmp_path: Path) -> None:
     folder.mkdir()
     restart = as_text(Line(6, "WARNING", "jobmanager", "b", f"job {job.job_id}: restart 1", None, "Traceback\nof it"))
     (folder / "jobmanager-1.log").write_text(f"{restart}\n{as_text(Line(7, 'INFO', 'jobmanager', 'b', 'else'))}\n")
-    handlers = [service_handler(contract, fake) for contract in (RESOURCE_MANAGER, TASK_MANAGER, INSPECTION)]
+    handlers = [service_handler(contract, fake) for contract in (RESOURCE_MANAGER, INSPECTION)]
     server, port = await serve("127.0.0.1", 0, handlers, plain, "test")
     fake.addresses = {"tm-1": f"127.0.0.1:{port}", "tm-2": "127.0.0.1:1"}
     options = plain.merged({"resourcemanager.rpc.port": port, "env.log.dir": str(folder)})
@@ -89,8 +92,16 @@ async def test_the_events_of_a_job_and_of_its_tasks(tmp_path: Path) -> None:
                 answer = await http("GET", f"/jobs/{job.job_id}{path}/logs{query}", status=200)
                 return [event["message"].removeprefix(f"job {job.job_id}: ") for event in answer.json["events"]]
 
+            threads: set[str] = set()
+
+            def noted(text: str) -> Line | None:
+                threads.add(threading.current_thread().name)
+                return parsed(text)
+
+            monkeypatch.setattr("millstream.core.logs.recent_events.parsed", noted)
             all_of_it = ["one", "two", "three", "printed", "restart 1"]
             assert await messages() == all_of_it
+            assert threads == {"log search_0"}, "the dispatcher's loop goes on meanwhile"
             assert await messages(query="?limit=2") == all_of_it[-2:]
             assert await messages(query="?level=WARNING") == ["two", "restart 1"]
             assert await messages(query="?since=3000") == ["three", "printed", "restart 1"]

@@ -20,7 +20,7 @@ from millstream.core.records import types as t
 from millstream.core.settings.configuration import Configuration
 from millstream.core.snapshot import StateTypes
 from millstream.dispatcher.rest.state_browser import RowsWanted, StateBrowser, TooMuchError
-from millstream.dispatcher.snapshot_folders import allowed_directories, pointer_within
+from millstream.dispatcher.snapshot_folders import TakenSnapshots, allowed_directories, pointer_within
 
 
 def snapshot(folder: Path, **counts: int) -> str:
@@ -101,6 +101,17 @@ def test_only_the_directories_of_snapshots_are_open(tmp_path: Path) -> None:
     )
     mine = "s3://mine:x@evil/checkpoints/a"
     assert pointer_within(mine, roots) is None, "nobody is sent the cluster's credentials"
+
+    taken, mine = TakenSnapshots(most=1), str(outside)
+    for location in ("/another/savepoint", mine):
+        taken.add(location)
+    for location in (mine, f"file://{outside}/", f"{outside}/_metadata.json", f"{inside}/link"):
+        assert pointer_within(location, roots, taken) is not None, location
+    for location in (str(tmp_path), f"{outside}2", f"{outside}/../other", f"{outside}/a/b", "/another/savepoint"):
+        assert pointer_within(location, roots, taken) is None, location
+    outside.rmdir()
+    outside.symlink_to(tmp_path)
+    assert pointer_within(mine, roots, taken) is None, "it is another folder now"
 
     job = JobDetails(
         JobId("j"), "j", JobStatus.RUNNING, configuration={"execution.checkpointing.dir": "/of/job"},

@@ -9,6 +9,7 @@ from dispatcher_fixtures import Checked, Http, RunningDispatcher, configuration,
 from msgspec.structs import replace
 
 from millstream.core.jobs.details import Accumulator, JobDetails, SubtaskStatus, TaskMetrics, VertexStatus
+from millstream.core.jobs.earlier_attempts import AttemptHistory, EarlierAttempt
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.dispatcher.rest import vertex_json
@@ -25,6 +26,9 @@ def subtask(index: int, busy: int, backpressured: int, manager: str) -> SubtaskS
 def details(job: JobGraph) -> JobDetails:
     first, second = job.vertices
     held = (subtask(0, 20, 70, "tm-1"), subtask(1, 30, 20, "tm-2"), subtask(2, 30, 0, "tm-1"))
+    earlier, times = AttemptHistory(), {"DEPLOYING": 100, "FAILED": 400}
+    failed = SubtaskStatus(1, ExecutionState.FAILED, 0, "tm-0", "host of tm-0", state_times=times)
+    earlier.add(EarlierAttempt.of(second.id, failed))
     return JobDetails(
         job.job_id, job.name, JobStatus.RUNNING, start_time=500,
         vertices=(
@@ -35,6 +39,7 @@ def details(job: JobGraph) -> JobDetails:
             Accumulator("count", "IntCounter", pickle.dumps(42), second.id, 1),
             Accumulator("count", "IntCounter", pickle.dumps(7), first.id, 0),
         ),
+        earlier_attempts=earlier.encoded,
     )  # fmt: skip
 
 
@@ -80,6 +85,8 @@ async def test_a_vertex_in_flinks_shapes(dispatcher: RunningDispatcher) -> None:
         assert (shown["attempt"], shown["taskmanager-id"]) == (1, "tm-2")
         attempt = f"{one}/subtasks/{{subtaskindex}}/attempts/{{attempt}}"
         assert (await get("GET", attempt, *sink, "1", "1"))["metrics"] == shown["metrics"]
+        before = await get("GET", attempt, *sink, "1", "0")
+        assert (before["status"], before["endpoint"], before["duration"]) == ("FAILED", "host of tm-0", 300)
         accumulated = await get("GET", f"{attempt}/accumulators", *sink, "1", "1")
         assert accumulated["user-accumulators"][0] == left
         assert accumulated["id"] == f"{job.job_id}_{sink[1]}_1_1"
@@ -88,7 +95,8 @@ async def test_a_vertex_in_flinks_shapes(dispatcher: RunningDispatcher) -> None:
         for wrong, status, reason in (
             ("3", 404, "has no subtask 3; it has 3"),
             ("x", 400, "is not a whole number"),
-            ("1/attempts/0", 404, "1 is the current one"),
+            ("1/attempts/7", 404, "1 is the current one"),
+            ("1/attempts/0/accumulators", 404, "without accumulators"),
         ):
             assert reason in (await dispatcher.http("GET", f"{path}/{wrong}", status=status)).json["errors"][0]
 

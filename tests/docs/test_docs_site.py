@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 
 import click
@@ -74,6 +76,19 @@ def test_what_loads_from_elsewhere() -> None:
     assert hooks.loads_from_elsewhere(fine) == []
     for tag in ('<script src="https://e.org/a.js">', "<img src=//e.org/a>", '<link rel="stylesheet" href="http://e.org">'):
         assert hooks.loads_from_elsewhere(f"<p>{tag}</p>") == [tag]
+
+
+def test_pages_that_the_search_would_not_find() -> None:
+    entries = [("a.html", "words"), ("b.html#part", "words"), ("c.html", " "), ("d.html", "")]
+    index = json.dumps({"docs": [{"location": location, "title": "x", "text": text} for location, text in entries]})
+    pages = [f"{name}.html" for name in "abcde"]
+    assert hooks.unsearchable(index, pages) == pages[2:]
+
+
+def test_the_search_finds_parts_of_options_and_names() -> None:
+    (search,) = (p["search"] for p in yaml.safe_load((ROOT / "mkdocs.yml").read_text())["plugins"] if "search" in p)
+    for text, part in (("rest.flamegraph.enabled", "flamegraph"), ("KeyedStream", "Stream"), ("0.1.0", "0.1.0")):
+        assert part in re.split(search["separator"], text)
 
 
 def test_the_navigation_names_pages_that_are_there() -> None:

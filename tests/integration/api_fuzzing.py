@@ -7,7 +7,6 @@ to something that exists, so that not every answer is a 404.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -121,11 +120,12 @@ def _configuration(url: str, headers: Mapping[str, str], examples: int, edges: b
 
 @contextmanager
 def _leading_to(existing: Existing, spared: Collection[str], folder: str) -> Iterator[None]:
-    turns = itertools.count(1)
+    turns = Counter[str]()  # of each operation, so that none depends on which others there are
 
     def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
         wrong = case.meta is not None and case.meta.is_negative_at(ParameterLocation.PATH)
-        turn = next(turns)
+        turns[case.operation.label] += 1
+        turn = turns[case.operation.label]
         for name in [] if wrong else list(case.path_parameters or {}):
             known = existing(case.operation.label, name)
             # A quarter stays as it was made, unless it was made of an answer, and may not be asked for here.

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 from system import Cluster, running_cluster, wait_until, write_job
 
+from millstream.core.messages.inspection import SampleRequest
+from millstream.core.settings.configuration import Configuration
+from millstream.taskmanager.supervisor.py_spy import PySpy, Target
+
 pytestmark = pytest.mark.process
 
 PROFILED = """
-import math, time
+import logging, math, threading, time
 
 def burn(number):
-    for _ in range(200):
+    for _ in range(400):
         math.fsum(range(2000))
     return number
 
+def talk():
+    print("printed by a thread")
+    logging.getLogger("shop").warning("logged by a thread")
+
 def rest(number):
+    if number == 0:
+        threading.Thread(target=talk).start()
     time.sleep(0.01)
     return number
 
@@ -45,7 +58,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-def graph(cluster: Cluster, job: str, kind: str, more: str = "&duration=800") -> dict[str, Any]:
+def graph(cluster: Cluster, job: str, kind: str, more: str = "&duration=1500") -> dict[str, Any]:
     vertex = cluster.get(f"/jobs/{job}")["vertices"][0]["id"]
     path = f"/jobs/{job}/vertices/{vertex}/flamegraph?interval=10&type={kind}{more}"
     found: list[dict[str, Any]] = []
@@ -65,10 +78,28 @@ def seen(node: dict[str, Any], name: str) -> int:
     return sum(seen(child, name) for child in node["children"])
 
 
+def may_trace() -> bool:
+    """Whether this host lets a process look into its children."""
+    spy = PySpy(Configuration({}))
+    with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=PIPE, stdout=PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        spy.sample(SampleRequest("j"), [Target(child.pid, (), {})])
+        child.kill()
+    return spy.is_used
+
+
 def test_profiles_and_dumps(cluster: Cluster, tmp_path: Path) -> None:
     job = cluster.submit_running(write_job(tmp_path, "profiled", PROFILED))
+    vertex = cluster.get(f"/jobs/{job}")["vertices"][0]["id"]
+    wait_until(
+        lambda: {"printed by a thread", "logged by a thread"}
+        <= {event["message"] for event in cluster.get(f"/jobs/{job}/vertices/{vertex}/subtasks/0/logs")["events"]},
+        "the lines of a thread of the task",
+    )
     full = graph(cluster, job, "full")
     assert full["problems"] == []
+    assert full["samplers"] == ["py-spy" if may_trace() else "worker"]
     assert {operator["name"] for operator in full["data"]["children"]} >= {"burning", "resting"}
     on, off = (graph(cluster, job, kind)["data"] for kind in ("on_cpu", "off_cpu"))
     assert seen(on, "burn") > seen(off, "burn")
@@ -97,7 +128,13 @@ def test_profiles_and_dumps(cluster: Cluster, tmp_path: Path) -> None:
         return "it does not answer" in texts and "in hang" in texts
 
     wait_until(hangs, "a dump of the worker that hangs")
-    (problem,) = graph(cluster, hanging, "full", "&duration=200")["problems"]
-    assert hanging in problem
-    assert "it does not answer" in problem
+    stuck = graph(cluster, hanging, "on_cpu", "&duration=200")
+    if full["samplers"] == ["py-spy"]:
+        assert stuck["problems"] == []
+        assert seen(stuck["data"], "hang") == stuck["data"]["value"] > 0, "from outside, while it answers nobody"
+        assert [operator["name"] for operator in stuck["data"]["children"]] == ["Map"]
+    else:
+        (problem,) = stuck["problems"]
+        assert hanging in problem
+        assert "it does not answer" in problem
     cluster.cancel(job)

@@ -95,7 +95,12 @@ def test_every_count_is_what_the_job_did(scraped: tuple[Cluster, list[str]], mea
         ("added", "none.numRecordsOut", 0),
     ):
         wait_until(lambda o=operator, m=metric, c=count: total(cluster, measured, o, m) == c, f"{metric} of {operator}")
-    path = f"/jobs/{measured}/vertices/{vertex(cluster, measured, 'added')}"
+    added, quiet = vertex(cluster, measured, "added"), vertex(cluster, measured, "quiet")
+    (edge,) = [e for e in cluster.get(f"/jobs/{measured}/flow")["edges"] if e["source"] == quiet]
+    assert (edge["target"], edge["rate"], edge["queued-in"], edge["queued-out"]) == (added, 0, 0, 0)
+    assert edge["credit"] > 0
+    assert total(cluster, measured, "quiet", f"edge.{added}-{edge['input']}.numRecordsOut") == 0, "not the other edge's"
+    path = f"/jobs/{measured}/vertices/{added}"
     single = cluster.get(f"{path}/metrics?get=0.numRecordsIn,1.numRecordsIn")
     assert sum(int(metric["value"]) for metric in single) == half
     one = cluster.get(f"{path}/subtasks/1/metrics?get=numRecordsIn")
@@ -106,6 +111,16 @@ def test_every_count_is_what_the_job_did(scraped: tuple[Cluster, list[str]], mea
     assert 0 < hot["sampled"] <= half
     assert {entry["key"] for entry in hot["hot-keys"]} <= {str(key) for key in range(KEYS)}
     assert sum(entry["share"] for entry in hot["hot-keys"]) == pytest.approx(1.0), "there are few keys: all are known"
+
+    assert cluster.get(f"{path}/jm-operator-metrics") == [], "it has no source"
+    source = f"/jobs/{measured}/vertices/{vertex(cluster, measured, 'measured')}/jm-operator-metrics"
+
+    def coordinator() -> dict[str, str]:
+        ids = ",".join(metric["id"] for metric in cluster.get(source))
+        return {m["id"].partition(".")[2]: m["value"] for m in cluster.get(f"{source}?get={ids}")}
+
+    wait_until(lambda: coordinator().get("coordinator.enumerator.unassignedSplits") == "0", "all splits to be given")
+    assert int(coordinator()["coordinator.numSplitsAssigned"]) > 0
 
     def latencies() -> list[str]:
         return [m["id"] for m in cluster.get(f"/jobs/{measured}/metrics") if m["id"].startswith("latency.source_id.")]

@@ -75,6 +75,9 @@ class FakeEnumerator(SplitEnumerator[str]):
     def snapshot_state(self, checkpoint_id: int) -> Any:
         return self.splits
 
+    def unassigned_splits(self) -> int:
+        return [0, 1, 2].index(len(self.splits))
+
     def close(self) -> None:
         CLOSED.append(" ".join(self.splits))
         if self.splits[:1] == ["fail on close"]:
@@ -124,7 +127,8 @@ class RunningEnumerators:
 
     def __init__(self, **sources: bytes) -> None:
         self.sent: queue.SimpleQueue[src.EnumeratorsMessage] = queue.SimpleQueue()
-        self.enumerators = Enumerators(self.sent.put, ManualClock(1_000))
+        self.clock = ManualClock(1_000)
+        self.enumerators = Enumerators(self.sent.put, self.clock)
         wanted = tuple(src.SourceToEnumerate(VertexId(v), f"source {v}", 3, source) for v, source in sources.items())
         self.enumerators.command(src.StartEnumerators(JobId("job"), wanted))
         self.thread = threading.Thread(target=self.enumerators.run, name="enumerators of the test", daemon=True)
@@ -220,6 +224,30 @@ def test_readers_register_send_events_and_give_splits_back(running: Start) -> No
     enumerators.reader(src.SplitsReturned(to_bytes(["x"])), 1)
     enumerators.ready()
     assert enumerators.request() == ["x for h"]
+
+
+def test_what_enumerators_have_done_is_told_a_second_after_it_changes(
+    running: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told(enumerators: RunningEnumerators) -> src.EnumeratorFigures:
+        enumerators.snapshot(1)  # they are done with all that was before
+        enumerators.clock.advance(1.0)
+        enumerators.enumerators.command(CheckpointNotice(NO_ALLOCATION, (), 1, completed=False))  # wakes them up
+        return enumerators.next(src.EnumeratorFigures)
+
+    of, two = VertexId("v"), running("a", "b", readers=(0, 1))
+    assert told(two) == src.EnumeratorFigures(of, 2, 0, 0, 2, 2, 2)
+    two.request()
+    assert told(two) == src.EnumeratorFigures(of, 2, 1, 0, 3, 3, 1)
+    two.reader(src.SplitsReturned(to_bytes(["a"])))
+    two.ready()
+    assert told(two) == src.EnumeratorFigures(of, 1, 1, 1, 4, 3, 2)
+
+    three = running("a", "b", "c", readers=(0,))
+    assert told(three).unassigned_splits is None, "it cannot count to three"
+    three.request()
+    assert told(three).unassigned_splits is None, "and is not asked again"
+    assert caplog.text.count("source v does not tell its unassigned splits") == 1
 
 
 @pytest.mark.parametrize("order", ["assign", "no more"])

@@ -11,8 +11,10 @@ from job_graphs import edge, job, pipeline, vertex
 from msgspec.structs import replace
 from thoroughness import cases
 
-from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.jobs.earlier_attempts import AttemptHistory, earlier_attempts
+from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph, edge_name
 from millstream.core.jobs.ids import AllocationId, TaskManagerId
+from millstream.core.jobs.plan_json import plan_nodes
 from millstream.core.jobs.states import ExecutionState, IllegalTransitionError
 from millstream.core.jobs.wiring import consumers_of
 from millstream.core.messages.deployment import TaskDeployment
@@ -57,20 +59,25 @@ def graphs(draw: st.DrawFn) -> JobGraph:
 def test_every_channel_has_two_ends_that_agree(graph: JobGraph) -> None:
     by_slot = deployed(graph)
     address = {task.task_name: f"address of {key}" for key, tasks in by_slot.items() for task in tasks}
-    outgoing: dict[int, tuple[str, str, str]] = {}
-    incoming: dict[int, tuple[str, str, str]] = {}
+    outgoing: dict[int, tuple[str, str, str, str]] = {}
+    incoming: dict[int, tuple[str, str, str, str]] = {}
     for tasks in by_slot.values():
         for task in tasks:
             for output in task.outputs:
                 for channel in output.channels:
                     assert channel.channel_id not in outgoing
                     assert channel.consumer_address == address[channel.consumer_name]
-                    outgoing[channel.channel_id] = (task.task_name, channel.consumer_name, output.spec.decode())
+                    ends = (task.task_name, channel.consumer_name)
+                    outgoing[channel.channel_id] = (*ends, output.spec.decode(), output.edge)
             for gate in task.inputs:
                 for channel_in in gate.channels:
                     assert channel_in.channel_id not in incoming
                     assert channel_in.producer_address == address[channel_in.producer_name]
-                    incoming[channel_in.channel_id] = (channel_in.producer_name, task.task_name, gate.spec.decode())
+                    ends = (channel_in.producer_name, task.task_name)
+                    incoming[channel_in.channel_id] = (*ends, gate.spec.decode(), gate.edge)
+            assert [gate.edge for gate in task.inputs] == [
+                edge_name(task.vertex_id, number) for number in range(len(task.inputs))
+            ]
     assert outgoing == incoming
 
 
@@ -111,6 +118,8 @@ def test_a_union_gives_its_target_one_gate_for_each_edge() -> None:
     )
     task = tasks_of(graph)["c (2/2)"]
     assert [[c.producer_name for c in gate.channels] for gate in task.inputs] == [["a (2/2)"], ["b (1/1)"]]
+    (planned,) = [node for node in plan_nodes(graph) if node.id == "c"]
+    assert [source.id for source in planned.inputs] == ["a", "b"], "edges are counted as in the plan"
 
 
 def test_a_deployment_says_who_the_task_is() -> None:
@@ -139,3 +148,25 @@ def test_a_job_graph_survives_the_wire() -> None:
     start = StartJob(replace(graph, artifacts=artifacts, python_path=("/a", "/b")))
     wire = JOB_MANAGER_AT_DISPATCHER.down
     assert wire.from_bytes(wire.to_bytes(start)) == start
+
+
+def test_the_last_attempts_of_each_subtask_are_remembered() -> None:
+    graph, now = ExecutionGraph(pipeline(2, 2), 0), 0
+    graph.earlier = AttemptHistory(3)
+    assert graph.earlier.encoded == b""
+    steps = (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.FAILED)
+    for number in range(5):
+        for execution in graph.executions:
+            execution.host = f"host {number}"
+            for state in steps[number > 0 :]:
+                now += 1
+                execution.move_to(state, now)
+        graph.try_again([execution.place for execution in graph.executions], now)
+    kept = earlier_attempts(graph.earlier.encoded)
+    place = graph.executions[0].place
+    mine = [one.status for one in kept if (one.vertex_id, one.subtask) == (place.vertex_id, place.index)]
+    assert [(one.attempt, one.state, one.host) for one in mine] == [
+        (number, ExecutionState.FAILED, f"host {number}") for number in (2, 3, 4)
+    ]
+    assert all(0 < one.start_time < one.end_time == one.state_times["FAILED"] for one in mine)
+    assert len(kept) == 3 * len(graph.executions)

@@ -383,6 +383,34 @@ async def test_a_restart_waits_until_it_is_known_whether_the_pointer_is_stored(t
     assert [p.checkpoint_id for p in (await rig.stored()).pointers] == [checkpoint_id]
 
 
+async def test_what_is_told_of_the_checkpoints_of_a_job_that_has_ended_holds(tmp_path: Path) -> None:
+    async with running_rig(CheckpointSettings(interval_ms=20, num_retained=1, directory=str(tmp_path))) as rig:
+        await rig.complete(await rig.snapshot(b"state"))
+        second = await rig.snapshot(b"state")
+        rig.session.suspend_within_write(True)
+        rig.acknowledge(second)
+        await until(lambda: rig.checkpoints.coordinator.settled, False)
+        concluding = asyncio.create_task(rig.checkpoints.conclude())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not concluding.done(), "the second may be stored, and the first go"
+        rig.session.resume()
+        await concluding
+        assert rig.checkpoints.places()[0] == f"file://{tmp_path}/job/chk-{second}"
+
+
+async def test_no_checkpoint_completes_after_the_end_of_its_job(tmp_path: Path) -> None:
+    async with running_rig(CheckpointSettings(interval_ms=20, num_retained=1, directory=str(tmp_path))) as rig:
+        first = await rig.snapshot(b"state")
+        await rig.complete(first)
+        second = await rig.snapshot(b"state")
+        await rig.checkpoints.conclude()
+        rig.acknowledge(second)
+        await until(lambda: rig.checkpoints.coordinator.statistics.counts.failed == 1, True)
+        assert rig.checkpoints.places()[0] == f"file://{tmp_path}/job/chk-{first}"
+        assert [p.checkpoint_id for p in (await rig.stored()).pointers] == [first]
+
+
 async def test_a_job_manager_that_another_has_followed_completes_and_deletes_nothing(tmp_path: Path) -> None:
     async with running_rig(CheckpointSettings(interval_ms=20, directory=str(tmp_path))) as rig:
         await rig.complete(await rig.snapshot(b"state"))

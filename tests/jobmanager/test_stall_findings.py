@@ -15,6 +15,7 @@ from millstream.core.jobs.progress import (
     AwaitingEnd,
     EventTime,
     KeptRecords,
+    NonePassed,
     OperatorProgress,
     PendingCalls,
     PendingCommits,
@@ -355,6 +356,22 @@ def test_an_asynchronous_function_of_which_no_result_comes() -> None:
     assert "waits for the results of 1 record: none has left since" in one.message
     kinds = [finding.kind for finding in found(orders, asking(PendingCalls(5, True, NOW - 100)))]
     assert kinds == [FindingKind.BACKPRESSURE], "results come"
+
+
+def test_an_operator_that_lets_nothing_through() -> None:
+    orders = source(moving("p0", 60_000))
+
+    def filtering(subtask: int, *taken: int, since: int = LONG_AGO) -> TaskFacts:
+        told = tuple(OperatorProgress("Filter", NonePassed(records)) for records in taken)
+        made = replace(windows(channels(orders)), progress=TaskProgress(channels(orders), told))
+        return replace(made, subtask=subtask, parallelism=2, state_since=since, reported_at=NOW)
+
+    finding = the_only(orders, filtering(0, 1200), filtering(1, 0))
+    assert (finding.kind, finding.vertex_id, finding.operator) == (FindingKind.NOTHING_PASSES, WINDOW, "Filter")
+    assert finding.message == "'Filter' has taken 1,200 records since 2023-11-14 22:14:00 UTC, and has not emitted any."
+    assert not found(orders, filtering(0, 1200), filtering(1)), "the other one has"
+    assert not found(orders, filtering(0, 0), filtering(1, 0)), "nothing has come to it"
+    assert not found(orders, filtering(0, 5, since=NOW - 100), filtering(1, 0)), "it has hardly begun"
 
 
 def test_an_operator_of_a_batch_has_results_when_its_input_has_ended() -> None:

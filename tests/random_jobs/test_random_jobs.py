@@ -344,6 +344,6 @@ def test_what_is_committed_is_what_the_oracle_says(
         job = RandomJob(job_cluster, folder, seed, operators, most_legs)
         job.run()
         happened += job.happened
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # for room; the job manager deletes checkpoints there as well
     print(dict(happened))
     assert given or happened["restores"]

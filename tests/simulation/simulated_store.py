@@ -138,6 +138,9 @@ class SimulatedSession(MemorySession):
     async def leader(self, contest: Contest) -> KnownLeader | None:
         return await self._ask(lambda: self._shared.leader(contest))
 
+    async def candidates(self, contest: Contest) -> list[str]:
+        return await self._ask(lambda: self._shared.candidates(contest))
+
     async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
         """News travel, too, and often slower than what is said elsewhere meanwhile."""
         known = await super().changed(contest, epoch)

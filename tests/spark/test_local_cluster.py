@@ -1,4 +1,4 @@
-"""Executors in processes of their own: they read what the driver planned, and are killed."""
+"""Executors in processes of their own: they read what the driver planned, are killed, and write the same twice."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from millstream.core.snapshot import (
     METADATA_FILE,
     SnapshotMetadata,
     StateTypes,
+    read_rows,
+    read_state,
     storage_at,
     verify_snapshot,
 )
@@ -38,6 +40,18 @@ def test_separate_executors_read_and_one_that_is_killed_leaves_a_whole_savepoint
         assert not (target / METADATA_FILE).exists()
         return
     assert sum(file.rows for file in whole(target).files()) == 20_000
+
+
+@pytest.mark.long
+def test_two_attempts_of_a_task_that_write_at_the_same_time_leave_the_files_of_one(tmp_path: Path) -> None:
+    (tmp_path / "spark").mkdir()
+    target = tmp_path / "savepoint"
+    assert ran("cluster_speculation.py", str(target), str(tmp_path / "spark")) == ["done", "done", "seen", "seen"]
+    state = next(state for state in whole(target).operators[0].states if state.name == "twice")
+    storage, location = storage_at(str(target))
+    rows = [read_rows(read_state(storage, location, state, f, max_parallelism=64), state) for f in state.files]
+    found = [pair for some in rows for pair in zip(some.keys, some.content, strict=True)]
+    assert sorted(found) == [(n, 2 * n) for n in range(200)]
 
 
 def whole(target: Path) -> SnapshotMetadata:

@@ -6,10 +6,11 @@ import datetime
 import decimal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from millstream.common import Types
@@ -24,6 +25,7 @@ from millstream.core.snapshot import (
     storage_at,
     verify_snapshot,
 )
+from millstream.datastream.connectors.index_split import IndexSplit
 from millstream.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from millstream.spark import (
     KeepOnConflict,
@@ -34,6 +36,7 @@ from millstream.spark import (
     StateBootstrapFunction,
 )
 from millstream.spark.errors import SavepointWriteError
+from millstream.spark.planning import planned
 
 pytestmark = pytest.mark.process
 
@@ -345,6 +348,17 @@ def test_windows_have_the_timers_that_fire_them(spark: Any, tmp_path: Path) -> N
     ]  # fmt: skip
 
 
+def test_settings_are_those_of_one_frame(spark: Any) -> None:
+    def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pylist([{"rows": batch.num_rows}])
+
+    frame = spark.range(0, 100, 1, 1).mapInArrow(sizes, "rows long").repartition(1)
+    small = planned(frame, {"spark.sql.execution.arrow.maxRecordsPerBatch": "40"})
+    assert sorted(row.rows for row in small.collect()) == [20, 40, 40]
+    assert [row.rows for row in frame.collect()] == [100]
+
+
 def test_the_reader_reads_what_was_written(spark: Any, savepoint: Path) -> None:
     frame = SavepointReader.read(spark, str(savepoint)).read_keyed_state("visits", "count")
     assert {row.key: row.value for row in frame.collect()} == {f"user {i}": i for i in range(USERS)}
@@ -392,6 +406,38 @@ def test_a_job_goes_on_from_it_at_another_parallelism_and_max_parallelism(
     expected = [f"user {i}={i},{[i, i + 1]},{[('a', i), ('b', -i)]}" for i in range(USERS)]
     timers = [f"timer user {i}={i * 1000}" for i in range(USERS)]
     assert printed(tmp_path / "job.py", str(tmp_path / "s")) == sorted([*expected, *timers])
+
+
+WINDOW_JOB = """
+import sys
+from millstream.common import Configuration, Time, WatermarkStrategy
+from millstream.datastream import StreamExecutionEnvironment
+from millstream.datastream.connectors import NumberSequenceSource
+from millstream.datastream.window import TumblingEventTimeWindows
+
+configuration = Configuration()
+configuration.set_string("execution.state-recovery.path", sys.argv[1])
+env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
+times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda number, _: number * 10)
+numbers = env.from_source(NumberSequenceSource(0, 299), times, "numbers").uid("numbers")
+windows = numbers.key_by(lambda number: number % 2, key_type=int).window(TumblingEventTimeWindows.of(Time.seconds(1)))
+windows.reduce(lambda one, other: one + other).uid("sums").print("out")
+env.execute("windows")
+"""
+
+
+def test_a_job_goes_on_with_windows_and_source_positions(spark: Any, tmp_path: Path) -> None:
+    past = spark.range(150).selectExpr("id % 2 as key", "id div 100 * 1000 as start", "id").where("start > 0")
+    open_windows = past.groupBy("key", "start").agg({"id": "sum"}).toDF("key", "start", "sum")
+    open_windows = open_windows.selectExpr("key", "start", "start + 1000 as end", "sum")
+    writer = SavepointWriter.new_savepoint(spark, 128)
+    writer.with_window_state("sums", open_windows, key="key", value="sum", window=("start", "end"))
+    writer.with_source_positions("numbers", [IndexSplit("rest", 150, 300)], enumerator_state=[])
+    (tmp_path / "job.py").write_text(WINDOW_JOB)
+    writer.write(str(tmp_path / "s"), job=str(tmp_path / "job.py"), job_arguments=(str(tmp_path / "s"),))
+    assert printed(tmp_path / "job.py", str(tmp_path / "s")) == sorted(
+        str(sum(range(start + key, start + 100, 2))) for start in (100, 200) for key in (0, 1)
+    )
 
 
 def printed(job: Path, *arguments: str) -> list[str]:

@@ -6,15 +6,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from snapshot_maker import Maker
 from typed_values import BASIC, typed_values
 
+from millstream.core.keys.key_groups import key_group_range
 from millstream.core.records import types as t
-from millstream.core.snapshot import StateKind, StateSnapshot, StateTypes, read_rows
+from millstream.core.snapshot import StateKind, StateSnapshot, StateTypes, read_rows, read_state
 from millstream.core.snapshot.inspection.opened import OpenedSnapshot
+from millstream.core.snapshot.metadata.model import OperatorSnapshot
+from millstream.core.snapshot.metadata.operator_json import operators_to_json
 from millstream.core.snapshot.tables.columns import from_array
+from millstream.core.snapshot.tables.redistribution import files_for
+from millstream.core.snapshot.tables.restore import Rows
 from millstream.spark.reading.states import OpenState
 from millstream.spark.types import to_stored
+from millstream.taskmanager.testing import DEPLOYMENT
+from millstream.taskmanager.worker.checkpointing.restoring import restore_task
 
 WINDOW = t.TupleType((t.LONG, t.LONG), ("start", "end"))
 _KEYS = [kind for kind in BASIC if kind not in (t.FLOAT, t.DOUBLE)]  # of which not every one equals itself
@@ -72,6 +80,53 @@ def rows_of_runtime(snapshot: OpenedSnapshot, opened: OpenState) -> list[str]:
         }  # fmt: skip
         found += map(repr, zip(*(columns[column.name] for column in opened.columns), strict=True))
     return sorted(found)
+
+
+def content_of(snapshot: OpenedSnapshot, operator: OperatorSnapshot) -> list[str]:
+    """What an operator's one state holds, as text, wherever its rows are: each is in the key group of its key."""
+    (state,) = operator.states
+    found: list[str] = []
+    first = min((file.subtask for file in state.files), default=0)
+    for file in state.files:
+        if state.kind is StateKind.BROADCAST and file.subtask != first:
+            continue  # of which each subtask has a copy
+        table = read_state(snapshot.storage, snapshot.location, state, file, max_parallelism=operator.max_parallelism)
+        found += _texts(read_rows(table, state), state.kind)
+    return sorted(found)
+
+
+def restored_content(snapshot: OpenedSnapshot, operator: OperatorSnapshot, parallelism: int) -> list[str]:
+    """The same of what so many new subtasks have together, each restored as a task is."""
+    shares = [_restored(snapshot, operator, subtask, parallelism) for subtask in range(parallelism)]
+    (state,) = operator.states
+    if state.kind in (StateKind.BROADCAST, StateKind.OPERATOR_UNION):  # of which each gets all
+        assert all(share == shares[0] for share in shares)
+        return shares[0]
+    return sorted(text for share in shares for text in share)
+
+
+def _restored(snapshot: OpenedSnapshot, operator: OperatorSnapshot, subtask: int, parallelism: int) -> list[str]:
+    (state,) = operator.states
+    files = files_for(state, operator.parallelism, parallelism, operator.max_parallelism, subtask)
+    deployment = replace(
+        DEPLOYMENT, subtask=subtask, parallelism=parallelism, max_parallelism=operator.max_parallelism,
+        restore=operators_to_json([replace(operator, states=(replace(state, files=files),))]),
+        restore_location=snapshot.location,
+    )  # fmt: skip
+    task = restore_task(deployment, snapshot.storage)
+    owned = key_group_range(subtask, operator.max_parallelism, parallelism)
+    found: list[str] = []
+    for stored in (*task.keyed_state(operator.operator_id), *task.operator_state(operator.operator_id)):
+        rows = stored.rows(stored.declaration.types)
+        assert all(group in owned for group in rows.key_groups)
+        found += _texts(rows, state.kind)
+    return sorted(found)
+
+
+def _texts(rows: Rows, kind: StateKind) -> list[str]:
+    detail = rows.detail if kind.keyed or kind is StateKind.BROADCAST else []
+    columns = [column for column in (rows.keys, rows.namespaces, detail, rows.expires_at, rows.content) if column]
+    return list(map(repr, zip(*columns, strict=True)))
 
 
 def rows_of_spark(tables: Iterator[Any], opened: OpenState) -> list[str]:

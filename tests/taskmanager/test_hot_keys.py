@@ -42,20 +42,46 @@ def test_what_came_lately_counts_most() -> None:
     assert sketch.total == 10 / 16 + 2
 
 
-@pytest.mark.parametrize("size", [1, 7, 100, 1000, 2048])
-def test_a_part_of_the_records_is_looked_at_however_they_come(size: int) -> None:
+class Clock:
+    """Of a stream of so many records a second."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self.records = 0
+
+    def __call__(self) -> float:
+        return self.records / self._rate
+
+
+@pytest.mark.parametrize("size", [7, 2048])
+@pytest.mark.parametrize(("rate", "fewest", "most"), [(1000, 50, 70), (100_000, 250, 1100), (2_000_000, 250, 1100)])
+def test_so_many_records_a_second_are_looked_at_however_they_come(
+    size: int, rate: int, fewest: int, most: int
+) -> None:
     looked: list[int] = []
 
     def key_of(record: int) -> int:
         looked.append(record)
         return record % 3
 
-    sketch, records = KeySketch(key_of, PICKLED), list(range(10_000))
-    for start in range(0, len(records), size):
-        sketch.look(RowBatch(records[start : start + size]))
-    assert looked == records[::STRIDE]
-    assert sketch.sampled == len(looked)
+    clock = Clock(rate)
+    sketch = KeySketch(key_of, PICKLED, clock)
+    for start in range(0, 1_000_000, size):
+        clock.records = start + size
+        sketch.look(RowBatch(list(range(start, start + size))))
+    late = [record for record in looked if record > 600_000]  # once the stride is found
+    assert fewest <= len(late) * rate / 400_000 <= most
     assert set(sketch.top()) == {"0", "1", "2"}
+
+
+def test_keys_that_come_in_turn_are_all_seen() -> None:
+    """Every 16th, 32nd, ... record would always have the same one of 16 keys."""
+    clock = Clock(1_000_000)
+    sketch = KeySketch(lambda record: record % 16, PICKLED, clock)
+    for start in range(0, 3_000_000, 1000):
+        clock.records = start
+        sketch.look(RowBatch(list(range(start, start + 1000))))
+    assert max(sketch.top().values()) < sketch.sampled / 8
 
 
 def test_columns_are_looked_at_too() -> None:
@@ -78,7 +104,7 @@ def test_a_selector_that_fails_is_not_asked_again(caplog: pytest.LogCaptureFixtu
     sketch = KeySketch(key_of, PICKLED)
     with caplog.at_level("INFO"):
         for _ in range(5):
-            sketch.look(RowBatch([1] * STRIDE))
+            sketch.look(RowBatch([1] * STRIDE * 2))
     assert len(calls) == 1
     assert caplog.text.count("hot keys are not looked for: ValueError: no key") == 1
 
@@ -86,11 +112,11 @@ def test_a_selector_that_fails_is_not_asked_again(caplog: pytest.LogCaptureFixtu
 def test_keys_of_any_kind_are_shown_as_text() -> None:
     sketch = KeySketch(lambda record: record, PICKLED)
     for key in ([1, 2], "x" * 500, ("a", 1)):
-        sketch.look(RowBatch([key] * STRIDE))
+        sketch.look(RowBatch([key] * STRIDE * 2))
     assert {"'[1, 2]'", "('a', 1)"} <= set(sketch.top())
     assert all(len(key) < 200 for key in sketch.top())
     for number in range(1000):
-        sketch.look(RowBatch([number] * STRIDE))
+        sketch.look(RowBatch([number] * STRIDE * 2))
     assert len(sketch.top()) <= PLACES
 
 

@@ -9,8 +9,8 @@ import pytest
 from worker_rig import NamedSink, RowsSource, WorkerRig, chain, local_pair
 
 from millstream.common import WatermarkStrategy
-from millstream.core.jobs.plan.plan import MapSpec, SinkSpec, SourceSpec
-from millstream.core.jobs.progress import EventTime, OperatorProgress, StreamTime, WatermarkOrigin
+from millstream.core.jobs.plan.plan import FilterSpec, MapSpec, SinkSpec, SourceSpec
+from millstream.core.jobs.progress import EventTime, NonePassed, OperatorProgress, StreamTime, WatermarkOrigin
 from millstream.core.messages.task_manager import AttemptMetrics, TaskMetricsReport
 from millstream.core.records.batches import MIN_TIMESTAMP, Watermark, WatermarkStatus
 from millstream.taskmanager.worker.tasks.watermark_valve import WatermarkValve
@@ -89,3 +89,16 @@ def test_a_source_reports_how_far_its_splits_are_or_that_it_makes_no_watermarks(
     assert second.progress.operators == (
         OperatorProgress("op 0", WatermarkOrigin(makes_watermarks=False)),
     )  # fmt: skip
+
+
+def test_an_operator_that_has_emitted_nothing_says_so_and_one_that_has_does_not(rig: WorkerRig) -> None:
+    numbers = SourceSpec(RowsSource([1, 2, 3], waits=True))
+    even, none = (FilterSpec(lambda value, base=base: value % base == 0) for base in (2, 5))
+    rig.deploy(rig.task(chain(numbers, even, none, MapSpec(abs), SinkSpec(NamedSink("c")))))
+    for _ in range(3):
+        report(rig)
+    (told,) = report(rig)
+    assert told.progress.operators[1:] == (
+        OperatorProgress("op 2", NonePassed(1)),
+        OperatorProgress("op 3", NonePassed(0)),
+    )

@@ -19,12 +19,6 @@ class HeldWorker:
         self.may_go = threading.Event()
         self.asked: queue.SimpleQueue[None] = queue.SimpleQueue()
 
-    def turn(self) -> None: ...
-
-    def run(self) -> None: ...
-
-    def _in_task(self) -> None: ...
-
     def running_tasks(self) -> list[object]:
         self.asked.put(None)
         assert self.may_go.wait(DEADLINE)

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from millstream.cli.failures import Command
-from millstream.cli.options import checked_job_id, client_configuration, client_options
+from millstream.cli.job_names import job_id_of
+from millstream.cli.options import client_configuration, client_options, job_argument
 from millstream.cli.rest import RestClient
 from millstream.cli.tables import moment
 from millstream.core.logs.failure_texts import ordinal
@@ -20,24 +21,23 @@ _ALL = 1_000_000
 @click.command("exceptions", cls=Command)
 @client_options
 @click.option("--json", "as_json", is_flag=True, help="Prints JSON, in the shape of the REST API.")
-@click.argument("job_id", metavar="JOBID")
+@job_argument
 def exceptions(
     config_dir: str | None,
     overrides: tuple[str, ...],
     address: str | None,
     verbose: bool,
     as_json: bool,
-    job_id: str,
+    job: str,
 ) -> int:
     """Show why a job failed or was restarted, oldest first: your traceback, operator, record, task and attempt."""
-    checked_job_id(job_id)
     client = RestClient(client_configuration(config_dir, overrides, address))
+    job_id = job_id_of(client, job)
     history = client.get(f"/jobs/{job_id}/exceptions?maxExceptions={_ALL}")
     if as_json:
         click.echo(json.dumps(history, indent=2))
         return 0
-    job = client.get(f"/jobs/{job_id}")
-    for line in _told(job, history["exceptionHistory"]):
+    for line in _told(client.get(f"/jobs/{job_id}"), history["exceptionHistory"]):
         click.echo(line)
     return 0
 

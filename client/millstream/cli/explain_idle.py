@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from millstream.cli.failures import Command
-from millstream.cli.options import checked_job_id, client_configuration, client_options
+from millstream.cli.job_names import job_id_of
+from millstream.cli.options import client_configuration, client_options, job_argument
 from millstream.cli.rest import RestClient
 from millstream.core.logs.printable import printable
 
@@ -19,19 +20,18 @@ _WIDTH = 100
 @click.command("explain-idle", cls=Command)
 @client_options
 @click.option("--json", "as_json", is_flag=True, help="Prints JSON, in the shape of the REST API.")
-@click.argument("job_id", metavar="JOBID")
+@job_argument
 def explain_idle(
     config_dir: str | None,
     overrides: tuple[str, ...],
     address: str | None,
     verbose: bool,
     as_json: bool,
-    job_id: str,
+    job: str,
 ) -> int:
     """Say why nothing comes out of a job: what holds it back, since when, and what to do about it."""
-    checked_job_id(job_id)
     client = RestClient(client_configuration(config_dir, overrides, address))
-    stall = client.get(f"/jobs/{job_id}/stall")
+    stall = client.get(f"/jobs/{job_id_of(client, job)}/stall")
     if as_json:
         click.echo(json.dumps(stall, indent=2))
         return 0

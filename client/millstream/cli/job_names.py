@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import re
 
+import click
+
 from millstream.cli.rest import RestClient
 from millstream.core.errors import MillstreamError
 
 _LEAST = 4  # letters of an id
 
 
-def job_named(client: RestClient, name: str) -> str:
-    """The job's id. What names no job is answered as it is; raises when it names several.
+def job_id_of(client: RestClient, name: str) -> str:
+    """The job's id; raises when this is no id, and names no job or several."""
+    found = _found(client, name)
+    if found is None:
+        raise click.UsageError(f"'{name}' is not a job id, nor the name of a job; `millstream list` shows both")
+    return found
 
-    Of several with one name, one that has not ended is meant, or else the last.
-    """
+
+def job_named(client: RestClient, name: str) -> str:
+    """The job's id. What names no job is answered as it is; raises when it names several."""
+    return _found(client, name) or name
+
+
+def _found(client: RestClient, name: str) -> str | None:
+    """Of several with one name, one that has not ended is meant, or else the last."""
     if re.fullmatch("[0-9a-fA-F]{32}", name):
         return name.lower()
+    if not name:
+        return None
     jobs = sorted(client.get("/jobs/overview")["jobs"], key=lambda job: (job["end-time"] == -1, job["start-time"]))
     named = [job for job in jobs if job["name"] == name]
     running = [job for job in named if job["end-time"] == -1]
@@ -26,4 +40,4 @@ def job_named(client: RestClient, name: str) -> str:
         ids = ", ".join(str(job["jid"]) for job in several)
         raise MillstreamError(f"'{name}' names several jobs; take one of their ids: {ids}")
     found = (named or begun)[-1:]
-    return str(found[0]["jid"]) if found else name
+    return str(found[0]["jid"]) if found else None

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from millstream.cli.failures import Command
-from millstream.cli.options import checked_job_id, client_configuration, client_options
+from millstream.cli.job_names import job_id_of
+from millstream.cli.options import client_configuration, client_options, job_argument
 from millstream.cli.progress import progress_on_terminal
 from millstream.cli.rest import RestClient
 from millstream.cli.tables import print_table
@@ -77,18 +78,18 @@ def _row(job: dict[str, Any]) -> list[str]:
 @click.command(cls=Command)
 @client_options
 @click.option("--wait", is_flag=True, help="Waits until the job has ended.")
-@click.argument("job_id", metavar="JOBID")
+@job_argument
 def cancel(
     config_dir: str | None,
     overrides: tuple[str, ...],
     address: str | None,
     verbose: bool,
     wait: bool,
-    job_id: str,
+    job: str,
 ) -> int:
     """Cancel a job."""
-    checked_job_id(job_id)
     client = RestClient(client_configuration(config_dir, overrides, address))
+    job_id = job_id_of(client, job)
     state = client.get(f"/jobs/{job_id}")["state"]
     client.patch(f"/jobs/{job_id}?mode=cancel")
     if not wait:

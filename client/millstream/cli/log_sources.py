@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct, field
@@ -51,9 +52,9 @@ def sources_of(client: RestClient, wanted: str, suffixes: tuple[str, ...]) -> li
 
     With those of a job's workers, the logs of job managers, which tell of its restarts.
     """
-    if wanted.partition("-")[0] in SERVICES:
-        found = [s for s in _listed(client, "/jobmanager", suffixes) if _is_named(s.name, wanted)]
-        return found or _none(f"{wanted} has no log files where the dispatcher can read them (env.log.dir)")
+    if wanted.partition("-")[0].partition("@")[0] in SERVICES:
+        found = _of_services(client, wanted, suffixes)
+        return found or _none(f"{wanted} has no log files that can be read (env.log.dir)")
     managers = [str(manager["id"]) for manager in client.get("/taskmanagers")["taskmanagers"]]
     files = [source for manager in managers for source in _listed(client, f"/taskmanagers/{quote(manager)}", suffixes)]
     if wanted in managers or wanted.partition("-")[0] == "taskmanager":
@@ -69,17 +70,35 @@ def sources_of(client: RestClient, wanted: str, suffixes: tuple[str, ...]) -> li
         )
     if suffixes == PRINTS:
         return found
-    managing = [s for s in _listed(client, "/jobmanager", (".log",)) if s.name.startswith("jobmanager-")]
+    managing = _of_services(client, "jobmanager", (".log",))
     for source in managing:
         source.is_shared = True
     return found + managing
+
+
+def _of_services(client: RestClient, wanted: str, suffixes: tuple[str, ...]) -> list[LogSource]:
+    """By its id, or all of a role: each is asked itself. One that has ended is known by the names of its files."""
+    services = client.get("/jobmanagers")["jobmanagers"]
+    shared = [source for source in _listed(client, "/jobmanager", suffixes) if _is_named(source.name, wanted)]
+    here = {_host(one) for one in services if one["id"] == "dispatcher"}
+    found = list(shared)
+    for one in services:
+        if wanted in (one["id"], one["role"]):
+            known = {source.name for source in shared} if _host(one) in here else set()
+            own = _listed(client, f"/jobmanagers/{quote(one['id'])}", suffixes)
+            found += [source for source in own if source.name not in known]
+    return found
+
+
+def _host(service: dict[str, Any]) -> str:
+    return str(service["address"]).rpartition(":")[0]
 
 
 def _listed(client: RestClient, owner: str, suffixes: tuple[str, ...]) -> list[LogSource]:
     try:
         names = [str(file["name"]) for file in client.get(f"{owner}/logs")["logs"]]
     except RestError as error:
-        if error.status == 404:
+        if error.status == 404 or (error.status == 503 and owner.startswith("/jobmanagers/")):
             return []  # it has just gone
         raise
     return [LogSource(owner, name, chain_of(name, names)[1:]) for name in names if name.endswith(suffixes)]

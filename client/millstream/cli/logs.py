@@ -52,7 +52,8 @@ def logs(
     """Show what was logged and printed: by the tasks of a job, a task manager and its workers, or another service.
 
     A job is named by its id, by the beginning of it, or by its name; a task manager by its id or as `millstream cluster
-    status` shows it, services as dispatcher, jobmanager or resourcemanager. Events are in the order of their times.
+    status` shows it, services as dispatcher, jobmanager or resourcemanager, and one of these that stands by as
+    dispatcher@HOST:PORT. Events are in the order of their times.
     """
     from millstream.cli.job_names import job_named
     from millstream.cli.rest import RestClient

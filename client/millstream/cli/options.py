@@ -112,11 +112,9 @@ def absolute_location(location: str) -> str:
     return absolute(location)
 
 
-def checked_job_id(value: str) -> str:
-    """A job id as a part of a path."""
-    if not value.isalnum():
-        raise click.UsageError(f"'{value}' is not a job id; `millstream list` shows them")
-    return value
+def job_argument(command: F) -> F:
+    """A job as people name it, as the parameter `job`; `job_names.job_id_of` tells its id."""
+    return click.argument("job", metavar="JOB")(command)
 
 
 def _rest_address(address: str) -> dict[str, str]:

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from millstream.cli.failures import Command
-from millstream.cli.options import checked_job_id, client_configuration, client_options
+from millstream.cli.job_names import job_id_of
+from millstream.cli.options import client_configuration, client_options, job_argument
 from millstream.cli.progress import progress_on_terminal
 from millstream.cli.rest import RestClient
 from millstream.core.errors import MillstreamError
@@ -29,7 +30,7 @@ _LAST_POLL = 1.0
     required=True,
     help="Of all operators whose parallelism the program leaves open.",
 )
-@click.argument("job_id", metavar="JOBID")
+@job_argument
 def rescale(
     config_dir: str | None,
     overrides: tuple[str, ...],
@@ -38,11 +39,12 @@ def rescale(
     as_json: bool,
     detached: bool,
     parallelism: int,
-    job_id: str,
+    job: str,
 ) -> int:
     """Run a job at another parallelism: it goes on from a checkpoint that it takes for that."""
     client = RestClient(client_configuration(config_dir, overrides, address))
-    path = f"/jobs/{checked_job_id(job_id)}/rescaling"
+    job_id = job_id_of(client, job)
+    path = f"/jobs/{job_id}/rescaling"
     trigger_id = client.patch(f"{path}?parallelism={parallelism}")["request-id"]
     if detached:
         click.echo(json.dumps({"request-id": trigger_id}) if as_json else f"Triggered: {trigger_id}")

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import click
 
 from millstream.cli.failures import Command
-from millstream.cli.options import absolute_location, checked_job_id, client_configuration, client_options
+from millstream.cli.job_names import job_id_of
+from millstream.cli.options import absolute_location, client_configuration, client_options, job_argument
 from millstream.cli.progress import progress_on_terminal
 from millstream.cli.rest import RestClient, RestError
 from millstream.core.errors import MillstreamError
@@ -44,7 +45,7 @@ def _format_option(command: F) -> F:
 @_snapshot_options
 @_format_option
 @click.option("-d", "--dispose", metavar="PATH", help="Deletes the savepoint at PATH; takes none.")
-@click.argument("job_id", metavar="[JOBID]", required=False)
+@click.argument("job", metavar="[JOB]", required=False)
 @click.argument("directory", metavar="[DIR]", required=False)
 def savepoint(
     config_dir: str | None,
@@ -55,20 +56,20 @@ def savepoint(
     as_json: bool,
     format_type: str,
     dispose: str | None,
-    job_id: str | None,
+    job: str | None,
     directory: str | None,
 ) -> int:
     """Take a savepoint of a job, into DIR or the configured directory, or delete one."""
-    if (job_id is None) == (dispose is None):
+    if (job is None) == (dispose is None):
         raise click.UsageError("name a job to take a savepoint of, or the savepoint to --dispose")
     client = RestClient(client_configuration(config_dir, overrides, address))
     if dispose is not None:
         path = absolute_location(dispose)
         operation = _Operation(client, _DISPOSAL, _DISPOSAL, {"savepoint-path": path})
         return operation.run(lambda _: f"Savepoint '{path}' disposed.", detached, as_json, verbose)
-    assert job_id is not None
+    assert job is not None
     body = {"formatType": format_type.upper(), **_directory("target-directory", directory)}
-    savepoints = f"/jobs/{checked_job_id(job_id)}/savepoints"
+    savepoints = f"/jobs/{job_id_of(client, job)}/savepoints"
     operation = _Operation(client, savepoints, savepoints, body)
     return operation.run(_savepoint_text, detached, as_json, verbose)
 
@@ -78,7 +79,7 @@ def savepoint(
 @_format_option
 @click.option("-p", "--savepointPath", "directory", metavar="DIR", help="Where the savepoint goes.")
 @click.option("-d", "--drain", is_flag=True, help="Advances event time to its end first.")
-@click.argument("job_id", metavar="JOBID")
+@job_argument
 def stop(
     config_dir: str | None,
     overrides: tuple[str, ...],
@@ -89,20 +90,20 @@ def stop(
     format_type: str,
     directory: str | None,
     drain: bool,
-    job_id: str,
+    job: str,
 ) -> int:
     """Stop a job with a savepoint: nothing is emitted after it, and what was written is committed."""
-    job = f"/jobs/{checked_job_id(job_id)}"
-    client = RestClient(client_configuration(config_dir, overrides, address))
     body = {"drain": drain, "formatType": format_type.upper(), **_directory("targetDirectory", directory)}
-    operation = _Operation(client, f"{job}/stop", f"{job}/savepoints", body)
+    client = RestClient(client_configuration(config_dir, overrides, address))
+    path = f"/jobs/{job_id_of(client, job)}"
+    operation = _Operation(client, f"{path}/stop", f"{path}/savepoints", body)
     return operation.run(_savepoint_text, detached, as_json, verbose)
 
 
 @click.command(cls=Command)
 @_snapshot_options
 @click.option("-full", "--full", is_flag=True, help="The checkpoint refers to no file of an earlier one.")
-@click.argument("job_id", metavar="JOBID")
+@job_argument
 def checkpoint(
     config_dir: str | None,
     overrides: tuple[str, ...],
@@ -111,11 +112,11 @@ def checkpoint(
     detached: bool,
     as_json: bool,
     full: bool,
-    job_id: str,
+    job: str,
 ) -> int:
     """Take a checkpoint of a job now."""
-    checkpoints = f"/jobs/{checked_job_id(job_id)}/checkpoints"
     client = RestClient(client_configuration(config_dir, overrides, address))
+    checkpoints = f"/jobs/{job_id_of(client, job)}/checkpoints"
     body = {"checkpointType": "FULL" if full else "CONFIGURED"}
     operation = _Operation(client, checkpoints, checkpoints, body)
     return operation.run(lambda done: f"Checkpoint {done['checkpointId']} completed.", detached, as_json, verbose)

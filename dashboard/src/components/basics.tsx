@@ -2,7 +2,9 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { percent } from "../format.ts";
 import type { Live } from "../live.ts";
+import { link } from "../router.ts";
 
 const TONES: Record<string, string> = {
   RUNNING: "good",
@@ -50,21 +52,30 @@ export function Page({
   );
 }
 
+/** Links to the parts of a page, which lie beneath its own path. */
+export function Tabs({ label, root, parts, current }: { label: string; root: string[]; parts: [string, string][]; current: string }): JSX.Element {
+  return (
+    <nav class="tabs" aria-label={label}>
+      {parts.map(([part, words]) => (
+        <a key={part} href={link(...root, part)} aria-current={part === current ? "page" : undefined}>{words}</a>
+      ))}
+    </nav>
+  );
+}
+
 export function Card({
   title,
-  id,
   aside,
   children,
   flush = false,
 }: {
   title?: string;
-  id?: string;
   aside?: ComponentChildren;
   children: ComponentChildren;
   flush?: boolean;
 }): JSX.Element {
   return (
-    <section class={flush ? "card flush" : "card"} id={id} aria-label={title}>
+    <section class={flush ? "card flush" : "card"} aria-label={title}>
       {title !== undefined && (
         <div class="card-head">
           <h2>{title}</h2>
@@ -120,25 +131,38 @@ export function Loaded<T>({
       </>
     );
   }
-  if (from.error !== "") return <Unavailable status={from.status} error={from.error} what={what} />;
+  if (from.error !== "") return <Unavailable status={from.status} error={from.error} />;
   return <p class="loading" role="status">Loading {what} …</p>;
 }
 
-export function Unavailable({ status, error, what }: { status: number; error: string; what: string }): JSX.Element {
-  if (status === 404 && error.startsWith("no such path")) {
-    return <Empty>This cluster does not offer {what}.</Empty>;
-  }
+/** Why something cannot be shown, in the cluster's words. */
+export function Unavailable({ status, error }: { status: number; error: string }): JSX.Element {
   return <Notice tone={status === 404 ? "quiet" : "bad"}>{error}</Notice>;
 }
 
-/** A share of time in three parts, and in words for who does not see it. */
+/** Time in three parts: busy, backpressured and idle. The figures are beside it, for who does not see it. */
 export function TimeBar({ busy, backpressured }: { busy: number | null; backpressured: number | null }): JSX.Element {
   if (busy === null || backpressured === null) return <span class="time-bar unknown" aria-hidden="true" />;
+  const ends = { "--busy-to": `${busy * 100}%`, "--backpressured-to": `${(busy + backpressured) * 100}%` };
+  return <span class="time-bar" style={ends} aria-hidden="true" />;
+}
+
+/** A part of a whole, as a bar and in percent. */
+export function ShareBar({ share }: { share: number }): JSX.Element {
   return (
-    <span class="time-bar" aria-hidden="true">
-      <span class="busy" style={{ width: `${busy * 100}%` }} />
-      <span class="backpressured" style={{ width: `${backpressured * 100}%` }} />
+    <span class="progress">
+      <span class="share-bar" style={{ "--share-to": `${Math.min(1, share) * 100}%` }} aria-hidden="true" />
+      {percent(share)}
     </span>
+  );
+}
+
+export function Search({ label, value, onInput }: { label: string; value: string; onInput: (value: string) => void }): JSX.Element {
+  return (
+    <label class="search">
+      <span class="hidden">{label}</span>
+      <input type="search" placeholder={label} value={value} onInput={(event) => onInput(event.currentTarget.value)} />
+    </label>
   );
 }
 
@@ -155,16 +179,6 @@ export function Copy({ text, what }: { text: string; what: string }): JSX.Elemen
       <span aria-live="polite">{copied ? "Copied" : `Copy ${what}`}</span>
     </button>
   );
-}
-
-/** The value that is set now, some time after it was set last. */
-export function useSettled<T>(value: T, ms: number): T {
-  const [settled, setSettled] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(() => value), ms);
-    return () => clearTimeout(timer);
-  }, [value, ms]);
-  return settled;
 }
 
 /** Calls back with the element's size, now and whenever it changes. */

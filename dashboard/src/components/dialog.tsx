@@ -5,9 +5,6 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api.ts";
 import { Notice } from "./basics.tsx";
 
-/** Thrown when all went well, and the dialog shows what came of it. */
-export class StaysOpen extends Error {}
-
 export interface DialogProps {
   title: string;
   action: string;
@@ -15,8 +12,8 @@ export interface DialogProps {
   /** It was done, and what came of it is shown. */
   done?: boolean;
   children: ComponentChildren;
-  /** Does it. What it throws is shown, and the dialog stays open. */
-  onConfirm: () => Promise<void>;
+  /** Does it, and says whether there is something to read. What it throws is shown, and the dialog stays open. */
+  onConfirm: () => Promise<"close" | "stay">;
   onClose: () => void;
 }
 
@@ -32,14 +29,17 @@ export function Dialog({ title, action, danger = false, done = false, children, 
     setWorking(true);
     setError(null);
     onConfirm()
-      .then(() => element.current?.close())
-      .catch((caught: unknown) => {
-        setWorking(false);
-        if (!(caught instanceof StaysOpen)) setError(caught instanceof ApiError ? caught : new ApiError(String(caught), 0));
-      });
+      .then((next) => next === "close" && element.current?.close())
+      .catch((caught: unknown) => setError(ApiError.of(caught)))
+      .finally(() => setWorking(false));
+  };
+  const closed = (): void => {
+    onClose();
+    // The button that opened it may be gone, as those of a job that was stopped are: the page's heading is next.
+    requestAnimationFrame(() => document.activeElement === document.body && document.querySelector("h1")?.focus());
   };
   return (
-    <dialog ref={element} aria-labelledby="dialog-title" onClose={onClose}>
+    <dialog ref={element} aria-labelledby="dialog-title" onClose={closed}>
       <form method="dialog" onSubmit={confirm}>
         <h2 id="dialog-title">{title}</h2>
         <div class="dialog-body">{children}</div>

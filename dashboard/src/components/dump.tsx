@@ -20,12 +20,12 @@ export function ThreadDump({ path }: { path: string }): JSX.Element {
         setDump(found);
         setError(null);
       })
-      .catch((caught: unknown) => setError(caught instanceof ApiError ? caught : new ApiError(String(caught), 0)))
+      .catch((caught: unknown) => setError(ApiError.of(caught)))
       .finally(() => setAsking(false));
   };
   return (
     <Card title="Threads" aside={<button type="button" onClick={ask} disabled={asking}>{asking ? "Asking …" : "Dump threads"}</button>}>
-      {error !== null && <Unavailable status={error.status} error={error.message} what="thread dumps" />}
+      {error !== null && <Unavailable status={error.status} error={error.message} />}
       {dump === null && error === null && <Empty>A dump shows what each thread is doing at that moment. Nothing is held up by it.</Empty>}
       {dump?.threadInfos.map((thread, number) => (
         <details key={`${thread.threadName}-${number}`} open={number === 0}>

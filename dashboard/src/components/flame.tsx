@@ -3,7 +3,52 @@
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { count, percent } from "../format.ts";
+import { useLive } from "../live.ts";
 import type { FlameNode } from "../types.ts";
+import { Empty, Loaded, Notice } from "./basics.tsx";
+
+const WITHOUT: Record<number, string> = {
+  [-1]: "Nothing runs here any more.",
+  [-2]: "Flame graphs are disabled: rest.flamegraph.enabled.",
+};
+
+const KINDS: [string, string][] = [
+  ["on_cpu", "On the processor"],
+  ["off_cpu", "Waiting"],
+  ["full", "Both"],
+];
+
+interface Answer {
+  data: FlameNode | null;
+  endTimestamp: number;
+  problems: string[];
+}
+
+/** Of what the path samples: which samples count, and whether the runtime's own frames are shown, is chosen above it. */
+export function FlameGraph({ path }: { path: string }): JSX.Element {
+  const [kind, setKind] = useState("on_cpu");
+  const [runtime, setRuntime] = useState(false);
+  const live = useLive<Answer>(`${path}/flamegraph?type=${kind}&runtime=${runtime}`);
+  return (
+    <>
+      <fieldset class="choice">
+        <legend class="hidden">What is sampled</legend>
+        {KINDS.map(([value, words]) => (
+          <label key={value}><input type="radio" name="flame-kind" checked={kind === value} onChange={() => setKind(value)} /> {words}</label>
+        ))}
+        <label><input type="checkbox" checked={runtime} onChange={(event) => setRuntime(event.currentTarget.checked)} /> Frames of the runtime</label>
+      </fieldset>
+      <Loaded from={live} what="the flame graph">
+        {({ data, endTimestamp, problems }) => (
+          <>
+            {problems.map((problem) => <Notice key={problem} tone="warn">{problem}</Notice>)}
+            {data !== null && data.value > 0 ? <Flame root={data} /> : <Empty>{WITHOUT[endTimestamp] ?? (data === null ? "Sampling …" : "No sample was of this kind.")}</Empty>}
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}
 
 interface Frame {
   node: FlameNode;
@@ -15,12 +60,12 @@ interface Frame {
 
 const ROW = 22;
 const LEAST = 0.002;
+const OURS = /^\[|^millstream\./; // in brackets: what the runtime does, told by its name
 
-export function Flame({ root }: { root: FlameNode }): JSX.Element {
+function Flame({ root }: { root: FlameNode }): JSX.Element {
   const [chosen, setChosen] = useState("");
   const frames = useMemo(() => framesOf(root, chosen), [root, chosen]);
   const deep = Math.max(...frames.map((frame) => frame.depth)) + 1;
-  const total = Math.max(1, root.value);
   return (
     <div class="flame">
       <p class="note" aria-live="polite">
@@ -31,9 +76,9 @@ export function Flame({ root }: { root: FlameNode }): JSX.Element {
           <button
             type="button"
             key={frame.path}
-            class={/millstream\/(core|taskmanager)|\bmillstream\.(core|taskmanager)/.test(frame.node.name) ? "ours" : "theirs"}
+            class={OURS.test(frame.node.name) ? "ours" : "theirs"}
             style={{ left: `${frame.from * 100}%`, width: `${frame.share * 100}%`, top: `${frame.depth * ROW}px` }}
-            title={`${frame.node.name}: ${percent(frame.node.value / total)}`}
+            title={`${frame.node.name}: ${percent(frame.node.value / root.value)}`}
             onClick={() => setChosen(frame.path)}
           >
             {frame.node.name}
@@ -44,23 +89,21 @@ export function Flame({ root }: { root: FlameNode }): JSX.Element {
   );
 }
 
+/** A path is made of names, so that a chosen frame stays it when the next samples come in another order. */
 function framesOf(root: FlameNode, chosen: string): Frame[] {
   const frames: Frame[] = [];
   const visit = (node: FlameNode, path: string, from: number, share: number, depth: number): void => {
     if (share < LEAST) return;
     frames.push({ node, path, from, share, depth });
-    const within = (node.children ?? []).findIndex((_, number) => leadsTo(`${path}.${number}`, chosen));
+    const pathOf = (child: FlameNode): string => `${path}\n${child.name}`;
+    const within = node.children.find((child) => `${chosen}\n`.startsWith(`${pathOf(child)}\n`));
     let at = from;
-    (node.children ?? []).forEach((child, number) => {
-      const wide = within >= 0 ? (number === within ? share : 0) : (share * child.value) / Math.max(1, node.value);
-      visit(child, `${path}.${number}`, at, wide, depth + 1);
+    for (const child of node.children) {
+      const wide = within === undefined ? (share * child.value) / node.value : child === within ? share : 0;
+      visit(child, pathOf(child), at, wide, depth + 1);
       at += wide;
-    });
+    }
   };
-  visit(root, "0", 0, 1, 0);
+  visit(root, root.name, 0, 1, 0);
   return frames;
-}
-
-function leadsTo(path: string, chosen: string): boolean {
-  return chosen === path || chosen.startsWith(`${path}.`);
 }

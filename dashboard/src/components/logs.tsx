@@ -3,10 +3,10 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, tail } from "../api.ts";
-import { bytes, time } from "../format.ts";
+import { byName, bytes, time } from "../format.ts";
 import { useLive } from "../live.ts";
 import type { LogFile } from "../types.ts";
-import { Card, Empty, Loaded, Notice } from "./basics.tsx";
+import { Card, Empty, Loaded, Notice, Search } from "./basics.tsx";
 
 const SIZE = 128 * 1024;
 const EVERY_MS = 2000;
@@ -20,8 +20,8 @@ export function Logs({ root }: { root: string }): JSX.Element {
       <Loaded from={files} what="log files">
         {({ logs }) => {
           if (logs.length === 0) return <Empty>There are no log files.</Empty>;
-          const sorted = [...logs].sort((a, b) => b.mtime - a.mtime);
-          const name = sorted.some((file) => file.name === chosen) ? chosen : (sorted.find((file) => file.size > 0) ?? sorted[0])?.name ?? "";
+          const sorted = [...logs].sort((a, b) => byName(a.name, b.name)); // by what does not change while it is read
+          const name = (sorted.find((file) => file.name === chosen) ?? sorted.find((file) => file.name.endsWith(".log")) ?? sorted[0])?.name ?? "";
           return (
             <>
               <label class="field inline">
@@ -56,7 +56,7 @@ function LogTail({ path, name }: { path: string; name: string }): JSX.Element {
           setShown((before) => (before !== null && before.size === found.size ? before : found));
           setError("");
         })
-        .catch((caught: unknown) => current && setError(caught instanceof ApiError ? caught.message : String(caught)));
+        .catch((caught: unknown) => current && setError(ApiError.of(caught).message));
     };
     read();
     const timer = follows ? setInterval(read, EVERY_MS) : undefined;
@@ -74,7 +74,7 @@ function LogTail({ path, name }: { path: string; name: string }): JSX.Element {
   return (
     <>
       <div class="log-tools">
-        <label class="search"><span class="hidden">Lines with</span><input type="search" placeholder="Lines with …" value={sought} onInput={(event) => setSought(event.currentTarget.value)} /></label>
+        <Search label="Lines with" value={sought} onInput={setSought} />
         <label class="check"><input type="checkbox" checked={follows} onChange={(event) => setFollows(event.currentTarget.checked)} /> Follow</label>
         {shown.start > 0 && <span class="note">The last {bytes(shown.size - shown.start)} of {bytes(shown.size)}</span>}
       </div>

@@ -2,10 +2,12 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { connection } from "../live.ts";
+import { time } from "../format.ts";
+import { connection, heard } from "../live.ts";
 import { link, route } from "../router.ts";
 import { caller, logOut, token } from "../session.ts";
 import { theme, type Theme } from "../theme.ts";
+import { Notice } from "./basics.tsx";
 
 const PLACES: [string, string, string][] = [
   ["", "Overview", "M3 12h5V3H3v9Zm0 9h5v-6H3v6Zm8 0h10v-9H11v9Zm0-18v6h10V3H11Z"],
@@ -71,7 +73,12 @@ export function Shell({ children }: { children: ComponentChildren }): JSX.Elemen
           ))}
         </ul>
       </nav>
-      <main id="main" ref={main} tabIndex={-1}>{children}</main>
+      <main id="main" ref={main} tabIndex={-1}>
+        {connection.value === "offline" && (
+          <Notice tone="bad">The dispatcher does not answer{heard.value > 0 && <>: what is shown is as of {time(heard.value)}</>}. Trying again …</Notice>
+        )}
+        {children}
+      </main>
     </div>
   );
 }

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { outcome, send } from "../api.ts";
-import { Dialog, StaysOpen } from "../components/dialog.tsx";
+import { Dialog } from "../components/dialog.tsx";
 import { refresh } from "../live.ts";
 import type { Job } from "../types.ts";
 
@@ -27,9 +27,10 @@ export function ActionDialogs({ job, action, onClose }: { job: Job; action: Acti
 }
 
 function CancelDialog({ job, onClose }: { job: Job; onClose: () => void }): JSX.Element {
-  const cancel = async (): Promise<void> => {
+  const cancel = async (): Promise<"close"> => {
     await send("PATCH", `/jobs/${job.jid}?mode=cancel`);
     refresh(`/jobs/${job.jid}`);
+    return "close";
   };
   return (
     <Dialog title={`Cancel ${job.name}?`} action="Cancel the job" danger onConfirm={cancel} onClose={onClose}>
@@ -42,15 +43,15 @@ function SnapshotDialog({ job, stops, onClose }: { job: Job; stops: boolean; onC
   const [directory, setDirectory] = useState("");
   const [drain, setDrain] = useState(false);
   const [done, setDone] = useState("");
-  const trigger = async (): Promise<void> => {
+  const trigger = async (): Promise<"stay"> => {
     const body = stops
       ? { drain, ...(directory === "" ? {} : { targetDirectory: directory }) }
       : directory === "" ? {} : { "target-directory": directory };
     const asked = (await send("POST", `/jobs/${job.jid}/${stops ? "stop" : "savepoints"}`, body)) as Triggered;
     const found = await outcome(`/jobs/${job.jid}/savepoints/${asked["request-id"]}`);
     refresh(`/jobs/${job.jid}`, `/jobs/${job.jid}/checkpoints`);
-    setDone(String(found["location"] ?? "taken"));
-    throw new StaysOpen(); // where the savepoint is has to be read
+    setDone(found.location ?? "taken");
+    return "stay"; // where the savepoint is has to be read
   };
   return (
     <Dialog
@@ -80,10 +81,11 @@ function SnapshotDialog({ job, stops, onClose }: { job: Job; stops: boolean; onC
 function RescaleDialog({ job, onClose }: { job: Job; onClose: () => void }): JSX.Element {
   const widest = Math.max(1, ...job.vertices.map((vertex) => vertex.parallelism));
   const [parallelism, setParallelism] = useState(widest);
-  const rescale = async (): Promise<void> => {
+  const rescale = async (): Promise<"close"> => {
     const asked = (await send("PATCH", `/jobs/${job.jid}/rescaling?parallelism=${parallelism}`)) as Triggered;
     await outcome(`/jobs/${job.jid}/rescaling/${asked["request-id"]}`);
     refresh(`/jobs/${job.jid}`);
+    return "close";
   };
   return (
     <Dialog title={`Rescale ${job.name}?`} action="Rescale" onConfirm={rescale} onClose={onClose}>

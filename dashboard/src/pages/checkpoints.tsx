@@ -5,7 +5,7 @@ import { Badge, Card, Empty, Loaded, Notice, Stat, Stats } from "../components/b
 import { Table } from "../components/table.tsx";
 import { bytes, duration, time } from "../format.ts";
 import { useLive } from "../live.ts";
-import { link } from "../router.ts";
+import { link, stateLink } from "../router.ts";
 import type { Checkpoint, Checkpoints, CheckpointProgress, CheckpointSubtask, Job } from "../types.ts";
 
 export function CheckpointsTab({ job, checkpoint, vertex }: { job: Job; checkpoint?: string; vertex?: string }): JSX.Element {
@@ -113,7 +113,7 @@ function CheckpointDetails({ job, id, vertex }: { job: Job; id: string; vertex?:
             {data.failure_message && <Notice tone="bad">{data.failure_message}</Notice>}
             {data.external_path && (
               <p>
-                In <code>{data.external_path}</code> · <a href={`${link("state")}?path=${encodeURIComponent(data.external_path)}`}>Look into its state</a>
+                In <code>{data.external_path}</code> · <a href={stateLink(data.external_path)}>Look into its state</a>
               </p>
             )}
             <Card title="Vertices" flush>
@@ -160,6 +160,7 @@ function Subtasks({ job, id, vertex, name }: { job: Job; id: string; vertex: str
                 { name: "Duration", number: true, by: (row) => row.end_to_end_duration ?? -1, cell: (row) => figure(row.end_to_end_duration, duration) },
                 { name: "Start delay", number: true, by: (row) => row.start_delay ?? -1, cell: (row) => figure(row.start_delay, duration) },
                 { name: "Alignment", number: true, by: (row) => row.alignment?.duration ?? -1, cell: (row) => figure(row.alignment?.duration, duration) },
+                { name: "Waited for", by: (row) => row.alignment?.waited_for ?? "", cell: (row) => row.alignment?.waited_for ?? "–" },
                 { name: "Capture", number: true, by: (row) => row.checkpoint?.sync ?? -1, cell: (row) => figure(row.checkpoint?.sync, duration) },
                 { name: "Write", number: true, by: (row) => row.checkpoint?.async ?? -1, cell: (row) => figure(row.checkpoint?.async, duration) },
                 { name: "Persisted in flight", number: true, by: (row) => row.alignment?.persisted ?? -1, cell: (row) => figure(row.alignment?.persisted, bytes) },
@@ -179,7 +180,7 @@ function Waited({ subtasks }: { subtasks: CheckpointSubtask[] }): JSX.Element | 
   if (slowest === undefined) return null;
   const parts: [number, string][] = [
     [slowest.start_delay ?? 0, "waiting for the first barrier to arrive: records before it in the channels, or a slow task upstream"],
-    [slowest.alignment?.duration ?? 0, "aligning: waiting for the barriers of its other inputs"],
+    [slowest.alignment?.duration ?? 0, `aligning: waiting for the barrier of ${slowest.alignment?.waited_for ?? "another input"}`],
     [slowest.checkpoint?.sync ?? 0, "capturing its state, while it processed nothing"],
     [slowest.checkpoint?.async ?? 0, "writing its state, while it went on processing"],
   ];

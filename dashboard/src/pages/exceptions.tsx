@@ -76,7 +76,7 @@ function One({ failure }: { failure: Failure }): JSX.Element {
 }
 
 const FRAME = /^ {2}File "(.*)", line (\d+), in (.*)$/;
-const OWN = /\/millstream\/(core|taskmanager|jobmanager|dispatcher|datastream|common)\//;
+const OWN = /\/millstream\/(core|taskmanager|jobmanager|dispatcher|datastream|common|table|cep)\//;
 
 /** The user's frames in the page's ink, those of the runtime and the interpreter paler. */
 function Traceback({ text }: { text: string }): JSX.Element {

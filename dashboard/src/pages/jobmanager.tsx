@@ -2,12 +2,11 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { Card, Loaded, Page } from "../components/basics.tsx";
+import { Card, Loaded, Page, Tabs } from "../components/basics.tsx";
 import { ThreadDump } from "../components/dump.tsx";
 import { Logs } from "../components/logs.tsx";
 import { plural } from "../format.ts";
 import { useLive } from "../live.ts";
-import { link } from "../router.ts";
 import { OptionTable } from "./options.tsx";
 import { ProcessMetrics } from "./process.tsx";
 
@@ -30,11 +29,7 @@ const ROLES: Record<string, string> = { dispatcher: "Dispatcher", jobmanager: "J
 export function JobManagerPage({ tab }: { tab: string }): JSX.Element {
   return (
     <Page title="Job manager">
-      <nav class="tabs" aria-label="Parts of the job manager">
-        {TABS.map(([path, name]) => (
-          <a key={path} href={link("jobmanager", path)} aria-current={path === tab ? "page" : undefined}>{name}</a>
-        ))}
-      </nav>
+      <Tabs label="Parts of the job manager" root={["jobmanager"]} parts={TABS} current={tab} />
       {tab === "logs" && <OfService>{(root) => <Logs key={root} root={root} />}</OfService>}
       {tab === "configuration" && <Configuration />}
       {tab === "metrics" && <ProcessMetrics path="/jobmanager/metrics" />}
@@ -43,11 +38,10 @@ export function JobManagerPage({ tab }: { tab: string }): JSX.Element {
   );
 }
 
-/** Shows what is beneath the path of the chosen service; where services are not told apart, of the job manager. */
+/** Shows what is beneath the path of the chosen service. */
 function OfService({ children }: { children: (root: string) => JSX.Element }): JSX.Element {
   const live = useLive<{ jobmanagers: Service[] }>("/jobmanagers");
   const [chosen, setChosen] = useState("");
-  if (live.status === 404) return children("/jobmanager");
   return (
     <Loaded from={live} what="the services">
       {({ jobmanagers }) => {

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { Badge, Card, Loaded, Page } from "../components/basics.tsx";
+import { Badge, Card, Loaded, Page, Search } from "../components/basics.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { duration, shortId, time } from "../format.ts";
 import { useLive } from "../live.ts";
@@ -27,10 +27,7 @@ export function JobsPage({ ended }: { ended: boolean }): JSX.Element {
           const found = kind.filter((job) => `${job.name} ${job.jid} ${job.state}`.toLowerCase().includes(wanted));
           return (
             <>
-              <label class="search">
-                <span class="hidden">Find a job by its name, id or state</span>
-                <input type="search" placeholder="Name, id or state" value={sought} onInput={(event) => setSought(event.currentTarget.value)} />
-              </label>
+              <Search label="Name, id or state" value={sought} onInput={setSought} />
               <Card flush>
                 <JobTable jobs={found} ended={ended} empty={kind.length > 0 ? "No job matches." : ended ? "No job has ended yet." : "No job is running."} />
               </Card>

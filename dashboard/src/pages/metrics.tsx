@@ -1,16 +1,19 @@
 // Metrics of a vertex, chosen from all that there are, plotted while the page is open.
 
-import type { JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
-import { Card, Empty, Loaded } from "../components/basics.tsx";
+import { Fragment, type JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Card, Empty, Loaded, Search } from "../components/basics.tsx";
 import { Plot } from "../components/plot.tsx";
-import { count } from "../format.ts";
+import { byName, count } from "../format.ts";
 import { useLive } from "../live.ts";
+import { valuesOf } from "../metrics.ts";
 import type { MetricValue } from "../types.ts";
 
 const MOST = 6;
+const LISTED = 300;
 const KEPT = 600;
-const FIRST = ["numRecordsInPerSecond", "numRecordsOutPerSecond"];
+const EVERY_MS = 1000;
+const FIRST = ["0.numRecordsInPerSecond", "0.numRecordsOutPerSecond"];
 
 export function MetricsTab({ path }: { path: string }): JSX.Element {
   const all = useLive<MetricValue[]>(`${path}/metrics`);
@@ -20,22 +23,22 @@ export function MetricsTab({ path }: { path: string }): JSX.Element {
     <Loaded from={all} what="metrics">
       {(metrics) => {
         const ids = metrics.map((metric) => metric.id).sort(byName);
-        const shown = chosen ?? ids.filter((id) => FIRST.includes(id.split(".").slice(1).join(".")) && id.startsWith("0."));
+        const shown = chosen ?? ids.filter((id) => FIRST.includes(id));
         const found = ids.filter((id) => id.toLowerCase().includes(sought.toLowerCase()));
         const toggle = (id: string): void => setChosen(shown.includes(id) ? shown.filter((one) => one !== id) : [...shown, id].slice(-MOST));
         return (
           <div class="metrics">
             <Card title="Metrics">
-              <label class="search"><span class="hidden">Find a metric</span><input type="search" placeholder="Subtask or name" value={sought} onInput={(event) => setSought(event.currentTarget.value)} /></label>
+              <Search label="Subtask or name" value={sought} onInput={setSought} />
               <ul class="metric-list" tabIndex={0} aria-label="Metrics to plot">
-                {found.slice(0, 300).map((id) => (
+                {found.slice(0, LISTED).map((id) => (
                   <li key={id}><label class="check"><input type="checkbox" checked={shown.includes(id)} onChange={() => toggle(id)} /> {id}</label></li>
                 ))}
               </ul>
-              {found.length > 300 && <p class="note">{found.length - 300} more; type to find them.</p>}
+              {found.length > LISTED && <p class="note">{found.length - LISTED} more; type to find them.</p>}
             </Card>
             <Card title="Plot">
-              {shown.length === 0 ? <Empty>Choose up to {MOST} metrics.</Empty> : <MetricPlot key={shown.join()} path={path} ids={shown} />}
+              {shown.length === 0 ? <Empty>Choose up to {MOST} metrics.</Empty> : <MetricPlot key={shown.join()} path={`${path}/metrics`} ids={shown} />}
             </Card>
           </div>
         );
@@ -44,28 +47,30 @@ export function MetricsTab({ path }: { path: string }): JSX.Element {
   );
 }
 
-function byName(a: string, b: string): number {
-  return a.localeCompare(b, "en", { numeric: true });
+interface Point {
+  at: number;
+  values: (number | null)[];
 }
 
+/** A point a second, also while the values stay what they are and nothing is pushed. */
 function MetricPlot({ path, ids }: { path: string; ids: string[] }): JSX.Element {
-  const live = useLive<MetricValue[]>(`${path}/metrics?get=${ids.map(encodeURIComponent).join(",")}`);
-  const kept = useRef<{ data: MetricValue[] | undefined; times: number[]; rows: Map<string, number>[] }>({ data: undefined, times: [], rows: [] });
-  if (live.data !== undefined && live.data !== kept.current.data) {
-    const row = new Map(live.data.map((metric) => [metric.id, Number(metric.value)]));
-    kept.current = {
-      data: live.data,
-      times: [...kept.current.times.slice(1 - KEPT), Date.now()],
-      rows: [...kept.current.rows.slice(1 - KEPT), row],
-    };
-  }
-  const { times, rows } = kept.current;
+  const live = useLive<MetricValue[]>(valuesOf(path, ids));
+  const [points, setPoints] = useState<Point[]>([]);
+  const known = new Map(live.data?.map((metric) => [metric.id, metric.value]));
+  useEffect(() => {
+    if (live.data === undefined || live.error !== "") return undefined;
+    const values = ids.map((id) => finite(known.get(id)));
+    const add = (): void => setPoints((before) => [...before.slice(1 - KEPT), { at: Date.now(), values }]);
+    add();
+    const timer = setInterval(add, EVERY_MS);
+    return () => clearInterval(timer);
+  }, [live]);
   return (
     <>
-      <Plot label="Metrics" times={times} series={ids.map((id) => ({ name: id, values: rows.map((row) => finite(row.get(id))) }))} show={count} />
+      <Plot label="Metrics" times={points.map(({ at }) => at)} series={ids.map((id, number) => ({ name: id, values: points.map(({ values }) => values[number] ?? null) }))} show={count} />
       <dl class="facts">
         {ids.map((id) => (
-          <><dt key={`${id}-name`}>{id}</dt><dd key={id}>{live.data?.find((metric) => metric.id === id)?.value ?? "–"}</dd></>
+          <Fragment key={id}><dt>{id}</dt><dd>{known.get(id) ?? "–"}</dd></Fragment>
         ))}
       </dl>
       {live.error !== "" && <p class="note">{live.error}</p>}
@@ -73,6 +78,6 @@ function MetricPlot({ path, ids }: { path: string; ids: string[] }): JSX.Element
   );
 }
 
-function finite(value: number | undefined): number | null {
-  return value !== undefined && Number.isFinite(value) ? value : null;
+function finite(value: string | undefined): number | null {
+  return value !== undefined && Number.isFinite(Number(value)) ? Number(value) : null;
 }

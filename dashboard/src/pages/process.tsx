@@ -1,28 +1,46 @@
-// The metrics of a process, with their values now: the first forty, since a path that is looked at has at most 4,000 characters.
+// The metrics of a process, with their values now: as many at a time as one path can ask for.
 
 import type { JSX } from "preact";
-import { Card, Loaded } from "../components/basics.tsx";
+import { useState } from "preact/hooks";
+import { Card, Loaded, Search } from "../components/basics.tsx";
 import { Table } from "../components/table.tsx";
+import { byName } from "../format.ts";
 import { useLive } from "../live.ts";
+import { inParts, valuesOf } from "../metrics.ts";
 import type { MetricValue } from "../types.ts";
 
 export function ProcessMetrics({ path }: { path: string }): JSX.Element {
   const names = useLive<MetricValue[]>(path);
-  const wanted = (names.data ?? []).map((metric) => metric.id).slice(0, 40);
-  const values = useLive<MetricValue[]>(wanted.length > 0 ? `${path}?get=${wanted.map(encodeURIComponent).join(",")}` : null);
+  const [sought, setSought] = useState("");
+  const [page, setPage] = useState(0);
+  const found = (names.data ?? []).map((metric) => metric.id).filter((id) => id.toLowerCase().includes(sought.toLowerCase())).sort(byName);
+  const parts = inParts(path, found);
+  const at = Math.min(page, Math.max(0, parts.length - 1));
+  const shown = parts[at] ?? [];
+  const values = useLive<MetricValue[]>(shown.length > 0 ? valuesOf(path, shown) : null);
+  const known = new Map(values.data?.map((metric) => [metric.id, metric.value]));
   return (
     <Card title="Metrics" flush>
+      <div class="form-row card-note">
+        <Search label="Find a metric" value={sought} onInput={setSought} />
+        {parts.length > 1 && (
+          <>
+            <button type="button" disabled={at === 0} onClick={() => setPage(at - 1)}>Before</button>
+            <button type="button" disabled={at === parts.length - 1} onClick={() => setPage(at + 1)}>After</button>
+            <span class="note" role="status">{found.length} metrics, part {at + 1} of {parts.length}</span>
+          </>
+        )}
+      </div>
       <Loaded from={names} what="metrics of this process">
         {(all) => (
           <Table
             label="Metrics"
-            rows={values.data ?? all}
-            id={(row) => row.id}
-            empty="It has reported none yet."
-            sortedBy="Metric"
+            rows={shown}
+            id={(id) => id}
+            empty={all.length === 0 ? "It has reported none yet." : "No metric matches."}
             columns={[
-              { name: "Metric", by: (row) => row.id, cell: (row) => row.id },
-              { name: "Value", number: true, by: (row) => Number(row.value ?? 0), cell: (row) => row.value ?? "–" },
+              { name: "Metric", cell: (id) => id },
+              { name: "Value", number: true, cell: (id) => known.get(id) ?? "–" },
             ]}
           />
         )}

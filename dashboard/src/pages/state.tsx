@@ -7,6 +7,7 @@ import { Badge, Card, Empty, Loaded, Notice, Page, Stat, Stats, Unavailable } fr
 import { Table } from "../components/table.tsx";
 import { bytes, count, duration, plural, time } from "../format.ts";
 import { useLive } from "../live.ts";
+import { stateLink } from "../router.ts";
 import { may } from "../session.ts";
 import type { Checkpoint, Checkpoints, JobSummary } from "../types.ts";
 import { isEnded } from "./jobs.tsx";
@@ -44,8 +45,6 @@ interface Listing {
   operators: Operator[];
 }
 
-const WHAT = "looking into state";
-
 /** What a path answers when it is asked once; asked again when the path is another one. */
 function useAnswer<T>(path: string | null): { data: T | undefined; error: ApiError | null; asking: boolean } {
   const [answer, setAnswer] = useState<{ path: string; data?: T; error?: ApiError } | null>(null);
@@ -54,7 +53,7 @@ function useAnswer<T>(path: string | null): { data: T | undefined; error: ApiErr
     let current = true;
     get<T>(path)
       .then((data) => current && setAnswer({ path, data }))
-      .catch((caught: unknown) => current && setAnswer({ path, error: caught instanceof ApiError ? caught : new ApiError(String(caught), 0) }));
+      .catch((caught: unknown) => current && setAnswer({ path, error: ApiError.of(caught) }));
     return () => {
       current = false;
     };
@@ -68,7 +67,7 @@ export function StatePage({ given }: { given: string }): JSX.Element {
   useEffect(() => setTyped(given), [given]);
   const look = (event: Event): void => {
     event.preventDefault();
-    location.hash = `#/state?path=${encodeURIComponent(typed.trim())}`;
+    location.hash = stateLink(typed.trim());
   };
   return (
     <Page title="State">
@@ -112,7 +111,7 @@ function KnownOfJob({ job }: { job: JobSummary }): JSX.Element {
     <li>
       <b>{job.name}</b>{" "}
       {found.length === 0 ? <span class="note">has none in files</span> : found.map((one) => (
-        <a key={one.external_path} href={`#/state?path=${encodeURIComponent(one.external_path ?? "")}`}>
+        <a key={one.external_path} href={stateLink(one.external_path ?? "")}>
           {one.is_savepoint ? "savepoint" : "checkpoint"} {one.id}, {time(one.trigger_timestamp)}{" "}
         </a>
       ))}
@@ -123,7 +122,7 @@ function KnownOfJob({ job }: { job: JobSummary }): JSX.Element {
 function Snapshot({ path }: { path: string }): JSX.Element {
   const listing = useAnswer<Listing>(`/snapshots?path=${encodeURIComponent(path)}`);
   const [chosen, setChosen] = useState<{ operator: Operator; state: State } | null>(null);
-  if (listing.error !== null) return <Unavailable status={listing.error.status} error={listing.error.message} what={WHAT} />;
+  if (listing.error !== null) return <Unavailable status={listing.error.status} error={listing.error.message} />;
   if (listing.data === undefined) return <p class="loading" role="status">Reading {path} …</p>;
   const found = listing.data;
   return (

@@ -1,14 +1,16 @@
-// Task managers: the list, and one with its slots, memory, logs and threads.
+// Task managers: the list, and one with its slots, memory, metrics, logs, threads, and where the time of its slots goes.
 
-import type { JSX } from "preact";
-import { Card, Empty, Loaded, Page, Stat, Stats } from "../components/basics.tsx";
+import { Fragment, type JSX } from "preact";
+import { Card, Empty, Loaded, Page, Stat, Stats, Tabs } from "../components/basics.tsx";
 import { ThreadDump } from "../components/dump.tsx";
+import { FlameGraph } from "../components/flame.tsx";
 import { Logs } from "../components/logs.tsx";
 import { Table } from "../components/table.tsx";
-import { bytes, duration, shortId, time } from "../format.ts";
+import { bytes, shortId, time } from "../format.ts";
 import { useLive } from "../live.ts";
-import { link } from "../router.ts";
-import type { TaskManager } from "../types.ts";
+import { valuesOf } from "../metrics.ts";
+import { go, link } from "../router.ts";
+import type { JobSummary, MetricValue, TaskManager } from "../types.ts";
 import { ProcessMetrics } from "./process.tsx";
 
 export function TaskManagersPage(): JSX.Element {
@@ -52,41 +54,75 @@ function Slots({ row }: { row: TaskManager }): JSX.Element {
   );
 }
 
-export function TaskManagerPage({ id }: { id: string }): JSX.Element {
+const TABS: [string, string][] = [
+  ["slots", "Slots"],
+  ["metrics", "Metrics"],
+  ["logs", "Logs"],
+  ["threads", "Threads"],
+  ["flamegraph", "Flame graph"],
+];
+
+export function TaskManagerPage({ id, tab, slot }: { id: string; tab: string; slot?: string }): JSX.Element {
   const path = `/taskmanagers/${encodeURIComponent(id)}`;
   const live = useLive<TaskManager>(path);
   return (
     <Page title={id} above={<a href={link("taskmanagers")}>Task managers</a>}>
+      <Tabs label="Parts of the task manager" root={["taskmanagers", id]} parts={TABS} current={tab} />
       <Loaded from={live} what="the task manager">
-        {(data) => (
-          <>
-            <Stats>
-              <Stat label="Slots" value={`${data.freeSlots} of ${data.slotsNumber}`} note="free" />
-              <Stat label="Processors" value={data.hardware.cpuCores} />
-              <Stat label="Memory" value={bytes(data.hardware.physicalMemory)} note="of the host" />
-              <Stat label="Address" value={<span class="words">{data.path}</span>} />
-              <Stat label="Last heard of" value={duration(Math.max(0, Date.now() - data.timeSinceLastHeartbeat))} note="ago" />
-            </Stats>
-            <Card title="Slots in use" flush>
-              <Table
-                label="Slots in use"
-                rows={data.allocatedSlots ?? []}
-                id={(row) => row.index}
-                empty="No job uses a slot of this task manager."
-                columns={[
-                  { name: "Slot", by: (row) => row.index, cell: (row) => row.index },
-                  { name: "Job", by: (row) => row.jobId, cell: (row) => <a href={link("jobs", row.jobId)}>{shortId(row.jobId)}</a> },
-                ]}
-              />
-            </Card>
-            <Memory configuration={data.memoryConfiguration} />
-            <ProcessMetrics path={`${path}/metrics`} />
-            <Logs root={path} />
-            <ThreadDump path={`${path}/thread-dump`} />
-          </>
-        )}
+        {(data) => {
+          switch (tab) {
+            case "metrics":
+              return <ProcessMetrics path={`${path}/metrics`} />;
+            case "logs":
+              return <Logs root={path} />;
+            case "threads":
+              return <ThreadDump path={`${path}/thread-dump`} />;
+            case "flamegraph":
+              return <SlotFlames path={path} data={data} chosen={slot ?? ""} />;
+            default:
+              return <SlotsTab path={path} data={data} />;
+          }
+        }}
       </Loaded>
     </Page>
+  );
+}
+
+const USED = "Status.JVM.Memory.Heap.Used";
+
+/** The names of jobs by their ids, as far as they are known. */
+function useJobNames(): Map<string, string> {
+  const jobs = useLive<{ jobs: JobSummary[] }>("/jobs/overview");
+  return new Map(jobs.data?.jobs.map((job) => [job.jid, job.name]));
+}
+
+function SlotsTab({ path, data }: { path: string; data: TaskManager }): JSX.Element {
+  const names = useJobNames();
+  const used = useLive<MetricValue[]>(valuesOf(`${path}/metrics`, [USED])).data?.[0]?.value;
+  return (
+    <>
+      <Stats>
+        <Stat label="Slots" value={`${data.freeSlots} of ${data.slotsNumber}`} note="free" />
+        <Stat label="Memory" value={used === undefined ? "–" : bytes(Number(used))} note={`in use, of ${bytes(data.hardware.physicalMemory)} of the host`} />
+        <Stat label="Processors" value={data.hardware.cpuCores} />
+        <Stat label="Address" value={<span class="words">{data.path}</span>} />
+        <Stat label="Last heard of" value={time(data.timeSinceLastHeartbeat)} />
+      </Stats>
+      <Card title="Slots in use" flush>
+        <Table
+          label="Slots in use"
+          rows={data.allocatedSlots ?? []}
+          id={(row) => row.index}
+          empty="No job uses a slot of this task manager."
+          columns={[
+            { name: "Slot", by: (row) => row.index, cell: (row) => row.index },
+            { name: "Job", by: (row) => names.get(row.jobId) ?? row.jobId, cell: (row) => <a href={link("jobs", row.jobId)}>{names.get(row.jobId) ?? shortId(row.jobId)}</a> },
+            { name: "Where its time goes", cell: (row) => <a href={link("taskmanagers", data.id, "flamegraph", row.index)} aria-label={`Flame graph of slot ${row.index}`}>Flame graph</a> },
+          ]}
+        />
+      </Card>
+      <Memory configuration={data.memoryConfiguration} />
+    </>
   );
 }
 
@@ -94,9 +130,31 @@ function Memory({ configuration }: { configuration: Record<string, number> }): J
   const parts = Object.entries(configuration).filter(([, size]) => size > 0);
   const words = (name: string): string => name.replace(/([A-Z])/g, " $1").toLowerCase();
   return (
-    <Card title="Memory">
+    <Card title="Memory by parts">
       {parts.length === 0 ? <Empty>It is not limited by parts.</Empty> : (
-        <dl class="facts">{parts.map(([name, size]) => <><dt key={`${name}-name`}>{words(name)}</dt><dd key={name}>{bytes(size)}</dd></>)}</dl>
+        <dl class="facts">{parts.map(([name, size]) => <Fragment key={name}><dt>{words(name)}</dt><dd>{bytes(size)}</dd></Fragment>)}</dl>
+      )}
+    </Card>
+  );
+}
+
+/** Where the time of a slot worker goes: of the chosen slot, or of the first that is in use. */
+function SlotFlames({ path, data, chosen }: { path: string; data: TaskManager; chosen: string }): JSX.Element {
+  const names = useJobNames();
+  const slots = data.allocatedSlots ?? [];
+  const slot = slots.find(({ index }) => String(index) === chosen) ?? slots[0];
+  return (
+    <Card title="Flame graph">
+      {slot === undefined ? <Empty>No job uses a slot of this task manager.</Empty> : (
+        <>
+          <label class="field inline">
+            Slot
+            <select value={slot.index} onChange={(event) => go("taskmanagers", data.id, "flamegraph", event.currentTarget.value)}>
+              {slots.map(({ index, jobId }) => <option key={index} value={index}>{index} · {names.get(jobId) ?? shortId(jobId)}</option>)}
+            </select>
+          </label>
+          <FlameGraph key={slot.index} path={`${path}/slots/${slot.index}`} />
+        </>
       )}
     </Card>
   );

@@ -1,17 +1,18 @@
 // A vertex: its subtasks, and under tabs its metrics, watermarks, backpressure, flame graph and accumulators.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useMemo, useRef, useState } from "preact/hooks";
-import { Badge, Card, Empty, Loaded, Notice, Page, Stat, Stats, TimeBar } from "../components/basics.tsx";
-import { Flame } from "../components/flame.tsx";
+import { useRef } from "preact/hooks";
+import { Badge, Card, Loaded, Page, ShareBar, Stat, Stats, Tabs, TimeBar } from "../components/basics.tsx";
+import { FlameGraph } from "../components/flame.tsx";
 import { TaskLog } from "../components/tasklog.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { bytes, count, duration, percent, rate, watermark } from "../format.ts";
 import { useLive } from "../live.ts";
 import { ratesOf, withSample, type Rates, type Sample } from "../rates.ts";
-import { link } from "../router.ts";
-import type { FlameNode, Job, MetricValue, Subtask, VertexDetails } from "../types.ts";
+import { go, link } from "../router.ts";
+import type { Job, MetricValue, Subtask, VertexDetails } from "../types.ts";
 import { AccumulatorTable } from "./accumulators.tsx";
+import { HotKeysCard } from "./hotkeys.tsx";
 import { MetricsTab } from "./metrics.tsx";
 
 const TABS: [string, string][] = [
@@ -24,7 +25,10 @@ const TABS: [string, string][] = [
   ["accumulators", "Accumulators"],
 ];
 
-export function VertexPage({ job: id, vertex, tab }: { job: string; vertex: string; tab: string }): JSX.Element {
+const KEPT = 20; // samples: more than the seconds that rates are of
+const UNEVEN = 2;
+
+export function VertexPage({ job: id, vertex, tab, subtask }: { job: string; vertex: string; tab: string; subtask?: string }): JSX.Element {
   const job = useLive<Job>(`/jobs/${id}`);
   const path = `/jobs/${id}/vertices/${vertex}`;
   const live = useLive<VertexDetails>(path);
@@ -33,19 +37,23 @@ export function VertexPage({ job: id, vertex, tab }: { job: string; vertex: stri
   return (
     <Page
       title={<>{name} {status !== undefined && <Badge state={status} />}</>}
-      above={<><a href={link("jobs", id)}>{job.data?.name ?? "Job"}</a></>}
+      above={<a href={link("jobs", id)}>{job.data?.name ?? "Job"}</a>}
     >
-      <nav class="tabs" aria-label="Parts of the vertex">
-        {TABS.map(([part, words]) => (
-          <a key={part} href={link("jobs", id, "vertices", vertex, part)} aria-current={part === tab ? "page" : undefined}>{words}</a>
-        ))}
-      </nav>
-      <Loaded from={live} what="the vertex">{(data) => <Tab path={path} tab={tab} details={data} />}</Loaded>
+      <Tabs label="Parts of the vertex" root={["jobs", id, "vertices", vertex]} parts={TABS} current={tab} />
+      <Loaded from={live} what="the vertex">{(data) => <Tab job={id} path={path} tab={tab} subtask={subtask} details={data} />}</Loaded>
     </Page>
   );
 }
 
-function Tab({ path, tab, details }: { path: string; tab: string; details: VertexDetails }): ComponentChildren {
+interface TabProps {
+  job: string;
+  path: string;
+  tab: string;
+  subtask?: string;
+  details: VertexDetails;
+}
+
+function Tab({ job, path, tab, subtask, details }: TabProps): ComponentChildren {
   switch (tab) {
     case "metrics":
       return <MetricsTab path={path} />;
@@ -54,38 +62,41 @@ function Tab({ path, tab, details }: { path: string; tab: string; details: Verte
     case "backpressure":
       return <BackpressureTab path={path} />;
     case "flamegraph":
-      return <FlameTab path={path} />;
+      return <Card title="Flame graph"><FlameGraph path={path} /></Card>;
     case "logs":
-      return <TaskLog path={path} />;
+      return <SubtaskLogs root={["jobs", job, "vertices", details.id, "logs"]} path={path} subtasks={details.subtasks} chosen={subtask ?? ""} />;
     case "accumulators":
       return <AccumulatorsTab path={path} />;
     default:
-      return <SubtasksTab details={details} />;
+      return <SubtasksTab job={job} path={path} details={details} />;
   }
 }
 
-function SubtasksTab({ details }: { details: VertexDetails }): JSX.Element {
+function SubtasksTab({ job, path, details }: { job: string; path: string; details: VertexDetails }): JSX.Element {
   const samples = useRef<Sample[]>([]);
-  samples.current = withSample(samples.current.slice(-20), {
+  samples.current = withSample(samples.current.slice(-KEPT), {
     at: details.now,
     totals: new Map(details.subtasks.map((subtask) => [String(subtask.subtask), subtask.metrics])),
   });
-  const rates = new Map(details.subtasks.map((subtask) => [subtask.subtask, ratesOf(samples.current, String(subtask.subtask))]));
-  const received = details.subtasks.map((subtask) => subtask.metrics["read-records"]);
-  const most = Math.max(0, ...received);
-  const mean = received.reduce((sum, value) => sum + value, 0) / Math.max(1, received.length);
-  const columns = useMemo(() => columnsOf((subtask) => rates.get(subtask.subtask)), [details]);
+  const received = sum(details, "read-records");
+  const most = Math.max(0, ...details.subtasks.map((subtask) => subtask.metrics["read-records"])) * details.subtasks.length;
+  const rows = details.subtasks.map((subtask) => ({
+    ...subtask,
+    rates: ratesOf(samples.current, String(subtask.subtask)),
+    share: received > 0 ? subtask.metrics["read-records"] / received : null,
+  }));
   return (
     <>
       <Stats>
         <Stat label="Parallelism" value={details.parallelism} note={`at most ${details.maxParallelism}`} />
-        <Stat label="Records in" value={count(sum(details, "read-records"))} note={bytes(sum(details, "read-bytes"))} />
+        <Stat label="Records in" value={count(received)} note={bytes(sum(details, "read-bytes"))} />
         <Stat label="Records out" value={count(sum(details, "write-records"))} note={bytes(sum(details, "write-bytes"))} />
-        <Stat label="Fullest subtask" value={mean > 0 ? `${(most / mean).toFixed(1)} ×` : "–"} note="the mean of records in" tone={mean > 0 && most / mean > 2 ? "warn" : ""} />
+        <Stat label="Fullest subtask" value={received > 0 ? `${(most / received).toFixed(1)} ×` : "–"} note="the mean of records in" tone={received > 0 && most / received > UNEVEN ? "warn" : ""} />
       </Stats>
       <Card title="Subtasks" flush>
-        <Table label="Subtasks" rows={details.subtasks} id={(subtask) => subtask.subtask} empty="There are no subtasks." columns={columns} />
+        <Table label="Subtasks" rows={rows} id={(row) => row.subtask} empty="There are no subtasks." columns={columnsOf(job, details.id)} />
       </Card>
+      <HotKeysCard path={path} />
     </>
   );
 }
@@ -94,25 +105,45 @@ function sum(details: VertexDetails, name: keyof Subtask["metrics"]): number {
   return details.subtasks.reduce((total, subtask) => total + subtask.metrics[name], 0);
 }
 
-function columnsOf(rates: (subtask: Subtask) => Rates | undefined): Column<Subtask>[] {
+type SubtaskRow = Subtask & { rates: Rates; share: number | null };
+
+function columnsOf(job: string, vertex: string): Column<SubtaskRow>[] {
   return [
     { name: "Subtask", number: true, by: (row) => row.subtask, cell: (row) => row.subtask },
     { name: "Status", by: (row) => row.status, cell: (row) => <Badge state={row.status} /> },
-    { name: "Time", by: (row) => rates(row)?.busy ?? -1, cell: (row) => <TimeBar busy={rates(row)?.busy ?? null} backpressured={rates(row)?.backpressured ?? null} /> },
-    { name: "Busy", number: true, by: (row) => rates(row)?.busy ?? -1, cell: (row) => percent(rates(row)?.busy ?? null) },
-    { name: "Backpressured", number: true, by: (row) => rates(row)?.backpressured ?? -1, cell: (row) => percent(rates(row)?.backpressured ?? null) },
-    { name: "In", number: true, by: (row) => rates(row)?.recordsIn ?? -1, cell: (row) => rate(rates(row)?.recordsIn ?? null) },
-    { name: "Out", number: true, by: (row) => rates(row)?.recordsOut ?? -1, cell: (row) => rate(rates(row)?.recordsOut ?? null) },
+    { name: "Logs", cell: (row) => <a href={link("jobs", job, "vertices", vertex, "logs", row.subtask)} aria-label={`Logs of subtask ${row.subtask}`}>Logs</a> },
+    { name: "Time", by: (row) => row.rates.busy ?? -1, cell: (row) => <TimeBar busy={row.rates.busy} backpressured={row.rates.backpressured} /> },
+    { name: "Busy", number: true, by: (row) => row.rates.busy ?? -1, cell: (row) => percent(row.rates.busy) },
+    { name: "Backpressured", number: true, by: (row) => row.rates.backpressured ?? -1, cell: (row) => percent(row.rates.backpressured) },
+    { name: "In", number: true, by: (row) => row.rates.recordsIn ?? -1, cell: (row) => rate(row.rates.recordsIn) },
+    { name: "Out", number: true, by: (row) => row.rates.recordsOut ?? -1, cell: (row) => rate(row.rates.recordsOut) },
     { name: "Records in", number: true, by: (row) => row.metrics["read-records"], cell: (row) => count(row.metrics["read-records"]) },
+    { name: "Share", by: (row) => row.share ?? -1, cell: (row) => (row.share === null ? "–" : <ShareBar share={row.share} />) },
     { name: "Records out", number: true, by: (row) => row.metrics["write-records"], cell: (row) => count(row.metrics["write-records"]) },
-    { name: "Attempt", number: true, by: (row) => row.attempt, cell: (row) => row.attempt },
     { name: "Duration", number: true, by: (row) => row.duration, cell: (row) => duration(row.duration) },
     {
       name: "Task manager",
       by: (row) => row["taskmanager-id"],
       cell: (row) => (row["taskmanager-id"].startsWith("(") ? row["taskmanager-id"] : <a href={link("taskmanagers", row["taskmanager-id"])}>{row.endpoint}</a>),
     },
+    { name: "Attempt", number: true, by: (row) => row.attempt, cell: (row) => row.attempt },
   ];
+}
+
+/** What all subtasks logged, or the chosen one. */
+function SubtaskLogs({ root, path, subtasks, chosen }: { root: string[]; path: string; subtasks: Subtask[]; chosen: string }): JSX.Element {
+  return (
+    <>
+      <label class="field inline">
+        Subtask
+        <select value={chosen} onChange={({ currentTarget: { value } }) => go(...root, ...(value === "" ? [] : [value]))}>
+          <option value="">All</option>
+          {subtasks.map(({ subtask }) => <option key={subtask} value={subtask}>{subtask}</option>)}
+        </select>
+      </label>
+      <TaskLog key={chosen} path={chosen === "" ? path : `${path}/subtasks/${chosen}`} />
+    </>
+  );
 }
 
 interface Mark {
@@ -160,26 +191,25 @@ function marksOf(values: MetricValue[]): Mark[] {
 }
 
 interface Backpressure {
-  status: string;
-  backpressureLevel?: string;
-  subtasks?: { subtask: number; backpressureLevel?: string; "backpressure-level"?: string; ratio: number; idleRatio: number; busyRatio: number }[];
+  subtasks: { subtask: number; backpressureLevel: "ok" | "low" | "high"; ratio: number; idleRatio: number; busyRatio: number }[];
 }
+
+const LEVELS = { ok: "good", low: "warn", high: "bad" };
 
 function BackpressureTab({ path }: { path: string }): JSX.Element {
   const live = useLive<Backpressure>(`${path}/backpressure`);
-  const level = (row: { backpressureLevel?: string; "backpressure-level"?: string }): string => row.backpressureLevel ?? row["backpressure-level"] ?? "ok";
   return (
     <Card title="Backpressure" flush>
       <Loaded from={live} what="backpressure by subtask">
         {(data) => (
           <Table
             label="Backpressure"
-            rows={data.subtasks ?? []}
+            rows={data.subtasks}
             id={(row) => row.subtask}
-            empty="It is not known yet."
+            empty="There are no subtasks."
             columns={[
               { name: "Subtask", number: true, by: (row) => row.subtask, cell: (row) => row.subtask },
-              { name: "Level", by: level, cell: (row) => <span class={`badge ${level(row) === "ok" ? "good" : level(row) === "low" ? "warn" : "bad"}`}>{level(row)}</span> },
+              { name: "Level", by: (row) => row.ratio, cell: (row) => <span class={`badge ${LEVELS[row.backpressureLevel]}`}>{row.backpressureLevel}</span> },
               { name: "Time", cell: (row) => <TimeBar busy={row.busyRatio} backpressured={row.ratio} /> },
               { name: "Backpressured", number: true, by: (row) => row.ratio, cell: (row) => percent(row.ratio) },
               { name: "Busy", number: true, by: (row) => row.busyRatio, cell: (row) => percent(row.busyRatio) },
@@ -192,45 +222,11 @@ function BackpressureTab({ path }: { path: string }): JSX.Element {
   );
 }
 
-const WITHOUT: Record<number, string> = {
-  [-1]: "Nothing of the vertex runs any more.",
-  [-2]: "Flame graphs are disabled: rest.flamegraph.enabled.",
-};
-
-const KINDS: [string, string][] = [
-  ["on_cpu", "On the processor"],
-  ["off_cpu", "Waiting"],
-  ["full", "Both"],
-];
-
-function FlameTab({ path }: { path: string }): JSX.Element {
-  const [kind, setKind] = useState("on_cpu");
-  const live = useLive<{ data: FlameNode | null; endTimestamp: number; problems?: string[] }>(`${path}/flamegraph?type=${kind}`);
-  return (
-    <Card title="Flame graph">
-      <fieldset class="choice">
-        <legend class="hidden">What is sampled</legend>
-        {KINDS.map(([value, words]) => (
-          <label key={value}><input type="radio" name="flame-kind" checked={kind === value} onChange={() => setKind(value)} /> {words}</label>
-        ))}
-      </fieldset>
-      <Loaded from={live} what="flame graphs">
-        {({ data, endTimestamp, problems }) => (
-          <>
-            {problems?.map((problem) => <Notice key={problem} tone="warn">{problem}</Notice>)}
-            {data !== null && data.value > 0 ? <Flame root={data} /> : <Empty>{WITHOUT[endTimestamp] ?? "Sampling the stacks of its workers …"}</Empty>}
-          </>
-        )}
-      </Loaded>
-    </Card>
-  );
-}
-
 function AccumulatorsTab({ path }: { path: string }): JSX.Element {
   const live = useLive<{ "user-accumulators": { name: string; type: string; value: string }[] }>(`${path}/accumulators`);
   return (
     <Card title="Accumulators" flush>
-      <Loaded from={live} what="the accumulators of a vertex; the job's page has those of all">
+      <Loaded from={live} what="the accumulators">
         {(data) => <AccumulatorTable rows={data["user-accumulators"]} />}
       </Loaded>
     </Card>

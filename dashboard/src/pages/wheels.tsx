@@ -4,14 +4,15 @@ import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { ApiError, send } from "../api.ts";
 import { Card, Empty, Loaded, Notice, Page } from "../components/basics.tsx";
-import { Dialog, StaysOpen } from "../components/dialog.tsx";
+import { Dialog } from "../components/dialog.tsx";
 import { JobGraph } from "../components/graph.tsx";
 import { Table } from "../components/table.tsx";
 import { time } from "../format.ts";
 import { refresh, useLive } from "../live.ts";
+import { UNKNOWN } from "../rates.ts";
 import { go } from "../router.ts";
 import { may } from "../session.ts";
-import type { Job, PlanNode, Wheel } from "../types.ts";
+import type { PlanNode, Wheel } from "../types.ts";
 
 type Chosen = { wheel: Wheel; does: "run" | "plan" | "delete" };
 
@@ -63,6 +64,7 @@ export function WheelsPage(): JSX.Element {
           onConfirm={async () => {
             await send("DELETE", `/wheels/${encodeURIComponent(chosen.wheel.id)}`);
             refresh("/wheels");
+            return "close";
           }}
         >
           <p>Jobs that run from it go on.</p>
@@ -88,7 +90,7 @@ function Upload(): JSX.Element {
         if (input.current !== null) input.current.value = "";
         refresh("/wheels");
       })
-      .catch((caught: unknown) => setSaid({ tone: "bad", words: caught instanceof ApiError ? caught.message : String(caught) }));
+      .catch((caught: unknown) => setSaid({ tone: "bad", words: ApiError.of(caught).message }));
   };
   return (
     <Card title="Upload a wheel">
@@ -107,8 +109,8 @@ function RunDialog({ wheel, plans, onClose }: { wheel: Wheel; plans: boolean; on
   const [parallelism, setParallelism] = useState("");
   const [savepoint, setSavepoint] = useState("");
   const [skips, setSkips] = useState(false);
-  const [plan, setPlan] = useState<{ jid: string; name: string; nodes: PlanNode[] } | null>(null);
-  const confirm = async (): Promise<void> => {
+  const [plan, setPlan] = useState<Plan | null>(null);
+  const confirm = async (): Promise<"close" | "stay"> => {
     const body = {
       ...(entry === "" ? {} : { entryClass: entry }),
       ...(programArgs === "" ? {} : { programArgs }),
@@ -117,10 +119,11 @@ function RunDialog({ wheel, plans, onClose }: { wheel: Wheel; plans: boolean; on
     };
     const answer = await send("POST", `/wheels/${encodeURIComponent(wheel.id)}/${plans ? "plan" : "run"}`, body);
     if (plans) {
-      setPlan((answer as { plan: { jid: string; name: string; nodes: PlanNode[] } }).plan);
-      throw new StaysOpen();
+      setPlan((answer as { plan: Plan }).plan);
+      return "stay";
     }
     go("jobs", (answer as { jobid: string }).jobid);
+    return "close";
   };
   return (
     <Dialog title={`${plans ? "Plan of" : "Run"} ${wheel.name}`} action={plans ? "Show the plan" : "Run"} onConfirm={confirm} onClose={onClose}>
@@ -146,17 +149,19 @@ function RunDialog({ wheel, plans, onClose }: { wheel: Wheel; plans: boolean; on
           {savepoint !== "" && <label class="check"><input type="checkbox" checked={skips} onChange={(event) => setSkips(event.currentTarget.checked)} /> Leave out state that no operator claims</label>}
         </>
       )}
-      {plan !== null && (plan.nodes.length === 0 ? <Empty>The program has no dataflow.</Empty> : <PlanGraph plan={plan} />)}
+      {plan !== null && (plan.nodes.length === 0 ? <Empty>The program has no dataflow.</Empty> : <PlanGraph nodes={plan.nodes} />)}
     </Dialog>
   );
 }
 
-const NOTHING = { "read-bytes": 0, "write-bytes": 0, "read-records": 0, "write-records": 0, "accumulated-backpressured-time": 0, "accumulated-idle-time": 0, "accumulated-busy-time": 0 };
+interface Plan {
+  nodes: PlanNode[];
+}
 
-function PlanGraph({ plan }: { plan: { jid: string; name: string; nodes: PlanNode[] } }): JSX.Element {
-  const text = (html: string): string => new DOMParser().parseFromString(html, "text/html").body.textContent ?? "";
-  const vertices = plan.nodes.map((node) => ({
-    id: node.id, name: text(node.description), parallelism: node.parallelism, maxParallelism: 0, status: "CREATED", "start-time": 0, duration: 0, tasks: {}, metrics: NOTHING,
-  }));
-  return <JobGraph job={{ jid: plan.jid, name: plan.name, vertices, plan } as unknown as Job} samples={[]} flow={undefined} />;
+function PlanGraph({ nodes }: Plan): JSX.Element {
+  const text = (html: string): string => new DOMParser().parseFromString(html.replaceAll("<br/>", " "), "text/html").body.textContent ?? "";
+  const vertices = new Map(
+    nodes.map(({ id, description, parallelism }) => [id, { name: text(description), parallelism, status: null, href: null, rates: UNKNOWN, watermark: null, skew: null }]),
+  );
+  return <JobGraph nodes={nodes} vertices={vertices} />;
 }

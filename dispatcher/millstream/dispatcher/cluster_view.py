@@ -1,6 +1,6 @@
 """What the dispatcher shows of the rest of the cluster: task managers and slots, asked of the resource manager.
 
-And what the services themselves say of their processes: logs, threads, and where time goes.
+And what the services themselves say of their processes: metrics, logs, threads, and where time goes.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from typing import Any
 
 import grpc
 
+from millstream.core.clock import Clock
 from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.messages.inspection import SampleRequest, StackSamples, ThreadDump
 from millstream.core.messages.logs import LogContent, LogFile, LogList, ReadLogRequest
+from millstream.core.messages.metrics import ProcessMetrics
 from millstream.core.messages.resource_manager import Overview
 from millstream.core.messages.session import Empty
 from millstream.core.services.leader_lookup import ConfiguredLeaders, LeaderLookup, Role
-from millstream.core.services.rpc import Stub, explain, open_channel
+from millstream.core.services.rpc import Stub, explain
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import ServiceContract
 from millstream.core.wire.contracts import INSPECTION, PROFILING, RESOURCE_MANAGER
+from millstream.dispatcher.channels import KeptChannels
 
 log = logging.getLogger(__name__)
 _TIMEOUT = 2.0
@@ -34,22 +37,19 @@ class NoSuchLogError(MillstreamError):
 class ClusterView:
     """A client of the resource manager and of all services. An unreachable resource manager is an empty cluster."""
 
-    def __init__(self, configuration: Configuration, leaders: LeaderLookup | None = None) -> None:
-        self._configuration = configuration
+    def __init__(self, configuration: Configuration, clock: Clock, leaders: LeaderLookup | None = None) -> None:
         self._leaders = leaders or ConfiguredLeaders(configuration)
-        self._address = ""
-        self._channel: grpc.aio.Channel | None = None
+        self._channels = KeptChannels(configuration, clock)
         self._reachable = True
 
     async def overview(self) -> Overview:
         """Task managers and pending slots at this moment."""
         try:
-            stub = Stub(await self._to_leader(), RESOURCE_MANAGER)
-            overview: Overview = await stub.get_overview(Empty(), timeout=_TIMEOUT)
-        except (grpc.RpcError, UnreachableError) as error:
+            leader = await self._leaders.leader_of(Role.RESOURCE_MANAGER)
+            overview: Overview = await self._ask(leader.address, "get_overview", Empty(), RESOURCE_MANAGER, _TIMEOUT)
+        except UnreachableError as error:
             if self._reachable:
-                why = explain(error) if isinstance(error, grpc.RpcError) else error
-                log.warning("the resource manager at %s does not answer: %s", self._address, why)
+                log.warning("no task managers are shown: %s", error)
             self._reachable = False
             return Overview()
         self._reachable = True
@@ -60,12 +60,10 @@ class ClusterView:
         await self.overview()
         return self._reachable
 
-    async def _to_leader(self) -> grpc.aio.Channel:
-        address = (await self._leaders.leader_of(Role.RESOURCE_MANAGER)).address
-        if self._channel is None or address != self._address:
-            await self.close()
-            self._address, self._channel = address, open_channel(address, self._configuration)
-        return self._channel
+    async def metrics(self, address: str) -> bytes:
+        """What the service at this address measures, as `decode_groups` takes it. Raises UnreachableError."""
+        measured: ProcessMetrics = await self._ask(address, "get_metrics", Empty(), timeout=_TIMEOUT)
+        return measured.groups
 
     async def read_log(self, address: str, name: str, offset: int | None, length: int) -> LogContent:
         """A piece of a log file of the service at this address. Raises NoSuchLogError, UnreachableError."""
@@ -90,17 +88,14 @@ class ClusterView:
     async def _ask(
         self, address: str, method: str, request: Any, of: ServiceContract = INSPECTION, timeout: float = _LOG_TIMEOUT
     ) -> Any:
-        async with open_channel(address, self._configuration) as channel:
-            stub = Stub(channel, of)
-            try:
-                return await getattr(stub, method)(request, timeout=timeout)
-            except grpc.RpcError as error:
-                if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.NOT_FOUND:
-                    raise NoSuchLogError(explain(error)) from error
-                raise UnreachableError(f"the service at {address} does not answer: {explain(error)}") from error
+        stub = Stub(await self._channels.to(address), of)
+        try:
+            return await getattr(stub, method)(request, timeout=timeout)
+        except grpc.RpcError as error:
+            if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.NOT_FOUND:
+                raise NoSuchLogError(explain(error)) from error
+            raise UnreachableError(f"the service at {address} does not answer: {explain(error)}") from error
 
     async def close(self) -> None:
-        """Releases the connection."""
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.close()
+        """Releases the connections."""
+        await self._channels.close()

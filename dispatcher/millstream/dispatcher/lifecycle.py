@@ -43,6 +43,7 @@ from millstream.dispatcher.details import ended_details, submitted_details
 from millstream.dispatcher.durable_jobs import DurableJobs, LeftJob
 from millstream.dispatcher.jobs import Claim, JobTable, SessionId
 from millstream.dispatcher.relayed import Relayed, SessionEndedError
+from millstream.dispatcher.snapshot_folders import TakenSnapshots
 
 log = logging.getLogger(__name__)
 ANSWER_TIMEOUT = 30.0
@@ -106,6 +107,8 @@ class JobLifecycle:
         self._managers: dict[SessionId, msg.RegisterJobManager] = {}
         self._collecting = Relayed[CollectResponse]()
         self._snapshots = Relayed[SnapshotResult]()
+        self.taken = TakenSnapshots()
+        """Those that clients asked for, and that were taken."""
         self._queries = Relayed[CheckpointAnswer]()
         self._stall_queries = Relayed[StallAnswer]()
         self._rescales = Relayed[RescaleResult]()
@@ -360,15 +363,25 @@ class JobLifecycle:
 
     # The job managers' side.
 
-    def connected(self, session: ManagerSession) -> ManagerConnection:
+    def next_session_id(self) -> SessionId:
+        """Greater than all before it."""
+        return SessionId(next(self._session_ids))
+
+    def connected(self, session: ManagerSession, session_id: SessionId) -> ManagerConnection:
         """A job manager opened a session."""
-        return ManagerConnection(self, session, SessionId(next(self._session_ids)))
+        return ManagerConnection(self, session, session_id)
 
     def register(self, connection: ManagerConnection, message: msg.RegisterJobManager) -> None:
         """A job manager said who it is and what it is running."""
         if self._closed or not self.leads:  # it would be given a job, and the store is closed
             connection.session.close(_STOPPING if self._closed else str(StandbyError()))
             return
+        others = [each for each, known in self._managers.items() if known.job_manager_id == message.job_manager_id]
+        if any(each > connection.id for each in others):  # what it says has been said anew
+            connection.session.close("the job manager has opened another session since")
+            return
+        for each in others:
+            self._sessions[each].close("the job manager registered again")
         connection.manager = message.job_manager_id
         self._sessions[connection.id] = connection.session
         self._managers[connection.id] = replace(message, jobs=())
@@ -390,6 +403,8 @@ class JobLifecycle:
             case CollectResponse(request_id):
                 self._collecting.answered(request_id, message)
             case SnapshotResult(trigger_id):
+                if message.location and not message.error:
+                    self.taken.add(message.location)
                 self._snapshots.answered(trigger_id, message)
             case CheckpointAnswer(request_id):
                 self._queries.answered(request_id, message)

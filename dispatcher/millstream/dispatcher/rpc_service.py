@@ -175,10 +175,11 @@ class DispatcherRpc:
         connection: ManagerConnection | None = None
         if not self._lifecycle.leads:
             await _abort(context, StandbyError())
+        session_id = self._lifecycle.next_session_id()  # now: what is said in it may come late
 
         def started(session: ManagerSession) -> Callable[[msg.JobManagerMessage], None]:
             nonlocal connection
-            connection = self._lifecycle.connected(session)
+            connection = self._lifecycle.connected(session, session_id)
             return connection.on_message
 
         reason = "the session was cancelled"

@@ -96,7 +96,7 @@ class DispatcherService:
         self._background.spawn(self._clean_repeatedly())
         self._audit = audit = Audit(configuration)
         rpc = DispatcherRpc(configuration, self._lifecycle, artifacts, audit)
-        handlers = [service_handler(DISPATCHER, rpc), inspection_handler(configuration)]
+        handlers = [service_handler(DISPATCHER, rpc), inspection_handler(configuration, self.metrics)]
         host, port = configured_endpoint(configuration, Role.DISPATCHER)
         self._server, bound = await self._network.serve(host, port, handlers, configuration, "dispatcher.rpc.port")
         self.address = f"{host}:{bound}"

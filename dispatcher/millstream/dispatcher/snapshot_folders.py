@@ -1,11 +1,14 @@
 """Which snapshots may be looked into over REST: those in the directories that the cluster and its jobs keep them in.
 
+And savepoints that were asked of this dispatcher, wherever somebody wanted to have them.
+
 Never any other file of the machine, or of a store: a path is taken as what it means, with links and `..` resolved,
 before it is compared. The directories of jobs count, since whoever submits one has its code run anyway.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote, urlsplit
@@ -30,15 +33,39 @@ def allowed_directories(options: Mapping[str, str], jobs: Iterable[JobDetails]) 
     return list(dict.fromkeys(directory for directory in found if directory))
 
 
-def pointer_within(location: str, directories: Iterable[str]) -> str | None:
-    """How a snapshot at this location is opened, with the credentials of its directory; None: it is in none of them."""
+class TakenSnapshots:
+    """Where those are that the cluster was asked for: the last of them, as their folders were called then.
+
+    A folder that is replaced by a link later leads to nothing that could not be seen before.
+    """
+
+    def __init__(self, most: int = 1000) -> None:
+        self._most = most
+        self._folders: dict[str, None] = {}
+
+    def add(self, location: str) -> None:
+        """One that is complete."""
+        with contextlib.suppress(ValueError):
+            self._folders[_meant(location_of(location))] = None
+            if len(self._folders) > self._most:
+                del self._folders[next(iter(self._folders))]
+
+    def has(self, meant: str) -> bool:
+        """Whether it is one of them, or a file of one."""
+        return meant in self._folders or meant.rpartition("/")[0] in self._folders
+
+
+def pointer_within(location: str, directories: Iterable[str], taken: TakenSnapshots | None = None) -> str | None:
+    """How a snapshot at this location is opened, with the credentials of its directory; None: it may not be seen."""
     try:
         wanted = _meant(location_of(location))
         inside = [d for d in directories if wanted.startswith(f"{_meant(location_of(d.partition('?')[0]))}/")]
     except ValueError:  # no path, or no URI
         return None
-    innermost = max(inside, key=len, default=None)
-    return None if innermost is None else with_options_of(innermost, location_of(location.partition("?")[0]))
+    innermost, plain = max(inside, key=len, default=None), location_of(location.partition("?")[0])
+    if innermost is None:
+        return plain if taken is not None and taken.has(wanted) else None
+    return with_options_of(innermost, plain)
 
 
 def _meant(location: str) -> str:

@@ -49,6 +49,7 @@ def acknowledgement(ack: CheckpointAck) -> ev.Acknowledged | ev.Declined:
         processed_bytes=ack.processed_bytes,
         persisted_bytes=ack.persisted_bytes,
         unaligned=ack.unaligned,
+        waited_for=ack.waited_for,
     )
     union_lists = (
         f"the union list '{state.name}' of operator '{operator.name}'"

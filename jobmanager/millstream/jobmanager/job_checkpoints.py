@@ -168,6 +168,8 @@ class JobCheckpoints:
         self._handling = False
         self._wake_up: asyncio.TimerHandle | None = None
         self._restart = 0
+        self._storing = asyncio.Lock()
+        self._concluding = False
         self._not_stored: ev.StorePointer | None = None
         self._ended = False
         self._is_over = False
@@ -358,15 +360,19 @@ class JobCheckpoints:
 
     async def _store_pointer(self, effect: ev.StorePointer) -> None:
         checkpoint_id = effect.checkpoint_id
-        try:
-            await self._restore_points.add(checkpoint_id, effect.pointer)
-        except StoreError as error:  # it may be stored all the same: no answer, and the restore point stays unsettled
-            self._leads_no_more(error)
-            return
-        self._files.retained(checkpoint_id)
-        self.sources.assignments.completed(checkpoint_id)
-        self._surroundings.enumerators(CheckpointNotice(NO_ALLOCATION, (), checkpoint_id, completed=True))
-        self.handle(ev.PointerStored(checkpoint_id))
+        async with self._storing:
+            if self._concluding:
+                self.handle(ev.PointerFailed(checkpoint_id, "the job has ended"))
+                return
+            try:
+                await self._restore_points.add(checkpoint_id, effect.pointer)
+            except StoreError as error:  # it may be stored all the same: no answer, the restore point stays unsettled
+                self._leads_no_more(error)
+                return
+            self._files.retained(checkpoint_id)
+            self.sources.assignments.completed(checkpoint_id)
+            self._surroundings.enumerators(CheckpointNotice(NO_ALLOCATION, (), checkpoint_id, completed=True))
+            self.handle(ev.PointerStored(checkpoint_id))
 
     def _store_again(self, effect: ev.StorePointer) -> None:
         if self._not_stored == effect and not self._ended:
@@ -497,6 +503,12 @@ class JobCheckpoints:
         """What is being restored is not wanted any more."""
         self._restart = -1
         self.sources.interrupt()
+
+    async def conclude(self) -> None:
+        """The job has ended. When this returns, no checkpoint completes any more and takes the place of another."""
+        self._concluding = True
+        async with self._storing:
+            pass
 
     def job_ended(self, status: JobStatus, keeps_all: bool = False) -> None:
         """Nothing is taken or restored any more; what the job does not keep is deleted."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from millstream.core.clock import Instant
-from millstream.core.metrics.model import Number
+from millstream.core.jobs.graph import JobVertex
+from millstream.core.messages.sources import EnumeratorFigures
+from millstream.core.metrics.model import MetricGroup, Number, Scope
 from millstream.jobmanager.checkpoints.statistics.statistics import CheckpointStatistics
 
 
@@ -28,3 +30,23 @@ def checkpoint_gauges(statistics: CheckpointStatistics, now: Instant) -> dict[st
             "lastCheckpointCompletedTimestamp": last.ended.date_ms if last.ended is not None else -1,
         }
     return found
+
+
+def coordinator_groups(vertex: JobVertex, told: EnumeratorFigures, job: dict[str, str]) -> list[MetricGroup]:
+    """What the coordinator of a source measures; `job` are the variables of its job."""
+    source = vertex.operators[0]
+    variables = {**job, "task_id": vertex.id, "operator_id": source.id, "operator_name": source.name}
+    counters = {
+        "numEventsIn": told.events_in,
+        "numEventsOut": told.events_out,
+        "numSplitsAssigned": told.splits_assigned,
+        "numSplitsReturned": told.splits_returned,
+    }
+    readers: dict[str, Number] = {"numRegisteredReaders": told.readers}
+    path = ("coordinator",)
+    groups = [MetricGroup(Scope.JOB_MANAGER_OPERATOR, variables, path, path, counters, readers)]
+    if told.unassigned_splits is not None:
+        gauges: dict[str, Number] = {"unassignedSplits": told.unassigned_splits}
+        inner = (*path, "enumerator")
+        groups.append(MetricGroup(Scope.JOB_MANAGER_OPERATOR, variables, inner, inner, gauges=gauges))
+    return groups

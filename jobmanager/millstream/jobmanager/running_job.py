@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.earlier_attempts import AttemptHistory
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, LeaderEpoch, TaskManagerId, VertexId
@@ -35,6 +36,7 @@ from millstream.core.messages.resource_manager import Requirement
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.sources import (
     EnumeratorEvent,
+    EnumeratorFigures,
     EnumeratorsCommand,
     EnumeratorsMessage,
     EnumeratorsSnapshot,
@@ -69,7 +71,7 @@ from millstream.jobmanager.job_master.job_failures import job_failure
 from millstream.jobmanager.job_master.job_master import Succeeding
 from millstream.jobmanager.job_master.job_slots import slot_needs
 from millstream.jobmanager.job_master.scaling_job_master import ScalingJobMaster
-from millstream.jobmanager.job_metrics import checkpoint_gauges
+from millstream.jobmanager.job_metrics import checkpoint_gauges, coordinator_groups
 from millstream.jobmanager.job_times import JobTimes
 from millstream.jobmanager.restore_points import Led
 from millstream.jobmanager.restoring.starting_snapshot import RecoverySettings
@@ -160,6 +162,7 @@ class RunningJob:
         self._launch = launch
         self._enumerators: EnumeratorProcess | None = None
         self._enumerators_ready = False
+        self._figures: dict[VertexId, EnumeratorFigures] = {}
         self._alignment = AlignmentGroups()
         self._wake_ups: set[asyncio.TimerHandle] = set()
         self._restart_log = RestartLog()
@@ -205,6 +208,8 @@ class RunningJob:
                 submitted,
                 bounds,
             )
+            kept = configuration.integer("jobmanager.execution.attempts-history-size")
+            self.master.execution_graph.earlier = AttemptHistory(kept)
             restarts = not isinstance(strategy, NoRestartStrategy)
             self.checkpoints = JobCheckpoints(
                 self.master, settings, self, background, clock, led.points, restarts, recovery, follows=led.follows
@@ -383,14 +388,19 @@ class RunningJob:
             epoch=self._led.leadership.epoch,
         )
 
-    def metrics(self) -> MetricGroup:
-        """What is measured of the job as a whole."""
+    def metrics(self) -> list[MetricGroup]:
+        """What is measured of the job as a whole, and of the coordinators of its sources."""
         now, restarts = Instant.of(self._clock), self.master.restarts_decided
         gauges: dict[str, Number] = {"numRestarts": restarts, "fullRestarts": restarts}
         gauges |= self._times.gauges(now.steady_ms)
         if self.checkpoints is not None:
             gauges |= checkpoint_gauges(self.checkpoints.coordinator.statistics, now)
-        return MetricGroup(Scope.JOB, {"job_id": self.graph.job_id, "job_name": self.graph.name}, gauges=gauges)
+        job: dict[str, str] = {"job_id": self.graph.job_id, "job_name": self.graph.name}
+        groups = [MetricGroup(Scope.JOB, job, gauges=gauges)]
+        for vertex in self.graph.vertices:
+            if vertex.id in self._figures:
+                groups += coordinator_groups(vertex, self._figures[vertex.id], job)
+        return groups
 
     def _reports(self) -> CheckpointReports | None:
         if self.checkpoints is None:
@@ -573,6 +583,8 @@ class RunningJob:
 
     async def _record_end(self) -> None:
         """Before anything of the job is deleted, and before anybody is told: whoever follows must not run it again."""
+        if self.checkpoints is not None:
+            await self.checkpoints.conclude()  # so that what is recorded of them holds
         try:
             await self._links.record_end(self.details(), self._led.leadership)
         except StoreError as error:
@@ -628,6 +640,7 @@ class RunningJob:
         if self._enumerators is not None:
             self._background.spawn(self._enumerators.stop())
         self._enumerators_ready = False
+        self._figures.clear()
 
         def on_message(message: EnumeratorsMessage) -> None:
             if self._enumerators is enumerators:  # an older one has nothing to say any more
@@ -663,6 +676,8 @@ class RunningJob:
                     self.checkpoints.snapshotted(message)
             case EnumeratorEvent():
                 self._to_reader(message)
+            case EnumeratorFigures(vertex_id):
+                self._figures[vertex_id] = message
             case _:
                 assert_never(message)
 

@@ -25,15 +25,13 @@ from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
-from millstream.core.messages.metrics import ProcessMetrics
 from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.results import CollectRequest, CollectResponse
-from millstream.core.messages.session import Empty
 from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
 from millstream.core.messages.sources import ReaderEvent, WatermarkReport
 from millstream.core.messages.stalls import StallAnswer, StallQuery
 from millstream.core.metrics.cluster_metrics import ServiceMetrics
-from millstream.core.metrics.model import MetricGroup, encode_groups
+from millstream.core.metrics.model import MetricGroup
 from millstream.core.metrics.registry import MetricRegistry
 from millstream.core.metrics.reporting.reporters import Reporters
 from millstream.core.processes.background import BackgroundTasks
@@ -135,7 +133,7 @@ class JobManagerService:
         self._failed = loop.create_future()
         self._lease = Lease(lease_seconds(self._configuration), _TICK, loop.time())
         self._ha = self._ha or open_high_availability(self._configuration)
-        handlers = [service_handler(JOB_MANAGER, self), inspection_handler(self._configuration)]
+        handlers = [service_handler(JOB_MANAGER, self), inspection_handler(self._configuration, self.metrics)]
         host, port = configured_endpoint(self._configuration, Role.JOB_MANAGER)
         self._server, bound = await self._network.serve(
             host, port, handlers, self._configuration, "jobmanager.rpc.port"
@@ -177,15 +175,11 @@ class JobManagerService:
         if self._server is not None:
             await self._server.stop(0.2)
 
-    async def get_metrics(self, request: Empty, context: Any) -> ProcessMetrics:
-        """All that it measures of itself and of its jobs."""
-        return ProcessMetrics(encode_groups(self.metrics.read()))
-
     def _measured(self) -> list[MetricGroup]:
         """What the registry is told. A job that has ended is no longer measured."""
         running = [job for job in self.jobs.values() if not job.master.status.is_terminal]
         own = self._figures.group(self._clock.monotonic())
-        return [own, *[job.metrics().about({"host": self._host}) for job in running]]
+        return [own, *[group.about({"host": self._host}) for job in running for group in job.metrics()]]
 
     def _unless_stopped(self, handle: Callable[[M], None]) -> Callable[[M], None]:
         """A job manager that stops acts on nothing more: it would start jobs, or end checkpoints, without a store."""
@@ -222,16 +216,19 @@ class JobManagerService:
             self._failed.set_result(UnreachableError(reason))
 
     async def _tick(self) -> None:
-        """Time for the JobMasters, and a rhythm for reports that need not go out one by one."""
+        """Time for the JobMasters, and a rhythm for reports that need not go out one by one.
+
+        Those of many jobs go out one after the other, so that the dispatcher has time for others in between.
+        """
         beats = 0
         every = max(1, round(self._configuration.seconds("metrics.fetcher.update-interval") / _TICK))
         while True:
             await asyncio.sleep(_TICK)
             beats += 1
             self._keep_lease()
-            for job_id in list(self.jobs):
+            for number, job_id in enumerate(list(self.jobs)):
                 self._event(job_id, ev.Tick())
-                if beats % every == 0:
+                if (beats + number) % every == 0:
                     self.jobs[job_id].scale_automatically()
                     self._report(job_id)
 

@@ -140,7 +140,7 @@ class ResourceManagerService:
 
     async def start(self) -> None:
         """Listens, then lets the provider begin."""
-        handlers = [service_handler(RESOURCE_MANAGER, self), inspection_handler(self._configuration)]
+        handlers = [service_handler(RESOURCE_MANAGER, self), inspection_handler(self._configuration, self.metrics)]
         host, port = configured_endpoint(self._configuration, Role.RESOURCE_MANAGER)
         self._server, bound = await self._network.serve(
             host, port, handlers, self._configuration, "resourcemanager.rpc.port"

@@ -271,7 +271,7 @@ class SavepointWriter:
 
         The columns are those of the snapshot format (`key`, `value`; `element`, `position`; `map_key`, `map_value`;
         `namespace`, `expires_at`), and the answer has the same ones. A type changes with its column: where Spark's type
-        is the one that it was, the declared one stays.
+        is the one that it was, the declared one stays. Lists of several subtasks are one list, in the order of these.
         """
         operator, planned = self._draft.state(uid, name)
         before, size = self._frame(operator, planned)

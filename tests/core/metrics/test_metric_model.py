@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,7 +94,10 @@ def test_ids_are_as_flink_makes_them() -> None:
 
 
 def test_a_process_knows_what_it_uses() -> None:
+    own_use()
+    gc.collect()
     use = own_use()
+    assert use.collecting_seconds > 0
     assert use.memory_bytes > 1 << 20
     assert use.threads >= 1
     figures = ProcessFigures()

@@ -312,7 +312,7 @@ def test_a_snapshot_is_verified_as_a_whole(tmp_path: Path, local: FileSystemStor
             verify_snapshot(local, pointer)
 
 
-def test_only_columns_that_repeat_have_a_dictionary_in_parquet() -> None:
+def test_columns_that_repeat_have_a_dictionary_in_parquet_and_other_whole_numbers_are_packed() -> None:
     pairs = pa.array([{"f0": i, "f1": "same"} for i in range(3000)])
     table = pa.table(
         {
@@ -320,6 +320,8 @@ def test_only_columns_that_repeat_have_a_dictionary_in_parquet() -> None:
             "key": pairs,
             "element": pa.array([[i % 3, 1] for i in range(3000)]),
             "map_value": pa.array([[(i, None)] for i in range(3000)], pa.map_(pa.int64(), pa.null())),
+            "value": pa.array([None, *range(2999)], pa.timestamp("us", "UTC")),
+            "namespace": pa.array([i / 7 for i in range(3000)]),
         }
     )
     sink = io.BytesIO()
@@ -328,5 +330,8 @@ def test_only_columns_that_repeat_have_a_dictionary_in_parquet() -> None:
     columns = [file.metadata.row_group(0).column(i) for i in range(file.metadata.num_columns)]
     assert {column.path_in_schema for column in columns if "RLE_DICTIONARY" in column.encodings} == {
         "key_group", "key.f1", "element.list.element"
+    }  # fmt: skip
+    assert {column.path_in_schema for column in columns if "DELTA_BINARY_PACKED" in column.encodings} == {
+        "key.f0", "map_value.key_value.key", "value"
     }  # fmt: skip
     assert file.read().equals(table)

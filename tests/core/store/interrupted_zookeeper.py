@@ -183,6 +183,9 @@ class InterruptedZookeeper:
     async def leader(self, contest: Contest) -> KnownLeader | None:
         return await (await self._ready()).leader(contest)
 
+    async def candidates(self, contest: Contest) -> list[str]:
+        return await (await self._ready()).candidates(contest)
+
     async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
         return await (await self._ready()).changed(contest, epoch)
 

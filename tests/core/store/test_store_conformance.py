@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from store_implementations import Led, StoreServer, still_waits
+from waiting import DEADLINE
 
 from millstream.core.errors import UnreachableError
 from millstream.core.jobs.ids import ANY_EPOCH, JobId
@@ -357,6 +358,16 @@ async def test_the_look_up_knows_the_leader_of_the_store(server: StoreServer) ->
     lead = await first.campaign(DISPATCHER, "host:1")
     known = await leaders.leader_of(Role.DISPATCHER)
     assert known == KnownLeader("host:1", lead.epoch)
+    waiting = asyncio.create_task(second.campaign(DISPATCHER, "host:3"))
+    await still_waits(waiting)
+    assert await reader.candidates(DISPATCHER) == ["host:1", "host:3"]
+    assert await leaders.standing_by(Role.DISPATCHER) == ["host:3"]
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    async with asyncio.timeout(DEADLINE):  # who gives up leaves the line soon
+        while await leaders.standing_by(Role.DISPATCHER):  # noqa: ASYNC110  # the store tells only of leaders
+            await asyncio.sleep(0)
+    assert await leaders.standing_by(Role.RESOURCE_MANAGER) == []
     change = asyncio.create_task(leaders.changed(Role.DISPATCHER, known))
     await still_waits(change)
     await first.resign(lead)
@@ -367,6 +378,7 @@ async def test_the_look_up_knows_the_leader_of_the_store(server: StoreServer) ->
     reader.suspend()
     with pytest.raises(UnreachableError, match="who leads as dispatcher is not known: the store does not answer"):
         await leaders.leader_of(Role.DISPATCHER)
+    assert await leaders.standing_by(Role.DISPATCHER) == []
 
 
 async def test_the_look_up_of_one_that_lost_its_session_finds_the_same_leader_unchanged(

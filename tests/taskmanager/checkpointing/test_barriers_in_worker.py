@@ -53,7 +53,7 @@ class Rules(BroadcastProcessFunction):
 
 
 def channel_of(rig: CheckpointRig, number: int) -> InputChannel:
-    return InputChannel(ChannelId(number), rig.address, "test", producer_subtask=0)
+    return InputChannel(ChannelId(number), rig.address, f"producer {number}", producer_subtask=0)
 
 
 class Join:
@@ -100,7 +100,7 @@ def test_records_behind_a_barrier_wait_for_the_other_input(rig: CheckpointRig) -
     assert join.passed()[:2] == [("second", 20), barrier(rig, 1)]
     assert join.state(1, "first") == {1: 1}
     assert join.state(1, "second") == {0: 30}
-    assert rig.acks(1)[0].alignment_ms == 250
+    assert (rig.acks(1)[0].alignment_ms, rig.acks(1)[0].waited_for) == (250, "producer 100")
     join.put(0, RowBatch([5]))
     join.put(0, barrier(rig, 2))
     join.put(100, END_OF_INPUT)

@@ -152,6 +152,9 @@ class BytesTable(StoredRows, ColumnAccess):
     def map_state(self, address: AnyAddress) -> BytesMapState:
         return BytesMapState(self, address)
 
+    def __len__(self) -> int:
+        return len(self.entries())
+
     def entries(self) -> list[Any]:
         found: dict[bytes, Any] = {}
         for row, _ in self.store.scan(self.prefix):
@@ -340,6 +343,9 @@ class BytesTimers(StoredRows):
             queue = self.event if rows.detail[row] == "event" else self.processing
             namespaces = rows.namespaces[row : row + 1] if self.declaration.namespaced else None
             queue.register_all([rows.content[row]], [rows.keys[row]], namespaces)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.store.scan(self.prefix))
 
     def capture(self, store: OrderedBytes, base: int | None) -> BytesTimerCapture:
         return BytesTimerCapture(self.declaration, store, self.prefix, self.index, base)

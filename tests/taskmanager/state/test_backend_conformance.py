@@ -400,3 +400,18 @@ def test_all_keys_of_a_state_can_be_asked_for_and_forgotten(keyed: Keyed) -> Non
     assert sorted(map(repr, keyed.backend.entries("w"))) == sorted(map(repr, expected))
     keyed.backend.forget_all()
     assert [keyed.backend.entries(name) for name in "vlmw"] == [[], [], [], []]
+
+
+def test_entries_are_counted_for_metrics(keyed: Keyed) -> None:
+    first, lists = value(keyed), keyed.backend.state(ListStateDescriptor("l", int))
+    timers = keyed.backend.timers("t")
+    for key in range(5):
+        keyed.at(key)
+        first.update(key)
+        if key < 2:
+            lists.add_all([1, 2, 3])
+        timers.event.register(key // 2)
+        timers.processing.register(7)
+    assert keyed.backend.entry_counts() == {"v": 5, "l": 2, "t": 10}
+    first.update(None)
+    assert keyed.backend.entry_counts()["v"] == 4

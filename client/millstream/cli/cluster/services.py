@@ -139,7 +139,9 @@ def wait_until_up(
 def _missing(
     cluster: ClusterDirectory, configuration: Configuration, client: RestClient, daemons: Sequence[Daemon]
 ) -> tuple[str, Daemon | None]:
-    """What is still lacking, and the service to blame for it, or None."""
+    """What is still lacking, and the service to blame for it, or None. Also one that is ending counts as started."""
+    running = {name for name, record in cluster.services().items() if record.is_running()}
+    running.update(daemon.name for daemon in daemons)
     for daemon in daemons:
         if kind_of(daemon.name) == "dispatcher":
             try:
@@ -149,16 +151,16 @@ def _missing(
         elif kind_of(daemon.name) in ONLY_ONE and not _listens(configuration, kind_of(daemon.name)):
             return f"{daemon.name} to listen", daemon
     leading = [daemon for daemon in daemons if kind_of(daemon.name) in ONLY_ONE]
-    if leading and all(_runs(cluster, f"{kind}-1") for kind in ONLY_ONE):
+    if leading and running.issuperset(f"{kind}-1" for kind in ONLY_ONE):
         try:
             client.get("/readyz")
         except MillstreamError as error:
             late = next((daemon for daemon in leading if kind_of(daemon.name) == "jobmanager"), leading[0])
             return f"the cluster to be ready ({error})", late
     started = [daemon for daemon in daemons if kind_of(daemon.name) == TASK_MANAGER]
-    if not started or not all(_runs(cluster, name) for name in ("dispatcher-1", "resourcemanager-1")):
+    if not started or not running.issuperset(("dispatcher-1", "resourcemanager-1")):
         return "", None  # nobody to ask: it registers as soon as they run
-    wanted = [name for name in cluster.services() if kind_of(name) == TASK_MANAGER and _runs(cluster, name)]
+    wanted = [name for name in running if kind_of(name) == TASK_MANAGER]
     try:
         registered = int(client.get("/overview")["taskmanagers"])
     except MillstreamError as error:
@@ -166,11 +168,6 @@ def _missing(
     if registered < len(wanted):
         return f"task managers: {registered} of {len(wanted)} are registered", started[-1]
     return "", None
-
-
-def _runs(cluster: ClusterDirectory, name: str) -> bool:
-    record = cluster.services().get(name)
-    return record is not None and record.is_running()
 
 
 def _listens(configuration: Configuration, kind: str) -> bool:

@@ -11,7 +11,8 @@ from urllib.parse import quote
 import click
 
 from millstream.cli.failures import Command
-from millstream.cli.options import checked_job_id, client_configuration, client_options
+from millstream.cli.job_names import job_id_of
+from millstream.cli.options import client_configuration, client_options, job_argument
 from millstream.cli.progress import progress_on_terminal
 from millstream.cli.rest import RestClient
 from millstream.cli.tables import print_table
@@ -49,11 +50,11 @@ _SHOWN = 25
     metavar="FILE",
     help="Writes the graph: a page to look at (.html), speedscope's format (.json), else collapsed stacks.",
 )
-@click.argument("job_id", metavar="JOBID")
+@job_argument
 @click.argument("vertex")
 def profile(
     config_dir: str | None, overrides: tuple[str, ...], address: str | None, verbose: bool, duration: float,
-    interval: int, kind: str, subtask: int | None, runtime: bool, output: Path | None, job_id: str, vertex: str,
+    interval: int, kind: str, subtask: int | None, runtime: bool, output: Path | None, job: str, vertex: str,
 ) -> int:  # fmt: skip
     """Sample where the time of a vertex goes. VERTEX is its id, or a part of its name that only one has.
 
@@ -62,7 +63,8 @@ def profile(
     from millstream.cli.profiles import formats
 
     client = RestClient(client_configuration(config_dir, overrides, address))
-    found = _vertex(client.get(f"/jobs/{checked_job_id(job_id)}"), vertex)
+    job_id = job_id_of(client, job)
+    found = _vertex(client.get(f"/jobs/{job_id}"), vertex)
     path = f"/jobs/{job_id}/vertices/{found['id']}/flamegraph?type={kind}&interval={interval}"
     path += f"&duration={round(1000 * duration)}&runtime={str(runtime).lower()}"
     path += "" if subtask is None else f"&subtaskindex={subtask}"
@@ -88,7 +90,8 @@ def profile(
         [f"{100 * hot.itself / root['value']:.1f} %", f"{100 * hot.within / root['value']:.1f} %", hot.name]
         for hot in formats.hottest(root)[:_SHOWN]
     ]
-    click.echo(f"{printable(title)}: {root['value']} samples")
+    by = " and ".join({"worker": "the slot workers"}.get(one, one) for one in graph["samplers"])
+    click.echo(f"{printable(title)}: {root['value']} samples" + (f", taken by {printable(by)}" if by else ""))
     if rows:
         print_table(["ITSELF", "WITH CALLS", "FUNCTION"], rows)
     elif not graph["problems"]:

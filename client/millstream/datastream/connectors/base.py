@@ -189,6 +189,13 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def handle_source_event(self, subtask: int, event: Any) -> None:  # a hook
         """A reader sent an event."""
 
+    def unassigned_splits(self) -> int | None:  # a hook
+        """How many splits are known that no reader was given, for the metric `unassignedSplits`; None: unknown.
+
+        Called now and then, between two other calls.
+        """
+        return None
+
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """What `Source.restore_enumerator` needs, picklable: the splits not assigned yet, for most."""

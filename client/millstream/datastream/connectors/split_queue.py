@@ -76,6 +76,10 @@ class QueueEnumerator(SplitEnumerator[SplitT]):
         self._told.discard(subtask)
         self._pending.extendleft(reversed(splits))
 
+    def unassigned_splits(self) -> int | None:
+        """Those in the queue."""
+        return len(self._pending)
+
     def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
         """The splits not handed out."""
         return list(self._pending)
@@ -123,6 +127,10 @@ class DiscoveringEnumerator(QueueEnumerator[SplitT]):
             super().handle_split_request(subtask, host)
         else:
             self._waiting.append((subtask, host))
+
+    def unassigned_splits(self) -> int | None:
+        """Unknown while they are searched for."""
+        return super().unassigned_splits() if self._found else None
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """The splits not handed out, or None while they are not found."""

@@ -6,7 +6,6 @@ Pure functions of frames that were walked before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import CodeType
 from typing import Any
 
 from msgspec import Struct
@@ -17,14 +16,25 @@ from millstream.core.logs.tracebacks import encodable, is_user_module, module_of
 class SeenFrame(Struct, frozen=True):
     """What is kept of a frame: the frame itself would hold on to everything in it."""
 
-    code: CodeType
+    function: str
+    """With the class or function that it is in."""
+    file: str
     line: int
     module: str
+    owner: int = 0
+    """The address of the object whose method it is, where somebody asks whose it is."""
+    task: int = 0
+    """That of its local variable `task`, likewise."""
 
     @staticmethod
-    def of(frame: Any, line: int) -> SeenFrame:
-        """A frame of a thread that goes on meanwhile."""
-        return SeenFrame(frame.f_code, line, module_of(frame))
+    def of(frame: Any, line: int, with_objects: tuple[str, ...]) -> SeenFrame:
+        """A frame of a thread that goes on meanwhile; with objects, if its module's name begins like one of these."""
+        module, code = module_of(frame), frame.f_code
+        if not module.startswith(with_objects):
+            return SeenFrame(code.co_qualname, code.co_filename, line, module)
+        known = frame.f_locals
+        owner, task = (id(known[name]) if name in known else 0 for name in ("self", "task"))
+        return SeenFrame(code.co_qualname, code.co_filename, line, module, owner, task)
 
     @property
     def is_runtime(self) -> bool:
@@ -34,8 +44,8 @@ class SeenFrame(Struct, frozen=True):
     def __str__(self) -> str:
         """As in `shop.pricing.discount (pricing.py:42)`; without the module where that is the program itself."""
         where = "" if self.module in ("__main__", "") else f"{self.module}."
-        file = self.code.co_filename.replace("\\", "/").rpartition("/")[2]
-        return encodable(f"{where}{self.code.co_qualname} ({file}:{self.line})")
+        file = self.file.replace("\\", "/").rpartition("/")[2]
+        return encodable(f"{where}{self.function} ({file}:{self.line})")
 
 
 def told(stack: Sequence[SeenFrame], with_runtime: bool, depth: int) -> tuple[str, ...]:
@@ -55,4 +65,4 @@ def told(stack: Sequence[SeenFrame], with_runtime: bool, depth: int) -> tuple[st
 
 def _in_runtime(stack: Sequence[SeenFrame]) -> str:
     ours = next((frame for frame in reversed(stack) if frame.is_runtime), stack[-1])
-    return encodable(f"[{ours.module.removeprefix('millstream.')}.{ours.code.co_qualname}]")
+    return encodable(f"[{ours.module.removeprefix('millstream.')}.{ours.function}]")

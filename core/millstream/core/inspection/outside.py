@@ -1,7 +1,8 @@
-"""A dump of a process's threads that needs nothing of its interpreter, which native code may hold: Linux only.
+"""Looking into a process without its interpreter, which native code may hold: Linux only.
 
-The process opens a file in memory, and has `faulthandler` write there when it gets a signal: that is done in native
-code, wherever the process is. Whoever started it sends the signal, and reads the file where the kernel shows it.
+For a dump of its threads, the process opens a file in memory, and has `faulthandler` write there when it gets a signal:
+that is done in native code, wherever the process is. Whoever started it sends the signal, and reads the file where the
+kernel shows it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 
 _NAME = "millstream-threads"
+_SET_TRACER = 0x59616D61  # PR_SET_PTRACER: for the parent and what it starts
 _SETTLED = 0.05
 _PATIENCE = 2.0
 _LIMIT = 256 * 1024
@@ -29,6 +31,15 @@ def allow_dumps_from_outside() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             faulthandler.register(_signal(), file=os.memfd_create(_NAME), all_threads=True)
+
+
+def allow_tracing_by_parent() -> None:
+    """The same: lets whoever started the process have it profiled where Yama would let only ancestors trace it."""
+    if sys.platform == "linux":
+        with contextlib.suppress(ImportError, OSError, AttributeError):
+            import ctypes
+
+            ctypes.CDLL(None).prctl(_SET_TRACER, os.getppid())  # no kernel without Yama knows it: EINVAL
 
 
 def dump_from_outside(pid: int) -> str:

@@ -141,3 +141,5 @@ class JobDetails(Struct, frozen=True):
     """Under which its job manager leads it; 0: nobody else can."""
     events: tuple[JobEvent, ...] = ()
     """The last ones, the oldest first."""
+    earlier_attempts: bytes = b""
+    """Of its subtasks, as `millstream.core.jobs.earlier_attempts` writes them."""

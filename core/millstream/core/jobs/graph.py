@@ -79,6 +79,11 @@ class JobEdge(Struct, frozen=True):
     spec: bytes
 
 
+def edge_name(target: str, number: int) -> str:
+    """Names an edge by the vertex that it leads to, and by its place among the edges that do, as in the plan."""
+    return f"{target}-{number}"
+
+
 class SlotResources(Struct, frozen=True):
     """What each slot of a slot sharing group needs of its task manager."""
 

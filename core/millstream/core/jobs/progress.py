@@ -121,6 +121,13 @@ class AwaitingEnd(Struct, frozen=True):
     """That it has taken so far."""
 
 
+class NonePassed(Struct, frozen=True):
+    """Of an operator that has not emitted anything since the task started, and has nothing else to say."""
+
+    records: int = 0
+    """That it has taken."""
+
+
 class PendingCommits(Struct, frozen=True):
     """Of a sink that writes into transactions."""
 
@@ -134,7 +141,7 @@ class OperatorProgress(Struct, frozen=True):
     """What one operator has to say."""
 
     operator: str
-    kind: WatermarkOrigin | TimedWork | KeptRecords | PendingCalls | PendingCommits | AwaitingEnd
+    kind: WatermarkOrigin | TimedWork | KeptRecords | PendingCalls | PendingCommits | AwaitingEnd | NonePassed
 
 
 class TaskProgress(Struct, frozen=True):

@@ -2,7 +2,8 @@
 
 A process says once how to tell (`set_up_logging`). A thread that works for one task only, such as that of an async
 function, is started with `for_this_task` around what it runs: its lines are then that task's, whatever the process's
-main thread does meanwhile.
+main thread does meanwhile. Users start threads without that: in a process that runs their functions, a thread notes
+when it is started whether that is done for a task (`threads_are_their_starters`), and so do those that it starts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import ParamSpec
 
 from msgspec import Struct
@@ -46,6 +48,7 @@ class _Bound(threading.local):
 
 
 _bound = _Bound()
+_STARTED_FOR = "_millstream_origin"
 _process: list[Where] = []
 
 
@@ -58,6 +61,9 @@ def origin_here() -> Origin | None:
     """What the calling thread works on."""
     if _bound.origin is not None:
         return _bound.origin
+    started_for: Origin | None = getattr(threading.current_thread(), _STARTED_FOR, None)
+    if started_for is not None:
+        return started_for
     return _process[0]() if _process else None
 
 
@@ -80,3 +86,25 @@ def for_this_task(target: Callable[P, None]) -> Callable[P, None]:
             target(*args, **kwargs)
 
     return run
+
+
+def threads_are_their_starters() -> None:
+    """From now on, what a thread logs and prints is of the task that its starter worked for, if it did for any.
+
+    Called once by a process that runs functions of users. Only the start is looked at, for `run` is often overridden.
+    """
+    start = threading.Thread.start
+
+    @wraps(start)
+    def start_for_task(thread: threading.Thread) -> None:
+        origin = origin_here()
+        if origin is not None and origin.vertex_id:
+            setattr(thread, _STARTED_FOR, origin)
+        start(thread)
+
+    setattr(threading.Thread, "start", start_for_task)  # noqa: B010  # in this process, which is the tasks' own
+
+
+def thread_is_nobodys() -> None:
+    """The calling thread works for any task, whoever had it started: for pools of the runtime."""
+    setattr(threading.current_thread(), _STARTED_FOR, None)

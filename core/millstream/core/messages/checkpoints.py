@@ -72,6 +72,8 @@ class CheckpointAck(Struct, frozen=True):
     """Taken when the task's operators had finished: it holds the end of its input."""
     records: int = 0
     """That the attempt had taken before the barrier."""
+    waited_for: str = ""
+    """The task whose barrier came last, if others were waiting for it."""
 
 
 class CheckpointDecline(Struct, frozen=True):

@@ -33,6 +33,8 @@ class InputGate(Struct, frozen=True):
     input: int
     spec: bytes
     channels: tuple[InputChannel, ...]
+    edge: str = ""
+    """Its name in metrics, the same at both ends (`millstream.core.jobs.graph.edge_name`)."""
 
 
 class ResultPartition(Struct, frozen=True):
@@ -43,6 +45,8 @@ class ResultPartition(Struct, frozen=True):
     channels: tuple[OutputChannel, ...]
     max_parallelism: int
     """Of the consumer; the spec's is only what the program wanted."""
+    edge: str = ""
+    """As of the gate that it leads to."""
 
 
 class TaskDeployment(Struct, frozen=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from millstream.core.jobs.ids import AllocationId, AttemptId
+
 
 class ThreadStack(Struct, frozen=True):
     """Where a thread is, or an asyncio task waits; as text for people."""
@@ -61,6 +63,32 @@ class StackSamples(Struct, frozen=True):
 
     stacks: tuple[SampledStack, ...] = ()
     problems: tuple[str, ...] = ()
+    samplers: tuple[str, ...] = ()
+    """What looked: `py-spy`, `worker`, or both of them for different workers."""
+
+
+class PlacedOperator(Struct, frozen=True):
+    """An operator of a task, by the address of its object."""
+
+    address: int
+    name: str
+
+
+class PlacedTask(Struct, frozen=True):
+    """From a slot worker: where a task and its operators are in memory, so that stacks tell whose they are.
+
+    Said before the task is opened: once it hangs in code of the user's, nobody can be asked.
+    """
+
+    allocation_id: AllocationId
+    attempt_id: AttemptId
+    vertex_id: str
+    subtask: int
+    address: int
+    name: str = ""
+    operators: tuple[PlacedOperator, ...] = ()
+    search_path: tuple[str, ...] = ()
+    """Where the worker imports modules from."""
 
 
 class InspectWorker(Struct, frozen=True):

@@ -162,5 +162,24 @@ class EnumeratorsSnapshot(Struct, frozen=True):
     failure: TaskFailure | None = None
 
 
-EnumeratorsMessage = Ready | TakeoverRefused | EnumeratorEvent | TaskFailure | EnumeratorsSnapshot
+class EnumeratorFigures(Struct, frozen=True):
+    """What an enumerator has done since it was started, and what is left for it to do."""
+
+    vertex_id: VertexId
+    readers: int = 0
+    """That have registered."""
+    splits_assigned: int = 0
+    splits_returned: int = 0
+    """Of readers that failed."""
+    events_in: int = 0
+    """Of readers, such as requests for splits."""
+    events_out: int = 0
+    """To readers, such as assignments."""
+    unassigned_splits: int | None = None
+    """None: it does not say."""
+
+
+EnumeratorsMessage = (
+    Ready | TakeoverRefused | EnumeratorEvent | TaskFailure | EnumeratorsSnapshot | EnumeratorFigures
+)
 """From the enumerator process to the job manager."""

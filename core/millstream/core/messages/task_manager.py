@@ -22,7 +22,7 @@ from millstream.core.messages.checkpoints import (
     TriggerCheckpoint,
 )
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
-from millstream.core.messages.inspection import InspectWorker, WorkerInspected
+from millstream.core.messages.inspection import InspectWorker, PlacedTask, WorkerInspected
 from millstream.core.messages.results import CollectRequest, CollectResponse
 from millstream.core.messages.sources import EnumeratorEvent, ReaderEvent, Stop, WatermarkLimit, WatermarkReport
 from millstream.core.messages.takeover import FoundSlot
@@ -147,6 +147,7 @@ class SlotMetrics(Struct, frozen=True):
     memory_bytes: int = 0
     threads: int = 0
     collections: int = 0
+    collecting_seconds: float = 0.0
 
 
 class CollectFromTask(Struct, frozen=True):
@@ -187,7 +188,7 @@ TaskManagerMessage = RegisterAtJobManager | SlotOffer | WorkerProgress | WorkerR
 JobManagerCommand = OfferAnswer | StartWorker | TasksTakenOver | FreeSlot | ToTasks
 """From a job manager to a task manager."""
 
-WorkerMessage = WorkerReady | SlotMetrics | FromTasks
+WorkerMessage = WorkerReady | SlotMetrics | PlacedTask | FromTasks
 """From a slot worker to its task manager, by itself."""
 
 FromWorker = WorkerMessage | WorkerInspected

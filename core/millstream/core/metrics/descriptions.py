@@ -21,13 +21,18 @@ class Described(Struct, frozen=True):
     group: str = ""
 
 
+_GC = "Status.JVM.GarbageCollector.All"
+
+
 def _process(scope: Scope, of: str, group: str = "") -> list[Described]:
     return [
         Described(scope, "Status.JVM.CPU.Load", _G, f"Share of the host's processors that {of} uses, 0 to 1.", group),
         Described(scope, "Status.JVM.CPU.Time", _G, f"Processor time that {of} has used, in nanoseconds.", group),
         Described(scope, "Status.JVM.Memory.Heap.Used", _G, f"Resident memory of {of}, in bytes.", group),
         Described(scope, "Status.JVM.Threads.Count", _G, f"Threads of {of}.", group),
-        Described(scope, "Status.JVM.GarbageCollector.All.Count", _G, f"Garbage collections in {of} so far.", group),
+        Described(scope, f"{_GC}.Count", _G, f"Garbage collections in {of} so far.", group),
+        Described(scope, f"{_GC}.Time", _G, f"Milliseconds that they took in {of} so far.", group),
+        Described(scope, f"{_GC}.TimeMsPerSecond", _G, f"Milliseconds of a second that they take in {of}.", group),
     ]
 
 
@@ -40,7 +45,9 @@ def _passed(scope: Scope, what: str, direction: str) -> list[Described]:
 
 _WAYS = {"In": "that were taken in", "Out": "that were sent on"}
 _STATES = ("initializing", "created", "running", "restarting", "failing", "cancelling")
+_STATE = "state.<state>"
 _TM, _JM, _JOB, _TASK, _OP = Scope.TASK_MANAGER, Scope.JOB_MANAGER, Scope.JOB, Scope.TASK, Scope.OPERATOR
+_CO = Scope.JOB_MANAGER_OPERATOR
 
 TABLE: tuple[Described, ...] = (
     Described(_JM, "numRunningJobs", _G, "Jobs that have not ended; told by the dispatcher."),
@@ -72,6 +79,12 @@ TABLE: tuple[Described, ...] = (
     Described(_JOB, "lastCheckpointPersistedData", _G, "Bytes of records in flight that it holds."),
     Described(_JOB, "lastCheckpointCompletedTimestamp", _G, "When it completed, in milliseconds since 1970."),
     Described(_JOB, "lastCheckpointRestoreTimestamp", _G, "When the job was last restored; -1: never."),
+    Described(_CO, "numRegisteredReaders", _G, "Subtasks of the source that run.", "coordinator"),
+    Described(_CO, "numEventsIn", _C, "What they have asked and told its enumerator.", "coordinator"),
+    Described(_CO, "numEventsOut", _C, "What it has told them, such as assignments of splits.", "coordinator"),
+    Described(_CO, "numSplitsAssigned", _C, "Splits that it has given to them.", "coordinator"),
+    Described(_CO, "numSplitsReturned", _C, "Splits that came back since a subtask failed.", "coordinator"),
+    Described(_CO, "unassignedSplits", _G, "Splits that are known and none of them has.", "coordinator.enumerator"),
     *_process(_TM, "the task manager with its slot workers"),
     Described(_TM, "taskSlotsTotal", _G, "Slots of the task manager."),
     Described(_TM, "taskSlotsUsed", _G, "Slots with a worker."),
@@ -99,6 +112,11 @@ TABLE: tuple[Described, ...] = (
     Described(_TASK, "buffers.outputCredit", _G, "Buffers that its consumers have room for."),
     Described(_TASK, "checkpointAlignmentTime", _G, "Nanoseconds from the first to the last barrier of a checkpoint."),
     Described(_TASK, "checkpointStartDelayNanos", _G, "Nanoseconds from its trigger to its first barrier."),
+    Described(_TASK, "numRecordsOut", _C, "Records that left by an edge.", "edge.<edge>"),
+    Described(_TASK, "numRecordsOutPerSecond", _M, "Records a second that leave by it.", "edge.<edge>"),
+    Described(_TASK, "outputQueueLength", _G, "Buffers that wait at its source for credit.", "edge.<edge>"),
+    Described(_TASK, "outputCredit", _G, "Buffers that its target has room for.", "edge.<edge>"),
+    Described(_TASK, "inputQueueLength", _G, "Buffers and batches that wait at its target.", "edge.<edge>"),
     *_passed(_OP, "Records", "In"),
     *_passed(_OP, "Records", "Out"),
     Described(_OP, "currentInputWatermark", _G, "The last watermark that the operator got."),
@@ -110,7 +128,10 @@ TABLE: tuple[Described, ...] = (
         Scope.TASK_MANAGER_JOB, "latency", _H, "Milliseconds that markers took from a source to an operator.",
         "latency.source_id.<source_id>.operator_id.<operator_id>.operator_subtask_index.<operator_subtask_index>",
     ),
-    Described(_OP, "lastCheckpointBytes", _G, "Bytes of a state in the last checkpoint.", "state.<state>"),
+    Described(_OP, "numStateEntries", _G, "Entries of all states of the operator at present."),
+    Described(_OP, "numEntries", _G, "Entries of a state at present: keys with windows, timers, elements.", _STATE),
+    Described(_OP, "lastCheckpointBytes", _G, "Bytes of a state in the last checkpoint.", _STATE),
+    Described(_OP, "estimatedBytes", _G, "Bytes that it would have now, by its entries now and then.", _STATE),
 )
 
 

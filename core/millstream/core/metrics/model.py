@@ -36,6 +36,8 @@ class Scope(StrEnum):
     JOB_MANAGER = "jobmanager"
     """Also what the dispatcher and the resource manager measure, which are a part of it in Flink."""
     JOB = "jobmanager.job"
+    JOB_MANAGER_OPERATOR = "jobmanager.job.operator"
+    """The coordinator of an operator, which for a source has the enumerator of its splits."""
     TASK_MANAGER = "taskmanager"
     TASK_MANAGER_JOB = "taskmanager.job"
     TASK = "taskmanager.job.task"

@@ -10,6 +10,7 @@ import contextlib
 import gc
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -28,6 +29,8 @@ class ProcessUse(Struct, frozen=True, array_like=True):
     threads: int = 0
     collections: int = 0
     """Of the garbage collector, so far."""
+    collecting_seconds: float = 0.0
+    """That it took for them, since somebody asked first."""
 
     def __add__(self, other: ProcessUse) -> ProcessUse:
         return ProcessUse(
@@ -35,16 +38,39 @@ class ProcessUse(Struct, frozen=True, array_like=True):
             self.memory_bytes + other.memory_bytes,
             self.threads + other.threads,
             self.collections + other.collections,
+            self.collecting_seconds + other.collecting_seconds,
         )
+
+
+class _Collecting:
+    """The time that the garbage collector takes; called by it, on whatever thread, which then has the interpreter."""
+
+    __slots__ = ("_began", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = 0.0
+
+    def __call__(self, phase: str, info: Mapping[str, int]) -> None:
+        if phase == "start":
+            self._began = time.perf_counter()
+        else:
+            self.seconds += time.perf_counter() - self._began
+
+
+_collecting = _Collecting()
 
 
 def own_use() -> ProcessUse:
     """Of this process, now."""
+    if _collecting not in gc.callbacks:
+        gc.callbacks.append(_collecting)
     memory = threads = 0
     with contextlib.suppress(OSError, ValueError, IndexError):  # where there is no /proc
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         threads, memory = int(fields[17]), int(fields[21]) * _PAGE
-    return ProcessUse(time.process_time(), memory, threads, sum(entry["collections"] for entry in gc.get_stats()))
+    collections = sum(entry["collections"] for entry in gc.get_stats())
+    return ProcessUse(time.process_time(), memory, threads, collections, _collecting.seconds)
 
 
 class ProcessFigures:
@@ -58,14 +84,17 @@ class ProcessFigures:
 
     def gauges(self, use: ProcessUse, now: float) -> dict[str, Number]:
         """By Flink's names; `now` is of the monotonic clock."""
-        used = {"cpu": use.cpu_seconds}
+        used = {"cpu": use.cpu_seconds, "collecting": use.collecting_seconds}
         if self._rates is None:  # what was used before is no load of now
             self._rates = Rates(now, used)
-        load = self._rates.update(now, used)["cpu"] / self._processors
+        rates = self._rates.update(now, used)
+        load = rates["cpu"] / self._processors
         return {
             "Status.JVM.CPU.Load": min(max(load, 0.0), 1.0),
             "Status.JVM.CPU.Time": round(use.cpu_seconds * 1e9),
             "Status.JVM.Memory.Heap.Used": use.memory_bytes,
             "Status.JVM.Threads.Count": use.threads,
             "Status.JVM.GarbageCollector.All.Count": use.collections,
+            "Status.JVM.GarbageCollector.All.Time": round(use.collecting_seconds * 1000),
+            "Status.JVM.GarbageCollector.All.TimeMsPerSecond": rates["collecting"] * 1000,
         }

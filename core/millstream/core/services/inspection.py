@@ -1,4 +1,4 @@
-"""What every service answers about its own process: the threads, and the log files.
+"""What every service answers about its own process: what it measures, the threads, and the log files.
 
 Serves the contract `Inspection`. Files are those that this process writes its output to, and those that it moved aside.
 """
@@ -17,7 +17,10 @@ from millstream.core.logs.log_files import log_folder, output_files
 from millstream.core.logs.log_reading import LIMIT, list_logs, read_piece
 from millstream.core.messages.inspection import ProcessThreads, ThreadDump
 from millstream.core.messages.logs import LogContent, LogFile, LogList, ReadLogRequest
+from millstream.core.messages.metrics import ProcessMetrics
 from millstream.core.messages.session import Empty
+from millstream.core.metrics.model import encode_groups
+from millstream.core.metrics.registry import MetricRegistry
 from millstream.core.services.rpc import service_handler
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contracts import INSPECTION
@@ -68,8 +71,9 @@ class ShownLogs(Protocol):
 class ProcessInspection:
     """One method for each of the contract."""
 
-    def __init__(self, logs: ShownLogs) -> None:
+    def __init__(self, logs: ShownLogs, metrics: MetricRegistry) -> None:
         self._logs = logs
+        self._metrics = metrics
 
     async def dump_threads(self, request: Empty, context: Any) -> ThreadDump:
         """Of this process."""
@@ -87,12 +91,16 @@ class ProcessInspection:
         """Its log files."""
         return LogList(tuple(await asyncio.to_thread(self._logs.files)))
 
+    async def get_metrics(self, request: Empty, context: Any) -> ProcessMetrics:
+        """All that the service measures, now."""
+        return ProcessMetrics(encode_groups(self._metrics.read()))
+
 
 async def own_threads() -> ProcessThreads:
     """Of this process; taken on a thread, for source lines are read from files."""
     return ProcessThreads("", os.getpid(), await asyncio.to_thread(dump_threads))
 
 
-def inspection_handler(configuration: Configuration) -> grpc.GenericRpcHandler:
+def inspection_handler(configuration: Configuration, metrics: MetricRegistry) -> grpc.GenericRpcHandler:
     """For a server of any service that has nothing to say of other processes."""
-    return service_handler(INSPECTION, ProcessInspection(OwnLogs(configuration)))
+    return service_handler(INSPECTION, ProcessInspection(OwnLogs(configuration), metrics))

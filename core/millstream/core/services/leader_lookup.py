@@ -39,6 +39,10 @@ class LeaderLookup(Protocol):
         """Who leads in this role now. Raises UnreachableError when nobody is known."""
         ...
 
+    async def standing_by(self, role: Role) -> list[str]:
+        """The addresses of those who would lead next, as far as they are known."""
+        ...
+
     async def changed(self, role: Role, leader: KnownLeader) -> KnownLeader:
         """Returns when another leader than this one is known, with the new one."""
         ...
@@ -60,6 +64,10 @@ class ConfiguredLeaders:
     async def leader_of(self, role: Role) -> KnownLeader:
         """As configured."""
         return KnownLeader(configured_address(self._configuration, role))
+
+    async def standing_by(self, role: Role) -> list[str]:
+        """Nobody."""
+        return []
 
     async def changed(self, role: Role, leader: KnownLeader) -> KnownLeader:
         """At once if it was another one from the beginning, else never."""

@@ -37,6 +37,13 @@ class StoredLeaders:
             raise UnreachableError(f"nobody leads as {role} now")
         return leader
 
+    async def standing_by(self, role: Role) -> list[str]:
+        """The others in line. Nobody, while the store does not say."""
+        try:
+            return (await self._elections.candidates(Contest(role)))[1:]
+        except StoreError:
+            return []
+
     async def changed(self, role: Role, leader: KnownLeader) -> KnownLeader:
         """Returns with the next leader; a time in which nobody leads, or the store does not say, is waited out."""
         epoch = leader.epoch

@@ -86,6 +86,10 @@ class MemoryStore:
         line = self._lines.get(contest)
         return KnownLeader(line[0].address, line[0].epoch) if line else None
 
+    def candidates(self, contest: Contest) -> list[str]:
+        """As `Elections.candidates`."""
+        return [candidate.address for candidate in self._lines.get(contest, ())]
+
     def _epoch_of(self, contest: Contest) -> LeaderEpoch:
         leader = self.leader(contest)
         return leader.epoch if leader is not None else ANY_EPOCH
@@ -205,6 +209,11 @@ class MemorySession:
         """See `Elections`."""
         self._check()
         return self._store.leader(contest)
+
+    async def candidates(self, contest: Contest) -> list[str]:
+        """See `Elections`."""
+        self._check()
+        return self._store.candidates(contest)
 
     async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
         """See `Elections`."""

@@ -167,6 +167,10 @@ class Elections(Protocol):
         """Who leads, or None."""
         ...
 
+    async def candidates(self, contest: Contest) -> list[str]:
+        """The addresses of all that are in line at this moment, that of the leader first."""
+        ...
+
     async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
         """Returns when another leader than that of this epoch is known, or none; the epoch 0 is that of nobody.
 

@@ -18,7 +18,6 @@ from millstream.proto import dispatcher_pb2, graph_pb2, inspection_pb2, resource
 _DISPATCHER = dispatcher_pb2.DESCRIPTOR.services_by_name["Dispatcher"]
 _RESOURCE_MANAGER = resourcemanager_pb2.DESCRIPTOR.services_by_name["ResourceManager"]
 _JOB_MANAGER = taskmanager_pb2.DESCRIPTOR.services_by_name["JobManager"]
-_TASK_MANAGER = taskmanager_pb2.DESCRIPTOR.services_by_name["TaskManager"]
 _INSPECTION = inspection_pb2.DESCRIPTOR.services_by_name["Inspection"]
 _PROFILING = inspection_pb2.DESCRIPTOR.services_by_name["Profiling"]
 
@@ -38,14 +37,14 @@ DISPATCHER = ServiceContract(
     },
 )
 RESOURCE_MANAGER = ServiceContract(_RESOURCE_MANAGER, {"GetOverview": (Empty, resource_manager.Overview)})
-JOB_MANAGER = ServiceContract(_JOB_MANAGER, {"GetMetrics": (Empty, metrics.ProcessMetrics)})
-TASK_MANAGER = ServiceContract(_TASK_MANAGER, {"GetMetrics": (Empty, metrics.ProcessMetrics)})
+JOB_MANAGER = ServiceContract(_JOB_MANAGER, {})
 INSPECTION = ServiceContract(
     _INSPECTION,
     {
         "DumpThreads": (Empty, inspection.ThreadDump),
         "ReadLog": (logs.ReadLogRequest, logs.LogContent),
         "ListLogs": (Empty, logs.LogList),
+        "GetMetrics": (Empty, metrics.ProcessMetrics),
     },
 )
 """Served by every service."""

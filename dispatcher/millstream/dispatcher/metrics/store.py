@@ -2,7 +2,7 @@
 
 What a process answers takes the place of all that it answered before, so nothing stays that it measures no more. A
 process that is gone is forgotten at once, one that does not answer after a while. Figures get their ids when somebody
-asks for them: most are never asked for.
+asks for them, and keep them for the others who ask: most are never asked for.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class MetricStore:
     def __init__(self, kept: float) -> None:
         self._kept = kept
         self._answers: dict[str, _Answer] = {}
+        self._of_vertices: dict[tuple[str, str], dict[int, Values]] = {}
 
     def put(self, address: str, groups: Collection[MetricGroup], now: float) -> None:
         """What the process at this address measures."""
@@ -42,6 +43,7 @@ class MetricStore:
             else:
                 rest.append(group)
         self._answers[address] = _Answer(now, tuple(rest), tasks)
+        self._of_vertices.clear()
 
     def keep(self, addresses: Collection[str], now: float) -> None:
         """Only these processes are there."""
@@ -50,6 +52,7 @@ class MetricStore:
             for address, answer in self._answers.items()
             if address in addresses and now - answer.at <= self._kept
         }
+        self._of_vertices.clear()
 
     def job(self, job_id: str) -> Values:
         """What is measured of a job as a whole."""
@@ -74,8 +77,14 @@ class MetricStore:
             found |= known
         return found
 
-    def vertex(self, job_id: str, vertex_id: str) -> dict[int, Values]:
+    def vertex(self, job_id: str, vertex_id: str) -> Mapping[int, Values]:
         """By subtask: of its latest attempt, which is the only one that counts where several are known."""
+        place = (job_id, vertex_id)
+        if place not in self._of_vertices:
+            self._of_vertices[place] = self._of_subtasks(job_id, vertex_id)
+        return self._of_vertices[place]
+
+    def _of_subtasks(self, job_id: str, vertex_id: str) -> dict[int, Values]:
         latest: dict[int, tuple[int, Values]] = {}
         for group in self.vertex_groups(job_id, vertex_id):
             subtask, attempt = number_of(group, "subtask_index"), number_of(group, "task_attempt_num")
@@ -85,6 +94,14 @@ class MetricStore:
             if known[0] == attempt:
                 known[1].update(values_of(group))
         return {subtask: values for subtask, (_, values) in sorted(latest.items())}
+
+    def coordinators(self, job_id: str, vertex_id: str) -> Values:
+        """Of the operators of a vertex: what their coordinators measure on the job manager."""
+        found: Values = {}
+        for group in self._of(Scope.JOB_MANAGER_OPERATOR):
+            if (group.variables.get("job_id"), group.variables.get("task_id")) == (job_id, vertex_id):
+                found.update(values_of(group))
+        return found
 
     def vertex_groups(self, job_id: str, vertex_id: str) -> list[MetricGroup]:
         """Of all subtasks and their operators."""

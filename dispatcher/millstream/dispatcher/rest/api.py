@@ -17,7 +17,7 @@ from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.dashboard.files import DashboardApp
 from millstream.dispatcher.lifecycle import JobLifecycle
-from millstream.dispatcher.metrics.fetcher import ClusterProcesses, MetricFetcher
+from millstream.dispatcher.metrics.fetcher import MetricFetcher
 from millstream.dispatcher.programs import ProgramRunner
 from millstream.dispatcher.rest.access import AccessPolicy, GuardedApp
 from millstream.dispatcher.rest.asking import told_by
@@ -69,7 +69,8 @@ class RestApi:
     ) -> None:
         self.address = ""
         self._forwarding = partial(ForwardingApp, lifecycle=lifecycle, leaders=leaders, configuration=configuration)
-        self._cluster = ClusterView(configuration, leaders)
+        self._cluster = ClusterView(configuration, clock, leaders)
+        self._lifecycle = lifecycle
         self._server = RestServer(configuration)
         self._access = AccessPolicy.of(configuration)
         self._audit = audit
@@ -83,11 +84,11 @@ class RestApi:
         wheels = WheelEndpoints(self._uploads, runner, lifecycle, artifacts, lambda: self._server.url)
         self._flame_graphs = FlameGraphs(configuration, clock, self._cluster.sample_stacks)
         self._state = StateEndpoints(configuration, lifecycle)
+        self._job_logs = JobLogEndpoints(lifecycle, self._cluster, configuration)
         self._updates = Updates(self._told, lambda: lifecycle.leads, clock)
         self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
         interval = configuration.seconds("metrics.fetcher.update-interval")
-        self._processes = ClusterProcesses(lifecycle, self._cluster, configuration)
-        self._fetcher = MetricFetcher(interval, self._processes.known, self._processes.ask, clock)
+        self._fetcher = MetricFetcher(interval, self._measured, self._cluster.metrics, clock)
         self.routes = [
             *self._health.routes(),
             *MetricEndpoints(lifecycle, self._cluster, self._fetcher).routes(),  # before single jobs and task managers
@@ -99,7 +100,7 @@ class RestApi:
             *FlowEndpoints(lifecycle, self._fetcher).routes(),
             *JobEndpoints(lifecycle, clock).routes(),
             *VertexEndpoints(lifecycle, clock).routes(),
-            *JobLogEndpoints(lifecycle, self._cluster, configuration).routes(),
+            *self._job_logs.routes(),
             *StallEndpoints(lifecycle, clock).routes(),
             *CheckpointEndpoints(lifecycle).routes(),  # before the snapshots': their trigger ids are on one level
             *self._state.routes(),
@@ -111,6 +112,11 @@ class RestApi:
         ]
         self.routes.append(RestRoute("GET", "/openapi.json", self._document, "The API's own description.", ANYTHING))
         self._app = make_app(self.routes, audit)
+
+    async def _measured(self) -> list[str]:
+        """Where metrics are: at the task managers that are registered, and the job managers that are connected."""
+        overview = await self._cluster.overview()
+        return [*(manager.address for manager in overview.task_managers), *self._lifecycle.job_managers]
 
     async def _told(self, path: str) -> Told:
         return await told_by(self._app, path)
@@ -143,6 +149,6 @@ class RestApi:
         await self._operations.close()
         await self._flame_graphs.close()
         self._state.close()
+        self._job_logs.close()
         await self._fetcher.close()
-        await self._processes.close()
         await self._cluster.close()

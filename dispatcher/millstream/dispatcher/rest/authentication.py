@@ -105,10 +105,12 @@ class AuthenticatedApp:
     def __init__(self, app: ASGIApp, configuration: Configuration, clock: Clock, audit: Audit) -> None:
         self.authentication = Authentication(configuration)
         self._audit = audit
-        self._refusals = RateLimit(_REFUSALS, _MOST_CLIENTS)
         self._app = app
         self._clock = clock
-        self._rates = RateLimit(configuration.integer("rest.rate-limit"), _MOST_CLIENTS)
+        rate = configuration.integer("rest.rate-limit")
+        self._is_limited = rate > 0
+        self._rates = RateLimit(rate, _MOST_CLIENTS)
+        self._refusals = RateLimit(_REFUSALS, _MOST_CLIENTS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves the request, or answers why not."""
@@ -134,13 +136,13 @@ class AuthenticatedApp:
         client = caller.name or caller.credential.value if caller.role is not Role.ANYONE else host
         now = self._clock.monotonic()
         wait = self._rates.wait(str(client), now)
-        if refused and not wait:
-            wait = self._refusals.wait(str(client), now)
-        if wait > 0:
-            await _too_many(wait)(scope, receive, send)
+        too_often = self._refusals.wait(str(client), now) if refused and not wait else 0.0
+        if wait or (too_often and self._is_limited):
+            await _too_many(wait or too_often)(scope, receive, send)
             return
         if refused:
-            self._audit.record("log in", caller, failure=refused, request=f"{scope['method']} {scope['path']}")
+            if not too_often:
+                self._audit.record("log in", caller, failure=refused, request=f"{scope['method']} {scope['path']}")
             await unauthorized(refused)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller

@@ -49,20 +49,22 @@ class Sampled(Struct, frozen=True):
 
     stacks: tuple[SampledStack, ...]
     problems: tuple[str, ...]
+    samplers: tuple[str, ...]
     ended_ms: int
 
     def as_json(self, kind: FlameGraphType) -> Json:
-        """In Flink's shape, and `problems`."""
+        """In Flink's shape, with `problems` and `samplers`."""
         return {
             "endTimestamp": self.ended_ms,
             "data": flame_graph(self.stacks, kind),
             "problems": list(self.problems),
+            "samplers": list(self.samplers),
         }
 
 
 def nothing(why: int) -> Json:
     """In place of a graph."""
-    return {"endTimestamp": why, "data": None, "problems": []}
+    return {"endTimestamp": why, "data": None, "problems": [], "samplers": []}
 
 
 class _Entry(Struct):
@@ -123,17 +125,19 @@ class FlameGraphs:
                     *(self._sample(address, request, timeout) for address in addresses.values()), return_exceptions=True
                 )
             stacks: list[SampledStack] = []
+            samplers: set[str] = set()
             problems = [f"task manager {one} is not registered" for one in lost]
             for manager, answer in zip(addresses, answers, strict=True):
                 match answer:
                     case StackSamples():
                         stacks += answer.stacks
+                        samplers.update(answer.samplers)
                         problems += [f"task manager {manager}, {problem}" for problem in answer.problems]
                     case UnreachableError():
                         problems.append(f"task manager {manager}: {answer}")
                     case BaseException():
                         raise answer
-            entry.sampled = Sampled(tuple(stacks), tuple(problems), self._clock.now_ms())
+            entry.sampled = Sampled(tuple(stacks), tuple(problems), tuple(sorted(samplers)), self._clock.now_ms())
         finally:
             entry.is_under_way = False
 

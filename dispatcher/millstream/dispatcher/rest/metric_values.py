@@ -9,10 +9,13 @@ from millstream.core.metrics.model import MetricGroup, Number
 from millstream.core.metrics.naming import written
 from millstream.dispatcher.metrics.store import number_of
 from millstream.dispatcher.rest.job_json import Json
-from millstream.dispatcher.rest.table import RestError
+from millstream.dispatcher.rest.table import Parameter, RestError
 
 _MOST_SUBTASKS = 32768
 _HOT_KEYS = 20
+WANTED_METRICS = Parameter(
+    "get", {"type": "string"}, "The ids of metrics whose values are wanted, with commas between."
+)
 
 
 def _skew(values: Sequence[float]) -> float:

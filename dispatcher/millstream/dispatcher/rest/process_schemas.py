@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.dispatcher.rest.schemas import ANYTHING, ID, INTEGER, STRING, array, mapping, nullable, record
+from millstream.dispatcher.rest.schemas import ANYTHING, BOOLEAN, ID, INTEGER, STRING, array, mapping, nullable, record
 
 OPTIONS = array(record({"key": STRING, "value": STRING}))
 ENVIRONMENT = record({
@@ -13,7 +13,7 @@ ENVIRONMENT = record({
 SERVICES = record({
     "jobmanagers": array(record({
         "id": STRING, "role": {"type": "string", "enum": ["dispatcher", "jobmanager", "resourcemanager"]},
-        "address": STRING, "jobs": array(ID),
+        "address": STRING, "jobs": array(ID), "standby": BOOLEAN,
     })),
 })  # fmt: skip
 THREAD_DUMP = record({"threadInfos": array(record({"threadName": STRING, "stringifiedThreadInfo": STRING}))})
@@ -29,4 +29,5 @@ FLAME_GRAPH = record({
         "required": ["name", "value", "children"], "additionalProperties": False,
     }),
     "problems": array(STRING),
+    "samplers": {**array(STRING), "description": "What looked at the workers: py-spy, worker, or both."},
 })  # fmt: skip

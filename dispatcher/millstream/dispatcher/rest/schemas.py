@@ -114,8 +114,9 @@ JOB = record({
 })  # fmt: skip
 JOB_PLAN = record({"plan": PLAN})
 FLOW = record({
-    "vertices": array(record({
-        "id": STRING, "watermark": nullable(INTEGER), "skew": nullable(NUMBER), "queued-in": nullable(INTEGER),
+    "vertices": array(record({"id": STRING, "watermark": nullable(INTEGER), "skew": nullable(NUMBER)})),
+    "edges": array(record({
+        "source": STRING, "target": STRING, "input": INTEGER, "rate": nullable(NUMBER), "queued-in": nullable(INTEGER),
         "queued-out": nullable(INTEGER), "credit": nullable(INTEGER),
     })),
 })  # fmt: skip

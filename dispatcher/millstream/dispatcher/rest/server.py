@@ -57,7 +57,7 @@ class RestServer:
         host = self._configuration.string("rest.bind-address")
         check_listen(host, self._configuration, "security.ssl.rest.enabled", "rest.bind-address")
         certificate, authority = self._certificate(), self._authority_of_clients()
-        listener = self._listen(host, self._configuration.integer("rest.port"))
+        listener = listen(host, self._configuration.integer("rest.port"))
         self.address = f"{self._reached_at(host)}:{listener.getsockname()[1]}"
         config = uvicorn.Config(
             app,
@@ -92,14 +92,6 @@ class RestServer:
             ) from error
         finally:
             listener.close()
-
-    def _listen(self, host: str, port: int) -> socket.socket:
-        try:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            return socket.create_server((host, port), family=family, backlog=1024)
-        except OSError as error:
-            reason = "is the port taken?" if error.errno is not None and port else str(error)
-            raise MillstreamError(f"cannot listen on {host}:{port} (rest.port): {reason}") from error
 
     def _reached_at(self, host: str) -> str:
         if self._configuration.is_set("rest.address") or host in ("0.0.0.0", "::", ""):
@@ -143,3 +135,19 @@ class RestServer:
             self._server.should_exit = True
             await asyncio.wait([self._task])
             self._server = None
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Where connections are taken from. Raises MillstreamError when the address cannot be had.
+
+    What they carry is sent at once, which asyncio sees to only where a socket names its protocol: an answer's head and
+    body are written one after the other, and the second waited 40 ms for the client to confirm the first.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        reason = "is the port taken?" if error.errno is not None and port else str(error)
+        raise MillstreamError(f"cannot listen on {host}:{port} (rest.port): {reason}") from error
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

@@ -97,7 +97,8 @@ _ALIGNMENT = ("buffered", "processed", "persisted", "duration")
 _ACKNOWLEDGED: dict[str, Schema] = {
     "ack_timestamp": INTEGER, "end_to_end_duration": INTEGER, "checkpointed_size": INTEGER, "state_size": INTEGER,
     "checkpoint": record({"sync": INTEGER, "async": INTEGER}),
-    "alignment": record(dict.fromkeys(_ALIGNMENT, INTEGER)), "start_delay": INTEGER,
+    "alignment": record({**dict.fromkeys(_ALIGNMENT, INTEGER), "waited_for": nullable(STRING)}),
+    "start_delay": INTEGER,
     "unaligned_checkpoint": BOOLEAN, "aborted": BOOLEAN,
 }  # fmt: skip
 CHECKPOINT_SUBTASKS = record({

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -78,6 +79,18 @@ class RestRoute(Struct, frozen=True):
         return self.needs if self.needs is not None else Role.READ if self.method == "GET" else Role.SUBMIT
 
 
+class JsonAnswer(JSONResponse):
+    """What a handler answers, without credentials: those are in URIs, which most answers have none of."""
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        try:
+            body = msgspec.json.encode(content)
+        except OverflowError:  # a number of a user's that is larger than it takes
+            return super().render(json_without_secrets(content))
+        return msgspec.json.encode(json_without_secrets(content)) if b"://" in body else body
+
+
 def make_app(routes: Sequence[RestRoute], audit: Audit) -> Starlette:
     """The application: each path with and without `/v1`, and errors as JSON.
 
@@ -118,7 +131,9 @@ def _endpoint(route: RestRoute, audit: Audit) -> Endpoint:
         job = request.path_params.get("jobid", "") or said.get("jobid", "")
         failure = next(iter(said.get("errors", ())), "") if response.status_code >= 400 else ""
         name = route.action or f"{route.method} {route.path}"
-        audit.record(name, request.state.caller, job, failure, f"{request.method} {request.url.path}")
+        only_looks = route.method == "GET" and route.role < Role.SUBMIT  # a plan runs the program
+        record = audit.record_look if only_looks else audit.record
+        record(name, request.state.caller, job, failure, f"{request.method} {request.url.path}")
         return response
 
     return audited if route.role > Role.READ else endpoint
@@ -162,7 +177,7 @@ def _responding(route: RestRoute) -> Endpoint:
             return _errors(500, "internal server error; the dispatcher's log has the details")
         if isinstance(answer, Response):
             return answer
-        return JSONResponse(json_without_secrets(answer), status_code=route.status)
+        return JsonAnswer(answer, route.status)
 
     return endpoint
 

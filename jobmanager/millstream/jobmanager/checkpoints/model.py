@@ -81,6 +81,8 @@ class SnapshotMetrics(Struct, frozen=True):
     processed_bytes: int = 0
     persisted_bytes: int = 0
     unaligned: bool = False
+    waited_for: str = ""
+    """The task whose barrier came last, if others were waiting for it."""
 
 
 class TaskSnapshot(Struct, frozen=True):

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from millstream.core.jobs.details import Accumulator, JobDetails, SubtaskStatus, VertexStatus
 from millstream.core.jobs.ids import VertexId
 from millstream.core.jobs.plan_json import plan_nodes
-from millstream.core.jobs.states import ExecutionState
 from millstream.jobmanager.job_master.execution_graph import Execution
 from millstream.jobmanager.job_master.job_master import JobMaster
 
@@ -21,7 +20,7 @@ def job_details(master: JobMaster) -> JobDetails:
     supply = None if ended else master.slot_supply
     subtasks: dict[VertexId, list[SubtaskStatus]] = {vertex.id: [] for vertex in graph.vertices}
     for execution in master.execution_graph.executions:
-        subtasks[execution.vertex.id].append(_subtask(execution))
+        subtasks[execution.vertex.id].append(execution.status)
     return JobDetails(
         job_id=graph.job_id,
         name=graph.name,
@@ -57,26 +56,10 @@ def job_details(master: JobMaster) -> JobDetails:
         slots_startable=supply.startable if supply is not None else 0,
         restarts=master.restarts_decided,
         events=master.events,
+        earlier_attempts=master.execution_graph.earlier.encoded,
     )
 
 
 def _accumulators(executions: Iterable[Execution]) -> tuple[Accumulator, ...]:
     """Each with whose it is: the merged ones are the job's, and those of a subtask are shown with it."""
     return tuple(replace(a, vertex_id=e.vertex.id, subtask=e.subtask) for e in executions for a in e.accumulators)
-
-
-def _subtask(execution: Execution) -> SubtaskStatus:
-    times, is_running = execution.state_times, execution.state is ExecutionState.RUNNING
-    return SubtaskStatus(
-        index=execution.subtask,
-        state=execution.state,
-        attempt=execution.attempt,
-        task_manager=execution.task_manager,
-        host=execution.host,
-        start_time=times.get(ExecutionState.DEPLOYING, 0),
-        end_time=times[execution.state] if execution.state.is_terminal else 0,
-        state_times=dict(times),
-        metrics=execution.metrics,
-        busy_percent=execution.time_shares.busy if is_running else 0,
-        backpressured_percent=execution.time_shares.backpressured if is_running else 0,
-    )

@@ -5,12 +5,14 @@ Pure data with checked transitions; `millstream.jobmanager.job_master.job_master
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct, field
 
-from millstream.core.jobs.details import Accumulator, TaskMetrics
-from millstream.core.jobs.graph import JobGraph, JobVertex
+from millstream.core.jobs.details import Accumulator, SubtaskStatus, TaskMetrics
+from millstream.core.jobs.earlier_attempts import AttemptHistory, EarlierAttempt
+from millstream.core.jobs.graph import JobGraph, JobVertex, edge_name
 from millstream.core.jobs.ids import AllocationId, AttemptId, ChannelId, TaskManagerId, VertexId, new_id
 from millstream.core.jobs.progress import TaskProgress
 from millstream.core.jobs.states import ExecutionState, check_task_transition
@@ -119,6 +121,24 @@ class Execution(Struct):
         """Whether a worker has it, or may have it."""
         return self.state in DEPLOYED
 
+    @property
+    def status(self) -> SubtaskStatus:
+        """As others see it."""
+        times, is_running = self.state_times, self.state is ExecutionState.RUNNING
+        return SubtaskStatus(
+            index=self.subtask,
+            state=self.state,
+            attempt=self.attempt,
+            task_manager=self.task_manager,
+            host=self.host,
+            start_time=times.get(ExecutionState.DEPLOYING, 0),
+            end_time=times[self.state] if self.state.is_terminal else 0,
+            state_times=dict(times),
+            metrics=self.metrics,
+            busy_percent=self.time_shares.busy if is_running else 0,
+            backpressured_percent=self.time_shares.backpressured if is_running else 0,
+        )
+
     def reported(self, told: AttemptMetrics, now_ms: int) -> None:
         """The attempt's metrics, as its worker tells them every interval."""
         if not self.emitted_at or told.metrics.records_out != self.metrics.records_out:
@@ -143,6 +163,8 @@ class ExecutionGraph:
 
     def __init__(self, graph: JobGraph, now_ms: int, latest: LatestAttempt = lambda _vertex, _subtask: 0) -> None:
         self._channels = 0
+        self.earlier = AttemptHistory()
+        """The attempts that were current; whoever wants others to be kept puts another one here, before the first."""
         self._fill(graph, latest, now_ms)
 
     def _fill(self, graph: JobGraph, latest: LatestAttempt, now_ms: int) -> None:
@@ -189,6 +211,7 @@ class ExecutionGraph:
             if old.place not in subtasks:
                 continue
             assert old.state.is_terminal, f"{old.name} is {old.state}"
+            self.earlier.add(EarlierAttempt.of(old.vertex.id, old.status))
             new = Execution(old.vertex, old.subtask, AttemptId(new_id()), old.attempt + 1)
             new.state_times[ExecutionState.CREATED] = now_ms
             new.move_to(ExecutionState.SCHEDULED, now_ms)
@@ -217,6 +240,9 @@ class ExecutionGraph:
     def rescale(self, graph: JobGraph, now_ms: int) -> None:
         """Nothing is deployed: scheduled attempts of the same job at another parallelism, numbered after all before."""
         attempt = max(e.attempt + (ExecutionState.DEPLOYING in e.state_times) for e in self.executions)
+        for old in self.executions:
+            if ExecutionState.DEPLOYING in old.state_times:
+                self.earlier.add(EarlierAttempt.of(old.vertex.id, old.status))
         self._fill(graph, lambda _vertex, _subtask: attempt, now_ms)
         for execution in self.executions:
             execution.move_to(ExecutionState.SCHEDULED, now_ms)
@@ -243,7 +269,10 @@ class ExecutionGraph:
         inputs: dict[AttemptId, list[InputGate]] = {e.attempt_id: [] for e in chosen}
         outputs: dict[AttemptId, list[ResultPartition]] = {e.attempt_id: [] for e in chosen}
         addresses = {key: slot.data_address for key, slot in slots.items()}
+        numbers: Counter[VertexId] = Counter()
         for edge in self.graph.edges:
+            name_of_edge = edge_name(edge.target, numbers[edge.target])
+            numbers[edge.target] += 1
             producers = [e for e in self.executions if e.vertex.id == edge.source]
             consumers = [e for e in self.executions if e.vertex.id == edge.target]
             ends = [(addresses[e.slot_key], e.name) for e in consumers]  # once, not for each of very many channels
@@ -255,11 +284,13 @@ class ExecutionGraph:
                     channel = ChannelId(self._channels)
                     out_of.append(OutputChannel(channel, *ends[index]))
                     into[index].append(InputChannel(channel, address, name, producer.subtask))
-                partition = ResultPartition(edge.output, edge.spec, tuple(out_of), consumers[0].vertex.max_parallelism)
+                limit = consumers[0].vertex.max_parallelism
+                partition = ResultPartition(edge.output, edge.spec, tuple(out_of), limit, name_of_edge)
                 outputs[producer.attempt_id].append(partition)
             for consumer, channels in zip(consumers, into, strict=True):
                 if consumer.attempt_id in inputs:
-                    inputs[consumer.attempt_id].append(InputGate(edge.input, edge.spec, tuple(channels)))
+                    gate = InputGate(edge.input, edge.spec, tuple(channels), name_of_edge)
+                    inputs[consumer.attempt_id].append(gate)
         tasks = {
             e.attempt_id: self._deployment(
                 e, (restores or {}).get(e.place, TaskRestore()), inputs[e.attempt_id], outputs[e.attempt_id]

@@ -8,6 +8,9 @@ since the states that they start from. One that cannot go on with that refuses: 
 
 The answer to a snapshot leaves on the same pipe as assignments of splits, after all that were made before it. A reset
 and a return of splits are confirmed with `ready`: what was sent before that belongs to readers that are gone.
+
+What enumerators have done is told a second after it began to change, and not while nothing does: these are the metrics
+of the sources' coordinators.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from millstream.core.messages.checkpoints import CheckpointNotice
 from millstream.core.messages.sources import (
     Custom,
     EnumeratorEvent,
+    EnumeratorFigures,
     EnumeratorsCommand,
     EnumeratorsMessage,
     EnumeratorsSnapshot,
@@ -67,6 +71,7 @@ from millstream.datastream.connectors.errors import ConnectorError
 
 log = logging.getLogger(__name__)
 _ALL = VertexId("")  # whose work is no single source's
+_TOLD_AFTER = 1.0  # seconds
 
 
 class EnumeratorContext(SplitEnumeratorContext[Any]):
@@ -78,6 +83,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         self._vertex_id = source.vertex_id
         self._parallelism = source.parallelism
         self.readers: set[int] = set()
+        self.assigned = self.returned = self.taken = self.sent = 0
         self._over = threading.Event()
 
     def current_parallelism(self) -> int:
@@ -91,6 +97,7 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
     def assign_splits(self, splits: list[Any], subtask: int) -> None:
         """Gives splits to a reader."""
         self._send(subtask, Splits(to_bytes(splits)))
+        self.assigned += len(splits)
 
     def signal_no_more_splits(self, subtask: int) -> None:
         """Tells a reader that it has all its splits."""
@@ -129,6 +136,13 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
                 f"{self._parallelism} now {sorted(self.readers)}; see registered_readers() and add_reader()"
             )
         self._enumerators.send(EnumeratorEvent(self._job_id, self._vertex_id, subtask, kind))
+        self.sent += 1
+
+    def figures(self, unassigned: int | None) -> EnumeratorFigures:
+        """What it has done so far."""
+        return EnumeratorFigures(
+            self._vertex_id, len(self.readers), self.assigned, self.returned, self.taken, self.sent, unassigned
+        )
 
 
 class Enumerators:
@@ -144,6 +158,9 @@ class Enumerators:
         self._started: set[VertexId] = set()
         self._refused = ""
         self._job_id = NO_JOB
+        self._told: dict[VertexId, EnumeratorFigures] = {}
+        self._untold_since: float | None = None
+        self._untellable: set[VertexId] = set()
 
     def later(self, vertex_id: VertexId, work: Callable[[], None]) -> None:
         """Queues work of one enumerator; from any thread."""
@@ -174,7 +191,7 @@ class Enumerators:
 
     def run(self) -> None:
         """Works until told to stop; what an enumerator raises fails the job."""
-        while (item := self._work.get()) is not None:
+        while (item := self._next()) is not None:
             vertex_id, work = item
             try:
                 work()
@@ -182,6 +199,8 @@ class Enumerators:
                 leave_if_forked(error)
                 self._fail(vertex_id, error)
             leave_if_forked()
+            if self._untold_since is None:
+                self._untold_since = self._clock.monotonic()
         for vertex_id, (enumerator, context) in self._enumerators.items():
             context.end()
             try:
@@ -190,6 +209,39 @@ class Enumerators:
                 leave_if_forked(error)
                 log.exception("closing the enumerator of %s failed", self._sources[vertex_id].name)
             leave_if_forked()
+
+    def _next(self) -> tuple[VertexId, Callable[[], None]] | None:
+        """The next work, and before it, or meanwhile, what is to be told."""
+        while True:
+            left = None
+            if self._untold_since is not None:
+                left = self._untold_since + _TOLD_AFTER - self._clock.monotonic()
+                if left <= 0:
+                    self._untold_since = left = None
+                    self._tell()
+            try:
+                return self._work.get(timeout=left)
+            except queue.Empty:
+                continue
+
+    def _tell(self) -> None:
+        for vertex_id, (enumerator, context) in self._enumerators.items():
+            figures = context.figures(self._unassigned(vertex_id, enumerator))
+            if self._told.get(vertex_id) != figures:
+                self._told[vertex_id] = figures
+                self.send(figures)
+
+    def _unassigned(self, vertex_id: VertexId, enumerator: SplitEnumerator[Any]) -> int | None:
+        """A metric that cannot be had fails no job."""
+        if vertex_id in self._untellable:
+            return None
+        try:
+            return enumerator.unassigned_splits()
+        except BaseException as error:
+            leave_if_forked(error)
+            self._untellable.add(vertex_id)
+            log.exception("%s does not tell its unassigned splits", self._sources[vertex_id].name)
+            return None
 
     def _start(self, source: SourceToEnumerate) -> None:
         context = EnumeratorContext(self, self._job_id, source)
@@ -227,6 +279,7 @@ class Enumerators:
         if event.vertex_id not in self._enumerators:
             return  # its start failed, and so does the job
         enumerator, context = self._enumerators[event.vertex_id]
+        context.taken += 1
         match event.kind:
             case Registered():
                 context.readers.add(event.subtask)
@@ -234,6 +287,7 @@ class Enumerators:
             case SplitsReturned(returned):
                 context.readers.discard(event.subtask)
                 if splits := pickle.loads(returned):
+                    context.returned += len(splits)
                     enumerator.add_splits_back(splits, event.subtask)
                 self.send(Ready())
             case SplitRequest() | Custom() if event.subtask not in context.readers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millstream.core.jobs.ids import VertexId
-from millstream.core.jobs.progress import KeptRecords, PendingCalls, WatermarkOrigin
+from millstream.core.jobs.progress import KeptRecords, NonePassed, PendingCalls, WatermarkOrigin
 from millstream.core.jobs.stalls import Finding, FindingKind, Stall
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.times import utc
@@ -38,6 +38,7 @@ def explain(facts: JobFacts) -> Stall:
         told = {(found.vertex_id, found.operator) for found in held_back}
         findings += [empty for empty in _one_sided(facts) if (empty.vertex_id, empty.operator) not in told]
         findings += [silent for silent in _no_records(facts) if silent.vertex_id not in blamed]
+        findings += _nothing_passes(facts)
     return Stall(facts.job_id, facts.name, facts.state, facts.now_ms, findings, waiting(facts))
 
 
@@ -209,6 +210,30 @@ def _no_records(facts: JobFacts) -> Iterator[Finding]:
             vertex,
             since=last,
         )
+
+
+def _nothing_passes(facts: JobFacts) -> Iterator[Finding]:
+    """Operators that have taken records, and have not emitted any in any of their subtasks."""
+    taken: dict[tuple[VertexId, str], dict[int, int]] = {}  # by subtask
+    tasks: dict[VertexId, list[TaskFacts]] = {}
+    for task in facts.running():
+        tasks.setdefault(task.vertex_id, []).append(task)
+        for told in task.progress.operators:
+            if isinstance(told.kind, NonePassed):
+                by_subtask = taken.setdefault((task.vertex_id, told.operator), {})
+                by_subtask[task.subtask] = max(told.kind.records, by_subtask.get(task.subtask, 0))  # of one name
+    for (vertex, operator), by_subtask in taken.items():
+        since, records = max(task.state_since for task in tasks[vertex]), sum(by_subtask.values())
+        if len(by_subtask) == len(tasks[vertex]) and records and facts.now_ms - since >= PATIENCE_MS:
+            yield Finding(
+                FindingKind.NOTHING_PASSES,
+                f"'{operator}' has taken {count(records, 'record', 'records')} since {utc(since)}, and has not "
+                "emitted any.",
+                "see whether its condition ever holds for these records, or what else its function waits for",
+                vertex,
+                operator,
+                since,
+            )
 
 
 def _is_stopped(tasks: list[TaskFacts]) -> bool:

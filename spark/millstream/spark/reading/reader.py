@@ -21,8 +21,9 @@ from millstream.spark.reading import overview
 from millstream.spark.reading.chosen_keys import keys_as_text
 from millstream.spark.reading.decoding import CONTENT, Function, decoded, wanted_types
 from millstream.spark.reading.key_filters import groups_as_text, key_groups_for
-from millstream.spark.reading.source import NAME, PICKLED_AS_BINARY
+from millstream.spark.reading.source import PICKLED_AS_BINARY
 from millstream.spark.reading.states import OpenState, open_state
+from millstream.spark.reading.tables import source_frame
 from millstream.spark.registration import register, require_classic
 
 if TYPE_CHECKING:
@@ -242,16 +243,17 @@ class SavepointReader:
         if columns is not None:
             opened = opened.pruned(columns)
         wanted = wanted_types(opened, types, function)
-        source = self._spark.read.format(NAME).option("uid", operator.uid or operator.operator_id)
-        source = source.option("state", state.name).option("rowsPerPartition", str(self._rows_per_partition(opened)))
-        source = source.schema(opened.schema)  # with which Spark need not ask for it, nor the files be looked at again
+        options = {
+            "path": self._pointer, "uid": operator.uid or operator.operator_id, "state": state.name,
+            "rowsPerPartition": str(self._rows_per_partition(opened)),
+        }  # fmt: skip
         if self._key_groups is not None and state.kind.keyed:
-            source = source.option("keyGroups", self._key_groups)
+            options["keyGroups"] = self._key_groups
         if self._keys is not None and state.kind.keyed:
-            source = source.option("keys", keys_as_text(self._keys, opened))
+            options["keys"] = keys_as_text(self._keys, opened)
         if wanted:
-            source = source.option("pickled", PICKLED_AS_BINARY)
-        frame = source.load(self._pointer)
+            options["pickled"] = PICKLED_AS_BINARY
+        frame = source_frame(self._spark, options, opened.schema)
         loaded = {name: kind for name, kind in wanted.items() if kind != t.PICKLED}
         if not loaded:
             return frame

@@ -25,7 +25,7 @@ from millstream.core.snapshot.metadata.model import OperatorSnapshot, StateFile,
 from millstream.core.snapshot.metadata.types_json import holds_pickled, type_to_json
 from millstream.core.snapshot.tables.files import fetch
 from millstream.core.snapshot.tables.parts import native_format
-from millstream.core.snapshot.tables.restore import column_types, columns_for
+from millstream.core.snapshot.tables.restore import NEVER_NULL, column_types, columns_for
 from millstream.core.snapshot.tables.times import zoned_type
 from millstream.spark.reading.batches import checked_parts
 from millstream.spark.types import common_type, spark_type
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 SUBTASK = "subtask"
 _LOOKERS = 8
+_WITHOUT_NULLS = (SUBTASK, *NEVER_NULL)
 
 
 class Times(Enum):
@@ -75,8 +76,8 @@ class OpenState(Struct, frozen=True):
 
     @property
     def schema(self) -> Any:
-        """The columns as Spark's."""
-        return s.StructType([s.StructField(column.name, column.spark_type) for column in self.columns])
+        """The columns as Spark's, which looks for no nulls in those that were checked to have none."""
+        return s.StructType([s.StructField(c.name, c.spark_type, c.name not in _WITHOUT_NULLS) for c in self.columns])
 
     @property
     def files(self) -> tuple[StateFile, ...]:

@@ -9,7 +9,7 @@ Spark does not try the same rows again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PART, DATA = "part", "data"
 BLOCK_SCHEMA = f"{PART} int, {DATA} binary"
 SIDE = "side"
-GATHERED = 32 * 1024 * 1024
+GATHERED = 16 * 1024 * 1024
 """How many bytes of rows a task gathers before it cuts them: a block has a part's share of them."""
 
 _FAULT = b"fault:"
@@ -91,7 +91,9 @@ def blocks(tables: Iterable[pa.Table], cut: Cut, gathered: int = GATHERED) -> It
         if waiting:
             yield _cut(waiting, cut)
     except MillstreamError as error:
-        yield _batch([0], [_FAULT + str(error).encode()])
+        batch = _Batch()
+        batch.add_fault(str(error))
+        yield batch.finished()
 
 
 def _keyed(table: pa.Table, cut: Cut) -> _Keyed:
@@ -108,16 +110,14 @@ def _cut(rows: list[_Keyed], cut: Cut) -> pa.RecordBatch:
     import numpy as np
     import pyarrow as pa
 
-    numbers: list[int] = []
-    data: list[memoryview] = []
+    batch = _Batch()
     by_schema: dict[Any, list[_Keyed]] = {}  # times have another type in another zone
     for some in rows:
         by_schema.setdefault(tuple(some.table.schema), []).append(some)
     for alike in by_schema.values():
         table = pa.concat_tables([some.table for some in alike]).combine_chunks()
         if cut.key is None:
-            numbers.append(0)
-            data.append(_encoded(table, _About(side=cut.side)))
+            batch.add(0, table, _About(side=cut.side))
             continue
         groups = np.concatenate([some.groups for some in alike if some.groups is not None])
         table = table.take(pa.array(np.argsort(groups, kind="stable")))
@@ -129,26 +129,46 @@ def _cut(rows: list[_Keyed], cut: Cut) -> pa.RecordBatch:
             size = sum(some_counts)
             if size:
                 about = _About(owned.start, tuple(some_counts), cut.side)
-                numbers.append(number)
-                data.append(_encoded(table.slice(start, size), about))
+                batch.add(number, table.slice(start, size), about)
             start += size
-    return _batch(numbers, data)
+    return batch.finished()
 
 
-def _encoded(table: pa.Table, about: _About) -> memoryview:
-    import pyarrow as pa
+class _Batch:
+    """A batch of blocks in the making: they are written one behind the other, where they stay."""
 
-    table = table.replace_schema_metadata({_ABOUT: msgspec.msgpack.encode(about)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return memoryview(sink.getvalue())
+    def __init__(self) -> None:
+        import pyarrow as pa
 
+        self._sink = pa.BufferOutputStream()
+        self._numbers: list[int] = []
+        self._ends: list[int] = []
 
-def _batch(numbers: list[int], data: Sequence[bytes | memoryview]) -> pa.RecordBatch:
-    import pyarrow as pa
+    def add(self, number: int, table: pa.Table, about: _About) -> None:
+        """A block for a part."""
+        import pyarrow as pa
 
-    return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), pa.array(data, pa.binary())], [PART, DATA])
+        table = table.replace_schema_metadata({_ABOUT: msgspec.msgpack.encode(about)})
+        with pa.ipc.new_stream(self._sink, table.schema) as writer:
+            writer.write_table(table)
+        self._end(number)
+
+    def add_fault(self, reason: str) -> None:
+        """What is wrong with the rows, which any part may tell."""
+        self._sink.write(_FAULT + reason.encode())
+        self._end(0)
+
+    def _end(self, number: int) -> None:
+        self._numbers.append(number)
+        self._ends.append(self._sink.tell())
+
+    def finished(self) -> pa.RecordBatch:
+        """All blocks, as rows for Spark."""
+        import pyarrow as pa
+
+        offsets = pa.array([0, *self._ends], pa.int32()).buffers()[1]
+        data = pa.Array.from_buffers(pa.binary(), len(self._ends), [None, offsets, self._sink.getvalue()])
+        return pa.RecordBatch.from_arrays([pa.array(self._numbers, pa.int32()), data], [PART, DATA])
 
 
 def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -9,7 +9,16 @@ from msgspec.structs import replace
 from millstream.core.records.types import from_hint
 from millstream.core.snapshot.metadata.model import StateSnapshot, ValueEncoding
 from millstream.core.snapshot.metadata.types_json import holds_pickled, type_to_json
-from millstream.core.snapshot.tables.table import ELEMENT, KEY, KEY_GROUP, MAP_KEY, MAP_VALUE, NAMESPACE, VALUE
+from millstream.core.snapshot.tables.table import (
+    ELEMENT,
+    KEY,
+    KEY_GROUP,
+    MAP_KEY,
+    MAP_VALUE,
+    NAMESPACE,
+    POSITION,
+    VALUE,
+)
 from millstream.spark.errors import SavepointWriteError
 from millstream.spark.reading.states import SUBTASK
 from millstream.spark.reading.tables import state_table
@@ -24,11 +33,20 @@ _DOCUMENTS = {
     KEY: "key_type", NAMESPACE: "namespace_type", MAP_KEY: "map_key_type", VALUE: "value_type", ELEMENT: "value_type",
     MAP_VALUE: "value_type",
 }  # fmt: skip
+_SUBTASK_BITS = 40  # of a position are above those that count elements
 
 
 def state_frame(spark: SparkSession, uri: str, operator: str, state: StateSnapshot) -> DataFrame:
-    """The rows with the columns of the snapshot format, but for the key group; pickled values stay bytes."""
-    return state_table(spark, uri, operator, state.name).drop(KEY_GROUP, SUBTASK)
+    """The rows with the columns of the snapshot format, but for the key group; pickled values stay bytes.
+
+    Elements of several subtasks, each of which counts its own, have the positions that they have one after the other.
+    """
+    from pyspark.sql import functions as f
+
+    frame = state_table(spark, uri, operator, state.name)
+    if SUBTASK in frame.columns and POSITION in frame.columns:
+        frame = frame.withColumn(POSITION, f.shiftleft(f.col(SUBTASK).cast("long"), _SUBTASK_BITS) + f.col(POSITION))
+    return frame.drop(KEY_GROUP, SUBTASK)
 
 
 def changed(spark: SparkSession, frame: DataFrame, name: str, change: Callable[[Any], Any] | str) -> DataFrame:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.keys.key_groups import combine_hashes
@@ -18,6 +19,7 @@ from millstream.core.snapshot.tables.restore import column_types, frozen
 from millstream.core.snapshot.tables.table import (
     DOMAIN,
     KEY,
+    KEY_GROUP,
     MAP_KEY,
     MAP_VALUE,
     NAMESPACE,
@@ -92,7 +94,7 @@ def _alike(table: pa.Table, names: list[str], state: StateSnapshot) -> list[list
     """The numbers of the rows that are one, for each such."""
     import pyarrow as pa
 
-    rows = _hashed_alike(_identity(table, names, state))
+    rows = _hashed_alike(_identity(table, names, state), _key_groups(table))
     if not len(rows):
         return []
     some = table.select(names).take(pa.array(rows))
@@ -107,10 +109,24 @@ def _alike(table: pa.Table, names: list[str], state: StateSnapshot) -> list[list
     return [those for those in found.values() if len(those) > 1]
 
 
-def _hashed_alike(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+def _key_groups(table: pa.Table) -> list[slice]:
+    """Where the rows of each key group are, by which they are sorted; all of them where there is none."""
     import numpy as np
 
-    ordered = np.sort(hashes)
+    if KEY_GROUP not in table.column_names:
+        return [slice(None)]
+    groups = table.column(KEY_GROUP).to_numpy()
+    bounds = [0, *(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(), len(groups)]
+    return [slice(start, end) for start, end in pairwise(bounds)]
+
+
+def _hashed_alike(hashes: npt.NDArray[np.uint64], key_groups: list[slice]) -> npt.NDArray[np.int64]:
+    """The rows whose hash is not theirs alone. Those that are one have one key, and so are in one key group."""
+    import numpy as np
+
+    ordered = hashes.copy()
+    for rows in key_groups:  # few at a time stay in the processor's cache: half the time of sorting all
+        ordered[rows].sort()
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     return np.flatnonzero(np.isin(hashes, twice)) if len(twice) else np.empty(0, np.int64)
 

@@ -13,6 +13,7 @@ import msgspec
 
 from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot
 from millstream.spark.errors import SavepointWriteError
+from millstream.spark.planning import is_of_one_size, planned
 from millstream.spark.writing.blocks import BLOCK_SCHEMA, PART, Cut, blocks, gathered
 from millstream.spark.writing.columns import stored_table
 from millstream.spark.writing.identity import KeepOnConflict, Rule
@@ -27,6 +28,12 @@ Tables = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.Table"]]
 Write = Callable[[Iterable["pa.RecordBatch"], int], PartReport]
 """What makes files of the blocks of a part; runs in tasks."""
 
+_BATCHES = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+}
+"""For rows that are of one size. With fewer bytes, Spark asks for the size of a batch at each row that it hands over,
+which takes as long as all the rest of that."""
 _BYTES_PER_PART = 128 * 1024 * 1024
 
 
@@ -66,6 +73,8 @@ def run(rows: Sequence[Rows], cut: Cut, write: Write) -> list[tuple[StateSnapsho
     sides = len(rows) > 1
     frames = [_blocks(each, msgspec.structs.replace(cut, side=each.side if sides else None)) for each in rows]
     moved = reduce(lambda one, other: one.unionByName(other), frames).repartitionById(cut.parts, PART)
+    if all(is_of_one_size(each.frame.schema) for each in rows):
+        moved = planned(moved, _BATCHES)
 
     def written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext

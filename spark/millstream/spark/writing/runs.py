@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 IN_MEMORY = 256 * 1024 * 1024
 """How many bytes of rows are sorted at a time."""
+_ROWS_PER_SLICE = 256  # from which on copying a slice is cheaper than to pick its rows
 
 
 def sorted_rows(tables: Iterable[pa.Table], types: dict[str, Any], in_memory: int = IN_MEMORY) -> Iterator[pa.Table]:
@@ -48,9 +49,22 @@ def _sorted(tables: list[pa.Table], types: dict[str, Any]) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
+    if KEY_GROUP not in tables[0].column_names:
+        return _joined(tables, types)
+    of_each = [table.column(KEY_GROUP).to_numpy() for table in tables]
+    different = np.unique(np.concatenate([np.unique(groups) for groups in of_each]))
+    if len(different) * len(tables) * _ROWS_PER_SLICE <= sum(map(len, of_each)):  # copied by the slice, all are sorted
+        ends = [np.searchsorted(groups, different, side="right").tolist() for groups in of_each]
+        starts = [[0, *each] for each in ends]
+        return _joined(
+            [
+                table.slice(start[number], end[number] - start[number])
+                for number in range(len(different))
+                for table, start, end in zip(tables, starts, ends, strict=True)
+            ],
+            types,
+        )
     table = _joined(tables, types)
-    if KEY_GROUP not in table.column_names:
-        return table
     groups = table.column(KEY_GROUP).to_numpy().astype(np.uint16)  # of 16 bits, NumPy sorts them in linear time
     return table.take(pa.array(np.argsort(groups, kind="stable")))
 

@@ -1,4 +1,4 @@
-"""What a task manager answers about itself and its slot workers: threads, log files, and where time goes.
+"""What a task manager answers about itself and its slot workers: metrics, threads, log files, and where time goes.
 
 A worker that does not answer in time is named in the answer, and nobody waits for it: its threads are then looked at
 from outside. Runs on the supervisor's loop.
@@ -25,9 +25,11 @@ from millstream.core.messages.inspection import (
     WorkerInspected,
 )
 from millstream.core.messages.session import Empty
+from millstream.core.metrics.registry import MetricRegistry
 from millstream.core.services.inspection import ProcessInspection, own_threads
 from millstream.core.services.rpc import service_handler
 from millstream.core.wire.contracts import INSPECTION, PROFILING
+from millstream.taskmanager.supervisor.py_spy import LookError, PySpy, Target
 from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker
 from millstream.taskmanager.supervisor.worker_logs import WorkerLogs
 
@@ -50,13 +52,20 @@ class HeldWorker(Struct, frozen=True):
         """For people."""
         return f"slot {self.slot}, job {self.job_id}"
 
+    def told(self, problem: str) -> StackSamples:
+        """The answer of one that could not be sampled."""
+        return StackSamples(problems=(f"{self.name}: {problem}",))
+
 
 class TaskManagerInspection(ProcessInspection):
     """Serves the contracts `Inspection` and `Profiling`."""
 
-    def __init__(self, logs: WorkerLogs, workers: Callable[[], Sequence[HeldWorker]]) -> None:
-        super().__init__(logs)
+    def __init__(
+        self, logs: WorkerLogs, metrics: MetricRegistry, workers: Callable[[], Sequence[HeldWorker]], py_spy: PySpy
+    ) -> None:
+        super().__init__(logs, metrics)
         self._workers = workers
+        self._py_spy = py_spy
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
         """For the task manager's server."""
@@ -72,12 +81,45 @@ class TaskManagerInspection(ProcessInspection):
         if refused:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, refused)
         held = [one for one in self._workers() if one.job_id == request.job_id and request.slot in (None, one.slot)]
+        outside = await self._seen_from_outside(request, held)
         timeout = request.samples * request.interval_ms / 1000 * 2 + _PATIENCE  # a busy machine takes its time
-        answers = await asyncio.gather(*(one.worker.inspect(request, timeout) for one in held))
-        return StackSamples(
-            tuple(stack for answer in answers for stack in answer.stacks),
-            tuple(f"{one.name}: {a.problem}" for one, a in zip(held, answers, strict=True) if a.problem),
-        )
+        others = [one for one in held if one not in outside]
+        answers = await asyncio.gather(*(one.worker.inspect(request, timeout) for one in others))
+        inside = [
+            one.told(a.problem) if a.problem else StackSamples(a.stacks, samplers=("worker",))
+            for one, a in zip(others, answers, strict=True)
+        ]
+        return _joined([*outside.values(), *inside])
+
+    async def _seen_from_outside(
+        self, request: SampleRequest, held: list[HeldWorker]
+    ) -> dict[HeldWorker, StackSamples]:
+        """Of the workers that py-spy could look at; of all of them when nothing else may be used."""
+        spy, found = self._py_spy, dict[HeldWorker, StackSamples]()
+        targets = {
+            one: Target(one.worker.pid, one.worker.places.tasks(), one.worker.places.waits())
+            for one in held
+            if spy.is_used and one.worker.pid is not None and one.worker.is_ready
+        }
+        answers = await asyncio.to_thread(spy.sample, request, list(targets.values())) if targets else []
+        for one, answer in zip(targets, answers, strict=True):
+            if not isinstance(answer, LookError):
+                found[one] = StackSamples(answer, samplers=("py-spy",))
+            elif spy.is_required:
+                found[one] = one.told(str(answer))
+        if spy.is_required:
+            for one in held:
+                problem = spy.problem or "py-spy sees only processes, and this worker is none yet"
+                found.setdefault(one, one.told(problem))
+        return found
+
+
+def _joined(parts: Sequence[StackSamples]) -> StackSamples:
+    return StackSamples(
+        tuple(stack for part in parts for stack in part.stacks),
+        tuple(problem for part in parts for problem in part.problems),
+        tuple(sorted({sampler for part in parts for sampler in part.samplers})),
+    )
 
 
 def _refusal(request: SampleRequest) -> str:

@@ -53,7 +53,10 @@ class TaskManagerMetrics:
             if raw != measured.groups:
                 groups = _of_tasks(measured, slot, variables)
             self._slots[measured.allocation_id] = (figures, measured.groups, groups)
-            of_slot = ProcessUse(measured.cpu_seconds, measured.memory_bytes, measured.threads, measured.collections)
+            of_slot = ProcessUse(
+                measured.cpu_seconds, measured.memory_bytes, measured.threads, measured.collections,
+                measured.collecting_seconds,
+            )  # fmt: skip
             if not self._workers_are_threads:
                 use += of_slot
             queued += sum(int(group.gauges.get(name, 0)) for group in groups for name in _QUEUES)

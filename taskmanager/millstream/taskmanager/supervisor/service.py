@@ -14,7 +14,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import assert_never
 
 import grpc
 from msgspec.structs import replace
@@ -26,9 +26,7 @@ from millstream.core.logs.repeats import Repeats
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as msg
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
-from millstream.core.messages.metrics import ProcessMetrics
-from millstream.core.messages.session import Empty
-from millstream.core.metrics.model import MetricGroup, encode_groups
+from millstream.core.metrics.model import MetricGroup
 from millstream.core.metrics.registry import MetricRegistry
 from millstream.core.metrics.reporting.reporters import Reporters
 from millstream.core.processes.background import BackgroundTasks
@@ -38,18 +36,17 @@ from millstream.core.services.handshake import JobLeaders
 from millstream.core.services.leader_lookup import KnownLeader, Leader, Role
 from millstream.core.services.lease import leaderless_seconds
 from millstream.core.services.network import GRPC, Network
-from millstream.core.services.rpc import service_handler
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.high_availability import FoundLeaders, open_leaders
 from millstream.core.wire.contracts import (
-    TASK_MANAGER,
     TASK_MANAGER_AT_JOB_MANAGER,
     TASK_MANAGER_AT_RESOURCE_MANAGER,
 )
 from millstream.taskmanager.supervisor.inspection import HeldWorker, TaskManagerInspection
 from millstream.taskmanager.supervisor.local_state import LocalState
 from millstream.taskmanager.supervisor.metrics import MeasuredSlot, TaskManagerMetrics
+from millstream.taskmanager.supervisor.py_spy import PySpy
 from millstream.taskmanager.supervisor.slot_table import Allocation, SlotTable
 from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker
 from millstream.taskmanager.supervisor.worker_logs import WorkerLogs
@@ -90,10 +87,10 @@ class TaskManagerService:
         self._workers: dict[AllocationId, SupervisedWorker] = {}
         self._local_state: LocalState | None = None
         self._logs = WorkerLogs(configuration)
-        self._inspection = TaskManagerInspection(self._logs, self._held_workers)
         self._figures = TaskManagerMetrics(configuration.boolean("execution.local.in-process"))
         self.metrics = MetricRegistry(self._measured)
         """All that is measured here."""
+        self._inspection = TaskManagerInspection(self._logs, self.metrics, self._held_workers, PySpy(configuration))
         self._reporters: Reporters | None = None
         self._stopped = False
 
@@ -102,7 +99,7 @@ class TaskManagerService:
         self._failed = asyncio.get_running_loop().create_future()
         work_directory(self._configuration)  # says at once when it cannot be used
         self._leaders = self._leaders or open_leaders(self._configuration)
-        handlers = [service_handler(TASK_MANAGER, self), *self._inspection.handlers()]
+        handlers = self._inspection.handlers()
         port = self._configuration.integer("taskmanager.rpc.port")
         self._server, bound = await self._network.serve(
             self._host, port, handlers, self._configuration, "taskmanager.rpc.port"
@@ -146,10 +143,6 @@ class TaskManagerService:
             for a in self._table.report()
             if a is not None and a.allocation_id in self._workers
         ]
-
-    async def get_metrics(self, request: Empty, context: Any) -> ProcessMetrics:
-        """All that it, its workers and their tasks measure."""
-        return ProcessMetrics(encode_groups(self.metrics.read()))
 
     def _measured(self) -> list[MetricGroup]:
         """What the registry is told."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from millstream.core.jobs.failure_kinds import WorkerEnd
 from millstream.core.jobs.ids import new_id
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
-from millstream.core.messages.inspection import InspectWorker, SampleRequest, WorkerInspected
+from millstream.core.messages.inspection import InspectWorker, PlacedTask, SampleRequest, WorkerInspected
 from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.sources import ReaderEvent, Stop, WatermarkReport
 from millstream.core.messages.task_manager import (
@@ -30,6 +30,7 @@ from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.core.wire.wire import WireError
 from millstream.taskmanager.supervisor.memory_limit import OPTION, VARIABLES, limit_of
 from millstream.taskmanager.supervisor.slot_tasks import SlotTasks
+from millstream.taskmanager.supervisor.worker_places import WorkerPlaces
 
 log = logging.getLogger(__name__)
 _STOP_GRACE = 5.0
@@ -63,6 +64,7 @@ class SupervisedWorker:
         self.measured: SlotMetrics | None = None
         """What it and its tasks measured last."""
         self._running: set[str] = set()
+        self.places = WorkerPlaces(self._running)
         self._ready = asyncio.Event()
         self._inspections: dict[str, asyncio.Future[WorkerInspected]] = {}
         self._watch: asyncio.Task[None] | None = None
@@ -162,6 +164,9 @@ class SupervisedWorker:
         self._check_own(message)
         if isinstance(message, SlotMetrics):
             self.measured = message
+            return
+        self.places.heard(message)
+        if isinstance(message, PlacedTask):
             return
         self.tasks.heard(message)
         match message:

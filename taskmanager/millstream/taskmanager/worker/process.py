@@ -23,11 +23,11 @@ from types import FrameType
 
 from millstream.core.clock import SystemClock
 from millstream.core.environments.data_files import ORIGIN
-from millstream.core.inspection.outside import allow_dumps_from_outside
+from millstream.core.inspection.outside import allow_dumps_from_outside, allow_tracing_by_parent
 from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
 from millstream.core.logs.named_prints import name_prints
-from millstream.core.logs.origins import Origin
+from millstream.core.logs.origins import Origin, threads_are_their_starters
 from millstream.core.messages.deployment import CancelTasks
 from millstream.core.messages.inspection import InspectWorker
 from millstream.core.messages.sources import Stop
@@ -105,6 +105,7 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
     if not in_process:
         bound_output(configuration)
         set_up_logging("worker", configuration, lambda: where(start, workers))
+        threads_are_their_starters()
         if configuration.boolean("taskmanager.prints.name-task"):
             name_prints(configuration)
         logging.captureWarnings(True)  # else what is warned of has no time and no task
@@ -168,5 +169,6 @@ def run_process() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable(all_threads=False)  # a crash of native code tells where in Python it was
     allow_dumps_from_outside()
+    allow_tracing_by_parent()
     allow_open_files()
     run_worker(ControlPipe(socket.socket(fileno=arguments.control_fd)), arguments.host, end_with_parent)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import logging
 import queue
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,11 +25,11 @@ from millstream.core.jobs.details import Accumulator
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.logs.failure_texts import cause_line, failure_lines, ordinal
-from millstream.core.logs.origins import Origin, lines_of
+from millstream.core.logs.origins import Origin, lines_of, thread_is_nobodys
 from millstream.core.logs.repeats import Repeats
 from millstream.core.messages.checkpoints import CheckpointNotice, TriggerCheckpoint
 from millstream.core.messages.deployment import CancelTasks, DeployTasks, TaskDeployment
-from millstream.core.messages.inspection import InspectWorker
+from millstream.core.messages.inspection import InspectWorker, PlacedOperator, PlacedTask
 from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.sources import EnumeratorEvent, Stop, WatermarkLimit
 from millstream.core.messages.task_manager import (
@@ -91,7 +92,7 @@ class SlotWorker:
         self.mailbox: queue.SimpleQueue[Mail] = queue.SimpleQueue()
         self._data_plane = DataPlane(start.job_id, host, configuration, self.mailbox.put)
         self._channels = ChannelTable(FIRST_ROWS if is_debloating(configuration) else 0)
-        self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="snapshots")
+        self._writers = ThreadPoolExecutor(_WRITERS, "snapshots", thread_is_nobodys)
         directories = [configuration.string(option) for option in DIRECTORIES]
         storages = Storages(start.job_id, *directories, sizes=StorageSizes.of(configuration))
         incremental = configuration.boolean("execution.checkpointing.incremental")
@@ -151,6 +152,14 @@ class SlotWorker:
     def running_tasks(self) -> list[Task]:
         """Those that take steps. Called on any thread."""
         return [task for task in list(self._tasks.values()) if task.state is ExecutionState.RUNNING]
+
+    def placed(self, task: Task) -> PlacedTask:
+        """Where a task with operators is. Called on any thread."""
+        about, chain = task.deployment, task.chain.operators
+        operators = tuple([PlacedOperator(id(operator), operator.name) for operator in chain])
+        return PlacedTask(
+            self._allocation, task.attempt_id, about.vertex_id, about.subtask, id(task), about.task_name, operators
+        )
 
     def turn(self) -> None:
         """One turn of the loop; sleeps when there is nothing to do."""
@@ -268,7 +277,10 @@ class SlotWorker:
         if task.attempt_id in self.cancelling:  # since the deployment came; restoring it would take its time
             self._cancel(task)
             return
-        if not self._in_task(task, lambda: self._factory.build(task)) or not self._in_task(task, task.open):
+        if not self._in_task(task, lambda: self._factory.build(task)):
+            return
+        self._send(msgspec.structs.replace(self.placed(task), search_path=tuple(sys.path)))
+        if not self._in_task(task, task.open):
             return
         self._update(task, ExecutionState.RUNNING)
 

@@ -101,6 +101,10 @@ class MonitoringEnumerator(SplitEnumerator[FileSplit]):
         self._pending.extendleft(reversed(splits))
         self._serve()
 
+    def unassigned_splits(self) -> int:
+        """Those of the files that were found so far."""
+        return len(self._pending)
+
     def snapshot_state(self, checkpoint_id: int) -> MonitoringState:
         """What a new one needs to find every file once."""
         return MonitoringState(list(self._pending), sorted(self._known))

@@ -124,6 +124,10 @@ class HybridEnumerator(SplitEnumerator[HybridSplit]):
             self._earlier.setdefault(subtask, []).extend(earlier)
         self._inner.add_splits_back(present, subtask)
 
+    def unassigned_splits(self) -> int | None:
+        """Those of the present source."""
+        return self._inner.unassigned_splits()
+
     def snapshot_state(self, checkpoint_id: int) -> HybridState:
         """Where it is. Splits of an earlier source are not part of it: they are with a reader a moment later."""
         if any(self._earlier.values()):

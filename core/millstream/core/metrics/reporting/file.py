@@ -41,11 +41,11 @@ class FileReporter(MetricReporter):
     async def report(self, groups: list[MetricGroup]) -> None:
         """Appends what is measured now."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        await asyncio.to_thread(self._append, "".join(f"{now} {line}\n" for line in lines(groups)))
+        await asyncio.to_thread(self._append, groups, now)
 
-    def _append(self, text: str) -> None:
+    def _append(self, groups: list[MetricGroup], now: str) -> None:
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(text)
+            file.writelines(f"{now} {line}\n" for line in lines(groups))
             size = file.tell()
         if size > self._most:
             self.path.replace(self.path.with_name(f"{self.path.name}.1"))

@@ -51,10 +51,10 @@ class OtelReporter(MetricReporter):
 
     async def report(self, groups: list[MetricGroup]) -> None:
         """Sends what is measured now. Raises what keeps it from arriving."""
-        content = export(groups, self._resource, self._started, time.time_ns())
-        await asyncio.to_thread(self._post, json.dumps(content).encode())
+        await asyncio.to_thread(self._post, groups, time.time_ns())
 
-    def _post(self, body: bytes) -> None:
+    def _post(self, groups: list[MetricGroup], now: int) -> None:
+        body = json.dumps(export(groups, self._resource, self._started, now)).encode()
         if self._secure:
             context = ssl.create_default_context()
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from millstream.core.snapshot.errors import SnapshotError, UnusableFileError, one_line
 from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot, is_uri
 from millstream.core.snapshot.storage.storage import FileSource, FileTarget, StateWriter, WrittenFile
-from millstream.core.snapshot.tables.dictionaries import repeated_columns
+from millstream.core.snapshot.tables.encodings import encodings_of
 from millstream.core.snapshot.tables.parts import ARROW, KEY_GROUPS_OF_BATCHES, PARQUET, native_suffix, open_parts
 from millstream.core.snapshot.tables.restore import check_keys, check_table, select_key_groups
 from millstream.core.snapshot.tables.table import KEY_GROUP
@@ -209,10 +209,11 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 def _encode_parquet(table: pa.Table, output: Any) -> None:
     import pyarrow.parquet as pq
 
-    repeated = repeated_columns(table)
+    encodings = encodings_of(table)
     with pq.ParquetWriter(
-        output, table.schema, compression="zstd", version="2.6", use_dictionary=repeated or False
-    ) as writer:
+        output, table.schema, compression="zstd", version="2.6", use_dictionary=encodings.repeated or False,
+        column_encoding=dict.fromkeys(encodings.packed, "DELTA_BINARY_PACKED") or None,
+    ) as writer:  # fmt: skip
         for part in _slices(table, ROWS_PER_BATCH, BYTES_PER_BATCH):
             writer.write_table(part, row_group_size=part.num_rows)
 

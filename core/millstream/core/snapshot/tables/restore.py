@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+NEVER_NULL = (KEY_GROUP, POSITION, TIMESTAMP, DOMAIN)
+"""The columns in which nulls are refused."""
+
 _CONTENT: dict[StateKind, tuple[str, ...]] = {
     StateKind.VALUE: (VALUE,),
     StateKind.REDUCING: (VALUE,),
@@ -123,7 +126,7 @@ def check_table(table: pa.Table, state: StateSnapshot, where: str, *, pruned: bo
             arrays[name] = conform(_whole(table, name), kind, f"column {name}")
         except SnapshotError as error:
             raise SnapshotError(where, str(error)) from error
-        if name in (KEY_GROUP, POSITION, TIMESTAMP, DOMAIN) and arrays[name].null_count:
+        if name in NEVER_NULL and arrays[name].null_count:
             raise SnapshotError(where, f"column {name} holds nulls")
     return pa.table(arrays)
 

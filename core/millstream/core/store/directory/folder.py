@@ -106,6 +106,10 @@ class StoreFolder:
         leader = self.settle().leader(contest)
         return KnownLeader(leader.address, leader.epoch) if leader is not None else None
 
+    def candidates(self, contest: Contest) -> list[str]:
+        """As `Elections.candidates`."""
+        return [standing.address for standing in self.settle().standings if standing.contest == contest]
+
     def enter(self, standing: Standing) -> LeaderEpoch | None:
         """The candidate goes to the end of its line. As `epoch_of`."""
         entered = self._change(lambda lines: lines.with_last(standing)).of(standing.candidate)

@@ -97,6 +97,10 @@ class DirectorySession:
         """See `Elections`."""
         return await self._connection.turn(lambda folder, _: folder.leader(contest))
 
+    async def candidates(self, contest: Contest) -> list[str]:
+        """See `Elections`."""
+        return await self._connection.turn(lambda folder, _: folder.candidates(contest))
+
     async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
         """See `Elections`."""
         while True:

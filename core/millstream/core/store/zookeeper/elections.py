@@ -97,6 +97,10 @@ class ZookeeperElections:
         first = await Line(self._connection, contest).first()
         return first.leader if first is not None else None
 
+    async def candidates(self, contest: Contest) -> list[str]:
+        """As `Elections.candidates`."""
+        return await Line(self._connection, contest).addresses()
+
     async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
         """As `Elections.changed`."""
         line = Line(self._connection, contest)

@@ -42,6 +42,15 @@ class Line:
             return []
         return [f"{self._path}/{name}" for name in in_order(names)]
 
+    async def addresses(self) -> list[str]:
+        """Where the candidates are reached, in the same order; those that leave meanwhile are left out."""
+        found: list[str] = []
+        for path in await self.candidates():
+            with suppress(NoNodeError):
+                address, _ = await self._ask(lambda client, path=path: client.get_async(path))  # type: ignore[misc]
+                found.append(address.decode())
+        return found
+
     async def first(self) -> First | None:
         """Who is the first, or None when nobody is in line."""
         while candidates := await self.candidates():

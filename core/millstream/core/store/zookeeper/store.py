@@ -127,6 +127,10 @@ class ZookeeperStore:
         """See `Elections`."""
         return await self._elections.leader(contest)
 
+    async def candidates(self, contest: Contest) -> list[str]:
+        """See `Elections`."""
+        return await self._elections.candidates(contest)
+
     async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
         """See `Elections`."""
         return await self._elections.changed(contest, epoch)

@@ -22,7 +22,7 @@ class FlowEndpoints:
 
     def routes(self) -> list[RestRoute]:
         """The row of the table."""
-        what = "Watermark, skew, queues and credit of each vertex of a job."
+        what = "Watermark and skew of each vertex of a job, rate, queues and credit of each edge."
         return [RestRoute("GET", "/jobs/{jobid}/flow", self.flow, what, schemas.FLOW)]
 
     async def flow(self, request: Request) -> Json:

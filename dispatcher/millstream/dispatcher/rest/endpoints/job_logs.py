@@ -2,12 +2,16 @@
 
 The files are those of the job's workers on the registered task managers, and what job managers whose files are in this
 dispatcher's `env.log.dir` say of the job. Ended jobs have theirs for as long as the files are kept.
+
+Megabytes may have to be looked through: that is done on a thread, one piece of a file at a time, and those of all who
+search take turns on it. The dispatcher's loop only fetches the pieces.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 
@@ -52,6 +56,7 @@ class JobLogEndpoints:
         self._lifecycle = lifecycle
         self._cluster = cluster
         self._folder = log_folder(configuration)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="log search")
 
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints."""
@@ -78,12 +83,28 @@ class JobLogEndpoints:
         async def events_in(file: _File) -> list[tuple[LogEvent, _File]]:
             async with gate:
                 continued = not file.chain[0].endswith(".out")
-                found = await _driven(recent_events(file.chain, file.wanted, limit, continued), file.read)
+                found = await self._driven(recent_events(file.chain, file.wanted, limit, continued), file.read)
             return [(event, file) for event in found]
 
         found = chain.from_iterable(await asyncio.gather(*map(events_in, files)))
-        last = sorted(found, key=lambda item: item[0].line.time)[-limit:]
-        return {"events": [_shown(event, file) for event, file in last]}
+        loop = asyncio.get_running_loop()
+        return {"events": await loop.run_in_executor(self._thread, _last, found, limit)}
+
+    async def _driven(self, search: Search, read: Read) -> list[LogEvent]:
+        """What the search finds. A file that goes meanwhile has nothing more."""
+        loop = asyncio.get_running_loop()
+        step = await loop.run_in_executor(self._thread, _step, search, None)
+        while isinstance(step, Piece):
+            try:
+                content = await read(step)
+            except (NoSuchLogError, UnreachableError):
+                content = LogContent(b"", 0, 0)
+            step = await loop.run_in_executor(self._thread, _step, search, content)
+        return step
+
+    def close(self) -> None:
+        """What waits is not begun."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _wanted(self, request: Request) -> tuple[LogFilter, int]:
         details = self._lifecycle.details(job_id_of(request))
@@ -127,19 +148,17 @@ class JobLogEndpoints:
         return [_File(chain_of(name, names), "", wanted, read) for name in names if name.endswith(".log")]
 
 
-async def _driven(search: Search, read: Read) -> list[LogEvent]:
-    """What the search finds. A file that goes meanwhile has nothing more."""
+def _step(search: Search, content: LogContent | None) -> Piece | list[LogEvent]:
+    """The piece that the search goes on with, or what it has found. It begins with no content."""
     try:
-        piece = next(search)
-        while True:
-            try:
-                content = await read(piece)
-            except (NoSuchLogError, UnreachableError):
-                content = LogContent(b"", 0, 0)
-            piece = search.send(content)
+        return next(search) if content is None else search.send(content)
     except StopIteration as done:
         found: list[LogEvent] = done.value
         return found
+
+
+def _last(found: Iterable[tuple[LogEvent, _File]], limit: int) -> list[Json]:
+    return [_shown(event, file) for event, file in sorted(found, key=lambda item: item[0].line.time)[-limit:]]
 
 
 def _shown(event: LogEvent, file: _File) -> Json:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from millstream.core.logs.log_files import log_folder, output_files
 from millstream.core.logs.log_reading import list_logs, read_piece
 from millstream.core.messages.logs import LogFile
+from millstream.core.services.inspection import OwnLogs
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.rest import schemas
@@ -26,11 +27,12 @@ _SERVICES = ("jobmanager", "dispatcher", "resourcemanager")
 
 
 class LogEndpoints:
-    """Shows logs. Those of services are the files in this dispatcher's `env.log.dir`."""
+    """Shows logs. Those of services are files in this dispatcher's `env.log.dir`: by their names, and its own ones."""
 
     def __init__(self, cluster: ClusterView, configuration: Configuration) -> None:
         self._cluster = cluster
         self._folder = log_folder(configuration)
+        self._own = OwnLogs(configuration)
 
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints."""
@@ -96,7 +98,10 @@ class LogEndpoints:
         raise RestError(404, f"no task manager {wanted} is registered")
 
     def _service_files(self) -> list[LogFile]:
-        return list_logs(self._folder, lambda name: name.startswith(tuple(f"{service}-" for service in _SERVICES)))
+        own = {file.name for file in self._own.files()}
+        return list_logs(
+            self._folder, lambda name: name in own or name.startswith(tuple(f"{service}-" for service in _SERVICES))
+        )
 
     def _first(self, suffix: str, descriptor: int) -> Path:
         """A job manager's, when its files are in the same folder; else this dispatcher's own."""

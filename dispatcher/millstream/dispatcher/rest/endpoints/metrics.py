@@ -2,18 +2,21 @@
 
 Without `get` they list the ids that there are, with it they answer values: as text of a single thing, as numbers of
 what several have in common. What a job's subtasks have counted at their end is known for as long as the job is.
+
+Keys are the users' own data, as rows of state are: to see the hot ones needs the same role, and is in the audit log.
 """
 
 from __future__ import annotations
 
 from starlette.requests import Request
 
-from millstream.core.jobs.details import JobDetails, SubtaskStatus, VertexStatus
+from millstream.core.jobs.details import SubtaskStatus
 from millstream.core.jobs.ids import JobId
 from millstream.core.metrics.cluster_metrics import slot_gauges
 from millstream.core.metrics.model import Number
 from millstream.core.metrics.naming import metric_id
 from millstream.dispatcher.admission import is_id
+from millstream.dispatcher.callers import Role
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.metrics.fetcher import MetricFetcher
@@ -22,13 +25,14 @@ from millstream.dispatcher.rest import schemas
 from millstream.dispatcher.rest.job_json import TASK_METRICS, Json
 from millstream.dispatcher.rest.metric_values import (
     AGGREGATIONS,
+    WANTED_METRICS,
     aggregated,
     hot_keys,
     single,
     wanted_aggregations,
     wanted_subtasks,
 )
-from millstream.dispatcher.rest.requests import job_id_of, whole_number
+from millstream.dispatcher.rest.requests import job_id_of, vertex_of, whole_number
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 
 
@@ -43,7 +47,7 @@ class MetricEndpoints:
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints; before those of single jobs and task managers."""
         text = {"type": "string"}
-        get = Parameter("get", text, "The ids of metrics whose values are wanted, with commas between.")
+        get = WANTED_METRICS
         how = f"({'|'.join(AGGREGATIONS)})"
         ways = {"type": "string", "pattern": f"^{how}(,{how})*$"}
         agg = Parameter("agg", ways, "How to aggregate, with commas between; in all ways if not given.")
@@ -75,6 +79,10 @@ class MetricEndpoints:
                 parameters=(get,),
             ),
             RestRoute(
+                "GET", f"{vertex}/jm-operator-metrics", self.coordinators,
+                "What the coordinators of a vertex's operators measure on the job manager.", one, parameters=(get,),
+            ),
+            RestRoute(
                 "GET", f"{vertex}/subtasks/metrics", self.subtasks, "The metrics of a vertex's subtasks, aggregated.",
                 many, parameters=(get, agg, subtasks),
             ),
@@ -84,7 +92,7 @@ class MetricEndpoints:
             ),
             RestRoute(
                 "GET", f"{vertex}/hot-keys", self.hot_keys, "Which keys come most often at a vertex, by a sample.",
-                schemas.HOT_KEYS,
+                schemas.HOT_KEYS, needs=Role.OPERATE, action="look at keys",
             ),
         ]  # fmt: skip
 
@@ -114,6 +122,13 @@ class MetricEndpoints:
         values = {f"{index}.{name}": value for index, of in measured.items() for name, value in of.items()}
         return single(values, request.query_params.get("get"))
 
+    async def coordinators(self, request: Request) -> list[Json]:
+        """`GET /jobs/:jobid/vertices/:vertexid/jm-operator-metrics`."""
+        details = self._lifecycle.details(job_id_of(request))
+        vertex = vertex_of(request, details)
+        values = (await self._fetcher.fresh()).coordinators(details.job_id, vertex.id)
+        return single(values, request.query_params.get("get"))
+
     async def subtasks(self, request: Request) -> list[Json]:
         """`GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics`."""
         aggregations = wanted_aggregations(request.query_params.get("agg"))
@@ -134,7 +149,7 @@ class MetricEndpoints:
     async def hot_keys(self, request: Request) -> Json:
         """`GET /jobs/:jobid/vertices/:vertexid/hot-keys`."""
         details = self._lifecycle.details(job_id_of(request))
-        vertex = _vertex(details, request.path_params["vertexid"])
+        vertex = vertex_of(request, details)
         return hot_keys((await self._fetcher.fresh()).vertex_groups(details.job_id, vertex.id))
 
     async def task_managers(self, request: Request) -> list[Json]:
@@ -166,19 +181,12 @@ class MetricEndpoints:
     async def _measured(self, request: Request) -> dict[int, Values]:
         """Of the subtasks of the path's vertex: what was fetched, and what the job manager knows for certain."""
         details = self._lifecycle.details(job_id_of(request))
-        vertex = _vertex(details, request.path_params["vertexid"])
+        vertex = vertex_of(request, details)
         store: MetricStore = self._fetcher.store
         if not details.state.is_terminal:
             store = await self._fetcher.fresh()
         fetched = store.vertex(details.job_id, vertex.id)
         return {subtask.index: _joined(subtask, fetched.get(subtask.index, {})) for subtask in vertex.subtasks}
-
-
-def _vertex(details: JobDetails, vertex_id: str) -> VertexStatus:
-    for vertex in details.vertices:
-        if vertex.id == vertex_id:
-            return vertex
-    raise RestError(404, f"job {details.job_id} has no vertex {vertex_id}")
 
 
 def _joined(subtask: SubtaskStatus, fetched: Values) -> Values:

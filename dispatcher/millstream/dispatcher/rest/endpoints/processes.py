@@ -1,10 +1,13 @@
-"""REST endpoints of the processes of the cluster: which services there are, their logs, and dumps of their threads.
+"""REST endpoints of the processes of the cluster: which services there are, their logs, metrics and threads.
 
 `/jobmanager/…` is about the process that answers, the dispatcher that leads. `/jobmanagers/:id/…` is about any service
-that it knows: itself, the resource manager that leads, and all job managers that are registered.
+that it knows: itself, the resource manager that leads, all job managers that are registered, and the dispatchers and
+resource managers that stand by.
 """
 
 from __future__ import annotations
+
+import contextlib
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -12,14 +15,18 @@ from starlette.responses import Response
 
 from millstream.core.errors import UnreachableError
 from millstream.core.messages.inspection import ThreadDump
+from millstream.core.metrics.model import Scope, decode_groups
+from millstream.core.metrics.naming import values_of
 from millstream.core.services.inspection import own_threads
 from millstream.core.services.leader_lookup import LeaderLookup, Role
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
+from millstream.dispatcher.metrics.store import Values
 from millstream.dispatcher.rest import process_schemas as schemas
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.log_answers import listed_logs, log_of
-from millstream.dispatcher.rest.schemas import LOGS
+from millstream.dispatcher.rest.metric_values import WANTED_METRICS, single
+from millstream.dispatcher.rest.schemas import LOGS, METRIC_VALUES
 from millstream.dispatcher.rest.table import RestError, RestRoute
 
 
@@ -30,6 +37,7 @@ class KnownService(Struct, frozen=True):
     role: Role
     address: str
     jobs: tuple[str, ...] = ()
+    stands_by: bool = False
 
 
 class ProcessesEndpoints:
@@ -52,6 +60,10 @@ class ProcessesEndpoints:
             RestRoute("GET", f"{one}/logs/{{name}}", self.file, "One of them.", None),
             RestRoute("GET", f"{one}/thread-dump", self.threads, "Where its threads are.", schemas.THREAD_DUMP),
             RestRoute(
+                "GET", f"{one}/metrics", self.metrics, "What its process and it measure.", METRIC_VALUES,
+                parameters=(WANTED_METRICS,),
+            ),
+            RestRoute(
                 "GET", "/jobmanager/thread-dump", self.own_threads, "Where the threads of the dispatcher are.",
                 schemas.THREAD_DUMP,
             ),
@@ -65,7 +77,13 @@ class ProcessesEndpoints:
         """`GET /jobmanagers`."""
         return {
             "jobmanagers": [
-                {"id": one.id, "role": one.role, "address": one.address, "jobs": list(one.jobs)}
+                {
+                    "id": one.id,
+                    "role": one.role,
+                    "address": one.address,
+                    "jobs": list(one.jobs),
+                    "standby": one.stands_by,
+                }
                 for one in await self._known()
             ]
         }
@@ -90,6 +108,18 @@ class ProcessesEndpoints:
         """`GET /jobmanagers/:jobmanagerid/thread-dump`."""
         return await self._dumped(await self._address(request))
 
+    async def metrics(self, request: Request) -> list[Json]:
+        """`GET /jobmanagers/:jobmanagerid/metrics`."""
+        try:
+            groups = decode_groups(await self._cluster.metrics(await self._address(request)))
+        except UnreachableError as error:
+            raise RestError(503, str(error)) from error
+        values: Values = {}
+        for group in groups:
+            if group.scope is Scope.JOB_MANAGER:
+                values |= values_of(group)
+        return single(values, request.query_params.get(WANTED_METRICS.name))
+
     async def own_threads(self, request: Request) -> Json:
         """`GET /jobmanager/thread-dump`."""
         return _dump_json(ThreadDump((await own_threads(),)))
@@ -112,11 +142,13 @@ class ProcessesEndpoints:
         found = [KnownService(Role.DISPATCHER.value, Role.DISPATCHER, self._own_address)]
         for manager, (address, jobs) in self._lifecycle.managers().items():
             found.append(KnownService(manager, Role.JOB_MANAGER, address, tuple(jobs)))
-        try:
+        with contextlib.suppress(UnreachableError):
             resources = (await self._leaders.leader_of(Role.RESOURCE_MANAGER)).address
-        except UnreachableError:
-            return found
-        return [*found, KnownService(Role.RESOURCE_MANAGER.value, Role.RESOURCE_MANAGER, resources)]
+            found.append(KnownService(Role.RESOURCE_MANAGER.value, Role.RESOURCE_MANAGER, resources))
+        for role in (Role.DISPATCHER, Role.RESOURCE_MANAGER):
+            for address in await self._leaders.standing_by(role):
+                found.append(KnownService(f"{role}@{address}", role, address, stands_by=True))
+        return found
 
     async def _address(self, request: Request) -> str:
         wanted = request.path_params["jobmanagerid"]

@@ -102,12 +102,14 @@ class StateEndpoints:
         location = _needed(request, name)
         if not self._enabled:
             raise RestError(404, "looking into state is disabled: web.state-browser.enabled")
-        found = pointer_within(location, allowed_directories(self._options, self._lifecycle.all()))
+        directories = allowed_directories(self._options, self._lifecycle.all())
+        found = pointer_within(location, directories, self._lifecycle.taken)
         if found is None:
             raise RestError(
                 404,
                 f"{name}: '{location[:200]}' is in none of the directories of checkpoints and savepoints that the "
-                "cluster or a job of it has (execution.checkpointing.dir, .savepoint-dir)",
+                "cluster or a job of it has (execution.checkpointing.dir, .savepoint-dir), and none that this "
+                "dispatcher was asked to have taken",
             )
         return found
 

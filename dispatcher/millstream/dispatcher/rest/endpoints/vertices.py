@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.requests import Request
 
 from millstream.core.clock import Clock
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, VertexStatus
+from millstream.core.jobs.earlier_attempts import EarlierAttempt, earlier_attempts
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import vertex_json as shapes
 from millstream.dispatcher.rest import vertex_schemas as schemas
@@ -50,7 +53,8 @@ class VertexEndpoints:
             ),
             RestRoute("GET", subtask, self.subtask, "The current attempt of a subtask.", schemas.SUBTASK),
             RestRoute(
-                "GET", attempt, self.attempt, "An attempt of a subtask, if it is the current one.", schemas.SUBTASK
+                "GET", attempt, self.attempt, "An attempt of a subtask: the current one, or one of the last.",
+                schemas.SUBTASK,
             ),
             RestRoute(
                 "GET", f"{attempt}/accumulators", self.attempt_accumulators, "Its accumulators and counters.",
@@ -88,7 +92,9 @@ class VertexEndpoints:
 
     async def attempt(self, request: Request) -> Json:
         """`GET …/subtasks/:subtaskindex/attempts/:attempt`."""
-        return shapes.subtask(_attempt(request, self._found(request)[1]), self._clock.now_ms())
+        details, vertex = self._found(request)
+        found = _attempt(request, vertex, earlier_attempts(details.earlier_attempts))
+        return shapes.subtask(found, self._clock.now_ms())
 
     async def attempt_accumulators(self, request: Request) -> Json:
         """`GET …/subtasks/:subtaskindex/attempts/:attempt/accumulators`."""
@@ -108,13 +114,16 @@ def _subtask(request: Request, vertex: VertexStatus) -> SubtaskStatus:
     raise RestError(404, f"vertex {vertex.id} has no subtask {index}; it has {len(vertex.subtasks)}, from 0 on")
 
 
-def _attempt(request: Request, vertex: VertexStatus) -> SubtaskStatus:
+def _attempt(request: Request, vertex: VertexStatus, earlier: Sequence[EarlierAttempt] = ()) -> SubtaskStatus:
     subtask = _subtask(request, vertex)
     wanted = whole_number("the number of an attempt", request.path_params["attempt"], 0, HIGHEST)
-    if subtask.attempt != wanted:
-        raise RestError(
-            404,
-            f"attempt {wanted} of subtask {subtask.index} is not known: {subtask.attempt} is the current one, and of "
-            "earlier ones only their failures are kept (/jobs/:jobid/exceptions)",
-        )
-    return subtask
+    if subtask.attempt == wanted:
+        return subtask
+    for one in earlier:
+        if (one.vertex_id, one.subtask, one.attempt) == (vertex.id, subtask.index, wanted):
+            return one.status
+    raise RestError(
+        404,
+        f"attempt {wanted} of subtask {subtask.index} is not known: {subtask.attempt} is the current one. Of earlier "
+        "ones the last are kept, without accumulators (jobmanager.execution.attempts-history-size)",
+    )

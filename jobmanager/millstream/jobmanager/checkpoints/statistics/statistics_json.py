@@ -182,6 +182,7 @@ def _subtask(vertex: VertexStats, index: int) -> Json:
             "processed": metrics.processed_bytes,
             "persisted": metrics.persisted_bytes,
             "duration": metrics.alignment_ms,
+            "waited_for": metrics.waited_for or None,
         },
         "start_delay": metrics.start_delay_ms,
         "unaligned_checkpoint": metrics.unaligned,

@@ -73,6 +73,7 @@ class TaskCheckpoints:
         self.copies = services.copies.of(task.deployment.vertex_id, task.deployment.subtask)
         self._aligner: BarrierAligner | None = None
         self._arrivals: dict[int, _Arrival] = {}
+        self._last_channel = COORDINATOR  # that a barrier or an end came from
         self._coordinator_ahead_ms = 0
         self._in_flight = InFlightRecords(task)
         self._targets: dict[int, SnapshotTarget] = {}
@@ -122,6 +123,7 @@ class TaskCheckpoints:
     def arrived(self, channel_id: int, barrier: Barrier) -> None:
         """A channel delivered a barrier."""
         self._note_arrival(barrier)
+        self._last_channel = channel_id
         self._apply(self._alignment().received(channel_id, barrier))
 
     def barriers_due(self, now: float) -> float | None:
@@ -151,6 +153,7 @@ class TaskCheckpoints:
 
     def channel_ended(self, channel_id: int) -> None:
         """A channel delivered its end."""
+        self._last_channel = channel_id
         if self._aligner is not None:
             self._apply(self._aligner.ended(channel_id))
 
@@ -280,6 +283,13 @@ class TaskCheckpoints:
                 if channel_id is None or channel.channel_id == channel_id:
                     channel.blocked = blocked
 
+    def _awaited(self, barrier: Barrier, waited: bool) -> str:
+        """The task whose barrier, or end, came last; empty when no barrier waited for another."""
+        channels = [channel for gate in self._task.gates for channel in gate.channels]
+        if not waited or barrier.unaligned or len(channels) < 2:
+            return ""
+        return next((channel.name for channel in channels if channel.channel_id == self._last_channel), "")
+
     def _note_arrival(self, barrier: Barrier) -> None:
         if barrier.checkpoint_id not in self._arrivals:
             clock = self._services.clock
@@ -323,6 +333,7 @@ class TaskCheckpoints:
             alignment_ms=millis(began - arrival.at), start_delay_ms=arrival.start_delay_ms,
             processed_bytes=self._bytes_in() - arrival.bytes_in, unaligned=barrier.unaligned,
             ended=self._task.life.has_finished_operators, records=self._task.counts.records_taken,
+            waited_for=self._awaited(barrier, began > arrival.at),
         )  # fmt: skip
         self._arrivals = {known: first for known, first in self._arrivals.items() if known > number}
         self._task.life.captured(number, barrier.stop)

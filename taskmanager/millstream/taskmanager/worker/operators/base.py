@@ -88,6 +88,8 @@ class Operator:
 
     def __init__(self, setup: OperatorSetup) -> None:
         self.name = setup.name
+        self.state_entries = setup.state_entries
+        """How many entries its states have, by name; asked when metrics are due."""
         self.context: RuntimeContext = setup.context
         self.input_types = setup.input_types
         self.output = setup.output

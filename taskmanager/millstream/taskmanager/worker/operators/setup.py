@@ -74,6 +74,11 @@ class OperatorSetup(Struct):
                 self._operator_state.restore(self.services.restored.operator_state(self.operator_id))
         return self._operator_state
 
+    def state_entries(self) -> dict[str, int]:
+        """How many entries the states have that were asked for, by name."""
+        backends = (self.context.keyed_backend, self._operator_state)
+        return {name: count for held in backends if held is not None for name, count in held.entry_counts().items()}
+
     def post(self, mail: Any) -> None:
         """From any thread: has the operator's `on_mail` called on the task's, between two elements."""
         self.services.post(self.operator_id, mail)

@@ -132,6 +132,10 @@ class KeyedTables(ABC, Generic[T, Q]):
         """All keys that have something in a state, or pairs of key and namespace."""
         return cast(T, self._tables.declared[name]).entries()
 
+    def entry_counts(self) -> dict[str, int]:
+        """How many entries each state has that was asked for, but for those that are kept as columns."""
+        return {name: len(table) for name, table in self._tables.declared.items() if name not in self._columns}
+
     def forget_all(self) -> None:
         """Removes all entries of all states, but for timers, and for those that are kept as columns."""
         for name, table in self._tables.declared.items():

@@ -39,6 +39,9 @@ class LoadedTable(Protocol):
     def declaration(self) -> StateDeclaration:
         """What the state is."""
 
+    def __len__(self) -> int:
+        """How many entries there are, or about how many: see `KeyedStateBackend.entry_counts`."""
+
     def load(self, rows: Rows) -> None:
         """Takes over rows of a snapshot, stamped if the state has a time-to-live."""
 

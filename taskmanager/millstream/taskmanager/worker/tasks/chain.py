@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from operator import length_hint
 
 from millstream.core.jobs.plan import plan
@@ -71,6 +72,20 @@ class OperatorChain:
         if self.latencies is None or self.source is None:
             return None
         return self.latencies.mark(self.ids[0], self.source.output.signal, now)
+
+    @cached_property
+    def entered(self) -> list[list[Passed]]:
+        """Of each operator: what comes to it from others of the chain, as it is counted there."""
+        entered: list[list[Passed]] = [[] for _ in self.specs]
+        for spec, passed in zip(self.specs, self.passed, strict=True):
+            for edge in spec.outputs:
+                if edge.operator is not None:
+                    entered[edge.operator].append(passed[edge.tag])
+        return entered
+
+    def records_into(self, operator: int, taken: int) -> int:
+        """How many have come to an operator; to the first, those that the task has taken."""
+        return sum(passed.records for passed in self.entered[operator]) if operator else taken
 
     @property
     def holds_back(self) -> bool:

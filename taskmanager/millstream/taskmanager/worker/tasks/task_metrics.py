@@ -7,13 +7,13 @@ record. The task manager adds the variables that it knows better, such as the jo
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from millstream.core.jobs.details import TaskMetrics
 from millstream.core.metrics.model import MeterReading, MetricGroup, Number, Scope
 from millstream.core.metrics.rates import Rates
 from millstream.core.records.batches import MIN_TIMESTAMP
-from millstream.taskmanager.worker.operators.output import Passed
 from millstream.taskmanager.worker.tasks.task_pacing import StepResult
 
 if TYPE_CHECKING:
@@ -29,11 +29,13 @@ _TIMES = {
 class TaskFigures:
     """Of one task; made with it."""
 
-    __slots__ = ("_rates", "_task", "_variables")
+    __slots__ = ("_entry_bytes", "_rates", "_sizes", "_task", "_variables")
 
     def __init__(self, task: Task, now: float) -> None:
         self._task = task
         self._rates = Rates(now)
+        self._sizes: dict[tuple[str, str], int] = {}
+        self._entry_bytes: dict[tuple[str, str], float] = {}  # in the checkpoint that these are of
         deployment = task.deployment
         self._variables = {
             "task_id": deployment.vertex_id,
@@ -58,10 +60,9 @@ class TaskFigures:
             "accumulateIdleTimeMs": told.idle_ms,
             "accumulateBackPressuredTimeMs": told.backpressured_ms,
         }
-        passed = {(at, name): count for at, found in enumerate(operators) for name, count in found[1].items()}
-        rates = self._rates.update(
-            now, {**counts, **times, **{f"{at}.{name}": count for (at, name), count in passed.items()}}
-        )
+        passed = {f"{at}.{name}": count for at, found in enumerate(operators) for name, count in found[1].items()}
+        leaving = {f"{at}.out": partition.records_out for at, partition in enumerate(self._task.partitions)}
+        rates = self._rates.update(now, {**counts, **times, **passed, **leaving})
         task = MetricGroup(
             Scope.TASK,
             self._variables,
@@ -88,9 +89,33 @@ class TaskFigures:
         users = self._task.counts.functions.groups(told, lambda name: by_name.get(name, self._variables))
         latencies = self._task.chain.latencies
         return [
-            task, *of_operators, *self._hot_keys(), *self._states(), *users,
+            task, *of_operators, *self._edges(rates), *self._hot_keys(), *self._states(), *users,
             *(latencies.groups() if latencies is not None else ()),
         ]  # fmt: skip
+
+    def _edges(self, rates: Mapping[str, float]) -> list[MetricGroup]:
+        """What this end of each edge knows of it, once it is built.
+
+        Between tasks of one worker there is no credit: they share a queue.
+        """
+        task, groups = self._task, list[MetricGroup]()
+        for at, (output, partition) in enumerate(zip(task.deployment.outputs, task.partitions, strict=False)):
+            gauges: dict[str, Number] = {"outputQueueLength": partition.queued}
+            if partition.remote_channels:
+                gauges["outputCredit"] = partition.credit
+            sent = MeterReading(partition.records_out, rates[f"{at}.out"])
+            counters, meters = {"numRecordsOut": sent.count}, {"numRecordsOutPerSecond": sent}
+            groups.append(self._edge(output.edge, gauges, counters, meters))
+        for entering, gate in zip(task.deployment.inputs, task.gates, strict=False):
+            groups.append(self._edge(entering.edge, {"inputQueueLength": gate.queued}, {}, {}))
+        return groups
+
+    def _edge(
+        self, name: str, gauges: dict[str, Number], counters: dict[str, int], meters: dict[str, MeterReading]
+    ) -> MetricGroup:
+        return MetricGroup(
+            Scope.TASK, {**self._variables, "edge": name}, ("edge", name), ("edge",), counters, gauges, meters
+        )
 
     def _hot_keys(self) -> list[MetricGroup]:
         """Of the operator that takes the task's input: those of all its inputs with keys together."""
@@ -135,16 +160,11 @@ class TaskFigures:
     def _operators(self) -> list[tuple[dict[str, str], dict[str, int], dict[str, Number]]]:
         """Of each operator: its variables, what it counts, and its gauges."""
         task, chain = self._task, self._task.chain
-        entering: list[list[Passed]] = [[] for _ in chain.specs]
-        for spec, passed in zip(chain.specs, chain.passed, strict=True):
-            for edge in spec.outputs:
-                if edge.operator is not None:
-                    entering[edge.operator].append(passed[edge.tag])
         arrived = task.steps.event_time.timestamp if task.gates else None
         found: list[tuple[dict[str, str], dict[str, int], dict[str, Number]]] = []
-        for at, spec in enumerate(chain.specs):
-            before, behind = entering[at], chain.passed[at].values()
-            records_in = sum(one.records for one in before) if at else task.counts.records_taken
+        for at, (spec, before) in enumerate(zip(chain.specs, chain.entered, strict=True)):
+            behind = chain.passed[at].values()
+            records_in = chain.records_into(at, task.counts.records_taken)
             gauges: dict[str, Number] = {}
             watermark = min((one.watermark for one in before), default=arrived) if at else arrived
             if watermark is not None:
@@ -156,20 +176,36 @@ class TaskFigures:
         return found
 
     def _states(self) -> list[MetricGroup]:
+        specs, operators = self._task.chain.specs, self._task.chain.operators
+        entries = {
+            (spec.operator_id, name): count
+            for spec, operator in zip(specs, operators, strict=True)
+            for name, count in operator.state_entries().items()
+        }
         sizes = self._task.checkpoints.state_sizes
-        names = {spec.operator_id: spec.name for spec in self._task.chain.specs}
+        if sizes is not self._sizes:
+            self._sizes = sizes
+            self._entry_bytes = {of: size / entries[of] for of, size in sizes.items() if entries.get(of)}
+        names = {spec.operator_id: spec.name for spec in specs}
+        gauges: dict[tuple[str, str], dict[str, Number]] = {}
+        for of, size in sizes.items():
+            gauges.setdefault(of, {})["lastCheckpointBytes"] = size
+        totals: dict[str, int] = {}
+        for of, count in entries.items():
+            gauges.setdefault(of, {})["numEntries"] = count
+            totals[of[0]] = totals.get(of[0], 0) + count
+            if of in self._entry_bytes:
+                gauges[of]["estimatedBytes"] = round(self._entry_bytes[of] * count)
+
+        def variables(operator_id: str) -> dict[str, str]:
+            return {**self._variables, "operator_id": operator_id, "operator_name": names.get(operator_id, operator_id)}
+
         return [
-            MetricGroup(
-                Scope.OPERATOR,
-                {
-                    **self._variables,
-                    "operator_id": operator_id,
-                    "operator_name": names.get(operator_id, operator_id),
-                    "state": state,
-                },
-                ("state", state),
-                ("state",),
-                gauges={"lastCheckpointBytes": size},
-            )
-            for (operator_id, state), size in sizes.items()
-        ]
+            *(MetricGroup(Scope.OPERATOR, variables(of), gauges={"numStateEntries": n}) for of, n in totals.items()),
+            *(
+                MetricGroup(
+                    Scope.OPERATOR, {**variables(of), "state": state}, ("state", state), ("state",), gauges=known
+                )
+                for (of, state), known in gauges.items()
+            ),
+        ]  # fmt: skip

@@ -5,13 +5,13 @@ Called by the worker's loop between two steps, for tasks whose operators are ope
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from millstream.core.jobs.details import TaskMetrics
-from millstream.core.jobs.progress import StreamTime, TaskProgress, WatermarkOrigin
+from millstream.core.jobs.progress import NonePassed, OperatorProgress, StreamTime, TaskProgress, WatermarkOrigin
 from millstream.core.messages.task_manager import AttemptMetrics
 
 if TYPE_CHECKING:
@@ -30,11 +30,23 @@ def _progress(task: Task) -> TaskProgress:
     def describe(channel: Hashable, stream: StreamTime) -> StreamTime:
         return replace(stream, name=names.get(channel, ""))  # type: ignore[call-overload]  # the ids of channels
 
-    told = [operator.progress() for operator in task.chain.operators]
+    told = [
+        operator.progress() or silent
+        for operator, silent in zip(task.chain.operators, _none_passed(task), strict=True)
+    ]
     return TaskProgress(
         task.steps.event_time.told(describe) if task.gates else None,
         tuple(progress for progress in told if progress is not None),
     )
+
+
+def _none_passed(task: Task) -> Iterator[OperatorProgress | None]:
+    """Of each operator of the chain, if nothing has left it though something is behind it; not of sources."""
+    chain = task.chain
+    for at, (spec, left) in enumerate(zip(chain.specs, chain.passed, strict=True)):
+        silent = spec.outputs and spec.spec.inputs and not any(passed.records for passed in left.values())
+        taken = chain.records_into(at, task.counts.records_taken)
+        yield OperatorProgress(spec.name, NonePassed(taken)) if silent else None
 
 
 def _metrics(task: Task, progress: TaskProgress) -> TaskMetrics:

@@ -81,6 +81,10 @@ class HeapOperatorStateBackend(OperatorStateStore):
         state: ListState[Any] = adopting(descriptor, lambda d: HeapListState(self._declared(d, kind), Address(_ENTRY)))
         return state
 
+    def entry_counts(self) -> dict[str, int]:
+        """How many elements each list has, and entries each map."""
+        return {name: len(table.values.get(_ENTRY, ())) for name, table in self._tables.declared.items()}
+
     def capture(self, checkpoint_id: int) -> CapturedOperatorState:
         """All state as it is now, copied."""
         return CapturedOperatorState(checkpoint_id, [_captured(table) for table in self._tables.all()])

@@ -102,6 +102,9 @@ class HeapTable(ColumnAccess):
             value = self.values[entry] = private_copy(value) if self._changeable else value.copy()
         return value
 
+    def __len__(self) -> int:
+        return len(self.values)
+
     def entries(self) -> list[Any]:
         """All that there are."""
         return list(self.values)

@@ -1,0 +1,9 @@
+"""Every option that Millstream knows: key, type, default, description. The documentation is generated from its table.
+
+Keys, meanings and value syntax are Flink's wherever Flink has the option; a default that differs says so.
+"""
+
+from millstream.core.settings.options.model import JobMay, Option, OptionType
+from millstream.core.settings.options.table import OPTIONS
+
+__all__ = ["OPTIONS", "JobMay", "Option", "OptionType"]

@@ -1,0 +1,180 @@
+"""Options of the execution of a job, and of its checkpoints."""
+
+from __future__ import annotations
+
+from millstream.core.settings.options.model import Option, OptionType
+
+_T = OptionType
+ROWS = (
+    Option(
+        "execution.buffer-timeout.interval",
+        _T.DURATION,
+        0.010,
+        "The longest time that a record waits for its buffer to fill; 0 flushes after every batch. Flink: 100 ms.",
+    ),
+    Option("execution.batch.max-rows", _T.INT, 2048, "The most rows that a source hands on in one batch."),
+    Option("execution.batch.max-column-rows", _T.INT, 65536, "The same for sources of Arrow batches."),
+    Option(
+        "execution.local.in-process",
+        _T.BOOL,
+        False,
+        "Local mode runs the tasks in the client's own process, for debuggers.",
+    ),
+    Option(
+        "execution.local.log-file",
+        _T.STRING,
+        "",
+        "Where the services and workers of `python job.py` log, at `logging.level`. Empty: only errors are shown, on"
+        " standard error or where the program's own logging leads.",
+    ),
+    Option("execution.attached", _T.BOOL, True, "Whether submitting waits for the job to end."),
+    Option(
+        "execution.target",
+        _T.ENUM,
+        "local",
+        "Where a program's jobs run: embedded in its own process, or on a cluster.",
+        ("local", "remote"),
+    ),
+    # checkpoints
+    Option(
+        "execution.checkpointing.interval",
+        _T.DURATION,
+        0.0,
+        "How often a checkpoint is taken; 0 takes none, and then a job that fails does not restart by default.",
+    ),
+    Option(
+        "execution.checkpointing.mode",
+        _T.ENUM,
+        "EXACTLY_ONCE",
+        "Whether state is the effect of each record exactly once, or at least once with barriers that never block.",
+        ("EXACTLY_ONCE", "AT_LEAST_ONCE"),
+    ),
+    Option(
+        "execution.checkpointing.timeout", _T.DURATION, 600.0, "A checkpoint that takes longer than this is given up."
+    ),
+    Option(
+        "execution.checkpointing.min-pause",
+        _T.DURATION,
+        0.0,
+        "The shortest time between the end of one checkpoint and the start of the next.",
+    ),
+    Option(
+        "execution.checkpointing.max-concurrent-checkpoints",
+        _T.INT,
+        1,
+        "How many checkpoints may be under way at the same time.",
+    ),
+    Option(
+        "execution.checkpointing.tolerable-failed-checkpoints",
+        _T.INT,
+        0,
+        "How many checkpoints in a row may fail before the job does.",
+    ),
+    Option("execution.checkpointing.num-retained", _T.INT, 1, "How many completed checkpoints are kept."),
+    Option(
+        "execution.checkpointing.externalized-checkpoint-retention",
+        _T.ENUM,
+        "NO_EXTERNALIZED_CHECKPOINTS",
+        "What happens to the checkpoints of a job that is cancelled or fails: they are deleted when it is cancelled, "
+        "kept, or deleted in both cases.",
+        ("DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"),
+    ),
+    Option(
+        "execution.checkpointing.incremental",
+        _T.BOOL,
+        False,
+        "Checkpoints refer to the files of earlier ones for state that has not changed.",
+    ),
+    Option(
+        "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
+        _T.BOOL,
+        True,
+        "Whether checkpoints go on when some tasks of the job have finished, and a bounded job ends with a last one.",
+    ),
+    Option(
+        "execution.checkpointing.storage",
+        _T.STRING,
+        "",
+        "Where checkpoints are kept: `jobmanager` (in its memory) or `filesystem`; empty: in files when a directory is "
+        "set.",
+    ),
+    Option(
+        "execution.checkpointing.dir",
+        _T.STRING,
+        "",
+        "The directory or URI for checkpoints, which all services reach: a path, `s3://...`, `hdfs://...`, `gs://...`.",
+    ),
+    Option(
+        "execution.checkpointing.data-inline-threshold",
+        _T.MEMORY,
+        20 * 1024,
+        "State that is smaller than this is part of a checkpoint's metadata, not a file of its own. Savepoints have "
+        "files only.",
+    ),
+    Option(
+        "execution.checkpointing.write-buffer-size",
+        _T.MEMORY,
+        4 * 1024,
+        "How much is gathered before it is written to a file of a checkpoint.",
+    ),
+    Option(
+        "execution.checkpointing.jobmanager-storage.max-state-size",
+        _T.MEMORY,
+        5 * 1024 * 1024,
+        "With checkpoints in the job manager's memory: how large each state of a subtask may be.",
+    ),
+    Option(
+        "execution.checkpointing.savepoint-dir",
+        _T.STRING,
+        "",
+        "The directory or URI for savepoints for which no other is given.",
+    ),
+    Option(
+        "execution.checkpointing.unaligned.enabled",
+        _T.BOOL,
+        False,
+        "Barriers overtake records under backpressure: checkpoints stay short, and hold the records on their way.",
+    ),
+    Option(
+        "execution.checkpointing.aligned-checkpoint-timeout",
+        _T.DURATION,
+        0.0,
+        "With unaligned checkpoints: each begins aligned, and turns unaligned when it is this old; 0: at once.",
+    ),
+    Option(
+        "execution.checkpointing.local-backup.enabled",
+        _T.BOOL,
+        False,
+        "Tasks keep a copy of their last checkpoint's files on their own host.",
+    ),
+    Option(
+        "execution.checkpointing.local-backup.dirs",
+        _T.STRING,
+        "",
+        "Where those copies lie, one directory or several with commas between, set for the task manager; empty: below "
+        "its working directory.",
+    ),
+    Option(
+        "execution.state-recovery.path", _T.STRING, "", "The savepoint or retained checkpoint that a job starts from."
+    ),
+    Option(
+        "execution.state-recovery.claim-mode",
+        _T.ENUM,
+        "NO_CLAIM",
+        "Whether the job takes over, and later deletes, the snapshot that it starts from.",
+        ("NO_CLAIM", "CLAIM"),
+    ),
+    Option(
+        "execution.state-recovery.ignore-unclaimed-state",
+        _T.BOOL,
+        False,
+        "Whether state in that snapshot which no operator of the job claims is left out; else it is an error.",
+    ),
+    Option(
+        "execution.state-recovery.from-local",
+        _T.BOOL,
+        False,
+        "Tasks that restart on their host read the copies of their checkpoint there, where they are still whole.",
+    ),
+    Option("state.backend.type", _T.ENUM, "hashmap", "Where tasks keep their state: on the heap.", ("hashmap",)),
+)

@@ -1,0 +1,93 @@
+// A vertex in a job's graph: a link, with its figures in as much detail as can be read.
+
+import type { JSX } from "preact";
+import { memo } from "preact/compat";
+import { percent, rate, watermark } from "../format.ts";
+import { NODE, type PlacedNode } from "../layout.ts";
+import type { Rates } from "../rates.ts";
+import { TimeBar } from "./basics.tsx";
+
+export interface GraphVertex {
+  name: string;
+  parallelism: number;
+  /** Null: it is only planned. */
+  status: string | null;
+  /** Null: there is no page of it. */
+  href: string | null;
+  rates: Rates;
+  watermark: number | null;
+  skew: number | null;
+}
+
+/** `full`: all figures; `far`: from so far away, only colours can be told; `bare`: out of sight, only the name. */
+export type Detail = "full" | "far" | "bare";
+
+interface NodeProps {
+  place: PlacedNode;
+  vertex: GraphVertex;
+  detail: Detail;
+}
+
+const UNEVEN = 50;
+
+/** Rendered again only when something that it shows is another figure. */
+export const GraphNode = memo(function GraphNode({ place, vertex, detail }: NodeProps): JSX.Element {
+  const { name, href, rates } = vertex;
+  const box = {
+    class: `vertex ${detail === "bare" ? "bare" : tone(vertex)}`,
+    style: { left: `${place.x}px`, top: `${place.y}px`, width: `${NODE.width}px`, height: `${NODE.height}px` },
+    title: name,
+  };
+  const inside = (
+    <>
+      {detail !== "bare" && vertex.status !== null && <TimeBar busy={rates.busy} backpressured={rates.backpressured} />}
+      <span class="vertex-name">{name}</span>
+      {detail === "full" && <Figures vertex={vertex} />}
+    </>
+  );
+  return href === null ? <div {...box}>{inside}</div> : <a {...box} href={href}>{inside}</a>;
+}, isSame);
+
+function Figures({ vertex: { parallelism, status, rates, skew, watermark: mark } }: { vertex: GraphVertex }): JSX.Element {
+  if (status === null) return <span class="vertex-line">×{parallelism}</span>;
+  return (
+    <>
+      <span class="vertex-line">
+        <span class={`dot ${status.toLowerCase()}`} />
+        {status.toLowerCase()} · ×{parallelism}
+        {skew !== null && parallelism > 1 && <span class={skew >= UNEVEN ? "skew high" : "skew"}>skew {Math.round(skew)} %</span>}
+      </span>
+      <span class="vertex-line figures">
+        <span>in <b>{rate(rates.recordsIn)}</b></span>
+        <span>out <b>{rate(rates.recordsOut)}</b></span>
+      </span>
+      <span class="vertex-line figures">
+        <span>busy <b>{percent(rates.busy)}</b></span>
+        <span>backpressured <b>{percent(rates.backpressured)}</b></span>
+      </span>
+      {mark !== null && <span class="vertex-line mark">watermark {watermark(mark)}</span>}
+    </>
+  );
+}
+
+function isSame(a: NodeProps, b: NodeProps): boolean {
+  if (a.place !== b.place || a.detail !== b.detail || a.vertex.href !== b.vertex.href) return false;
+  return shown(a) === shown(b);
+}
+
+function shown({ detail, vertex }: NodeProps): string {
+  const { name, parallelism, status, rates, skew, watermark: mark } = vertex;
+  if (detail === "bare") return name;
+  const times = [name, tone(vertex), percent(rates.busy), percent(rates.backpressured)];
+  if (detail === "far") return times.join("|");
+  return [...times, status, parallelism, rate(rates.recordsIn), rate(rates.recordsOut), skew, mark].join("|");
+}
+
+/** What the box is coloured by: where its time goes, unless it has ended. */
+function tone({ status, rates: { busy, backpressured } }: GraphVertex): string {
+  if (status === "FAILED") return "failed";
+  if (status === "FINISHED") return "finished";
+  if (busy === null || backpressured === null) return "";
+  if (backpressured > 0.5) return "is-backpressured";
+  return busy > 0.8 ? "is-hot" : busy > 0.5 ? "is-busy" : "";
+}

@@ -1,0 +1,121 @@
+// A job at work: its graph, live, and its vertices in a table.
+
+import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
+import { Badge, Card, Stat, Stats } from "../components/basics.tsx";
+import { JobGraph, type GraphEdge } from "../components/graph.tsx";
+import type { GraphVertex } from "../components/graphnode.tsx";
+import { Plot } from "../components/plot.tsx";
+import { Table } from "../components/table.tsx";
+import { bytes, count, duration, percent, plural, rate, time } from "../format.ts";
+import { edgeKey } from "../layout.ts";
+import { useLive } from "../live.ts";
+import { between, edgeRates, ratesOf, sampleOf, UNKNOWN, withSample, type Rates, type Sample } from "../rates.ts";
+import { link } from "../router.ts";
+import type { Flow, Job, Vertex } from "../types.ts";
+import { isEnded } from "./jobs.tsx";
+
+const remembered = new Map<string, Sample[]>();
+const JOBS_REMEMBERED = 5;
+const MOST_PLOTTED = 6;
+
+/** The totals of the job as its answers came in, while somebody looked. */
+function samplesOf(job: Job): readonly Sample[] {
+  const samples = withSample(remembered.get(job.jid) ?? [], sampleOf(job));
+  remembered.delete(job.jid);
+  remembered.set(job.jid, samples);
+  for (const old of remembered.keys()) if (remembered.size > JOBS_REMEMBERED) remembered.delete(old);
+  return samples;
+}
+
+export function GraphTab({ job }: { job: Job }): JSX.Element {
+  const flow = useLive<Flow>(`/jobs/${job.jid}/flow`).data;
+  const samples = useMemo(() => samplesOf(job), [job]);
+  const rates = useMemo(() => new Map(job.vertices.map(({ id }) => [id, ratesOf(samples, id)])), [samples]);
+  const vertices = useMemo(() => shownVertices(job, rates, flow), [job, rates, flow]);
+  const edges = useMemo(() => shownEdges(job, rates, flow), [rates, flow]);
+  const fed = new Set(job.plan.nodes.filter((node) => node.inputs !== undefined).map((node) => node.id));
+  const sources = job.vertices.filter((vertex) => !fed.has(vertex.id));
+  const ended = isEnded(job.state);
+  const read = sources.reduce((sum, { id }) => sum + (rates.get(id)?.recordsOut ?? 0), 0);
+  return (
+    <>
+      <Stats>
+        <Stat label="Started" value={time(job["start-time"])} note={`${duration(job.duration)} ${ended ? "in all" : "so far"}`} />
+        <Stat label="Vertices" value={job.vertices.length} note={plural(job.vertices.reduce((sum, vertex) => sum + vertex.parallelism, 0), "subtask")} />
+        <Stat label="Slots" value={`${job["slots-held"]} of ${job["slots-required"]}`} note="held of required" tone={!ended && job["slots-held"] < job["slots-required"] ? "warn" : ""} />
+        <Stat label="Out of sources" value={samples.length > 1 ? rate(read) : "–"} note={`${count(sources.reduce((sum, source) => sum + source.metrics["write-records"], 0))} records so far`} />
+        <Stat label="Restarts" value={job.restarts} tone={job.restarts > 0 ? "warn" : ""} />
+      </Stats>
+      <Card title="Graph" flush>
+        <JobGraph nodes={job.plan.nodes} vertices={vertices} edges={edges} />
+      </Card>
+      {samples.length > 4 && sources.length <= MOST_PLOTTED && !ended && <SourcePlot sources={sources} samples={samples} />}
+      <Card title="Vertices" flush>
+        <Table
+          label="Vertices"
+          rows={job.vertices}
+          id={(vertex) => vertex.id}
+          empty="The job has no vertices."
+          columns={[
+            { name: "Vertex", by: (vertex) => vertex.name, cell: (vertex) => <a href={link("jobs", job.jid, "vertices", vertex.id)}>{vertex.name}</a> },
+            { name: "Status", by: (vertex) => vertex.status, cell: (vertex) => <Badge state={vertex.status} /> },
+            { name: "Parallelism", number: true, by: (vertex) => vertex.parallelism, cell: (vertex) => vertex.parallelism },
+            { name: "Busy", number: true, by: (vertex) => rates.get(vertex.id)?.busy ?? -1, cell: (vertex) => percent(rates.get(vertex.id)?.busy ?? null) },
+            { name: "Backpressured", number: true, by: (vertex) => rates.get(vertex.id)?.backpressured ?? -1, cell: (vertex) => percent(rates.get(vertex.id)?.backpressured ?? null) },
+            { name: "Records in", number: true, by: (vertex) => vertex.metrics["read-records"], cell: (vertex) => count(vertex.metrics["read-records"]) },
+            { name: "Records out", number: true, by: (vertex) => vertex.metrics["write-records"], cell: (vertex) => count(vertex.metrics["write-records"]) },
+            { name: "Bytes in", number: true, by: (vertex) => vertex.metrics["read-bytes"], cell: (vertex) => bytes(vertex.metrics["read-bytes"]) },
+            { name: "Bytes out", number: true, by: (vertex) => vertex.metrics["write-bytes"], cell: (vertex) => bytes(vertex.metrics["write-bytes"]) },
+          ]}
+        />
+      </Card>
+    </>
+  );
+}
+
+function shownVertices(job: Job, rates: ReadonlyMap<string, Rates>, flow: Flow | undefined): Map<string, GraphVertex> {
+  const flows = new Map(flow?.vertices.map((vertex) => [vertex.id, vertex]));
+  return new Map(
+    job.vertices.map(({ id, name, parallelism, status }) => {
+      const { watermark = null, skew = null } = flows.get(id) ?? {};
+      const href = link("jobs", job.jid, "vertices", id);
+      return [id, { name, parallelism, status, href, rates: rates.get(id) ?? UNKNOWN, watermark, skew }];
+    }),
+  );
+}
+
+function shownEdges(job: Job, rates: ReadonlyMap<string, Rates>, flow: Flow | undefined): Map<string, GraphEdge> {
+  const flows = new Map(flow?.edges.map((edge) => [edgeKey(edge.target, edge.input), edge]));
+  const counted = edgeRates(job.plan.nodes, rates);
+  const edge = (source: string, key: string): GraphEdge => {
+    const known = flows.get(key);
+    const queued = [known?.["queued-out"], known?.["queued-in"]].filter((length) => length != null);
+    const waiting = queued.length === 0 ? null : queued.reduce((sum, length) => sum + length, 0);
+    const backpressured = (rates.get(source)?.backpressured ?? 0) > 0.5 && waiting !== 0;
+    return { rate: counted.get(key) ?? known?.rate ?? null, waiting, credit: known?.credit ?? null, backpressured };
+  };
+  return new Map(
+    job.plan.nodes.flatMap(({ id, inputs = [] }) =>
+      inputs.map((from, input) => [edgeKey(id, input), edge(from.id, edgeKey(id, input))] as const),
+    ),
+  );
+}
+
+function SourcePlot({ sources, samples }: { sources: Vertex[]; samples: readonly Sample[] }): JSX.Element {
+  const times = samples.slice(1);
+  const title = "Records a second out of sources";
+  return (
+    <Card title={title}>
+      <Plot
+        label={title}
+        times={times.map((sample) => sample.at)}
+        series={sources.map((source) => ({
+          name: source.name,
+          values: times.map((sample, number) => between(samples[Math.max(0, number - 3)] ?? sample, sample, source.id).recordsOut),
+        }))}
+        show={(value) => count(Math.round(value * 10) / 10)}
+      />
+    </Card>
+  );
+}

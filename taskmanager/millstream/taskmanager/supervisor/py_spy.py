@@ -1,0 +1,177 @@
+"""Stacks of slot workers, seen from outside by py-spy, which needs nothing of a worker's interpreter.
+
+Whether it may look is found out by trying: it is not installed everywhere, and tracing another process takes a right
+that containers and hardened hosts do not give. What came of it is remembered for all workers of this task manager.
+
+A look starts a process, which stops the worker for some milliseconds and answers its stacks with the addresses of local
+variables: those say whose stack it is. Workers are looked at one after the other, so that many slots do not take more
+of a host than one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sysconfig
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from millstream.core.inspection.frames import SeenFrame
+from millstream.core.jobs.ids import AttemptId
+from millstream.core.logs.printable import printable
+from millstream.core.messages.inspection import PlacedTask, SampledStack, SampleRequest
+from millstream.core.settings.configuration import Configuration
+from millstream.taskmanager.worker.stack_reading import WAITING, Seen, StackReader, added_up
+
+log = logging.getLogger(__name__)
+OPTION = "taskmanager.profiler.sampler"
+_PATIENCE = 5.0  # seconds for one look
+_REFUSED = ("permission denied", "operation not permitted")
+_LONGEST_REASON = 300
+
+
+class _Local(Struct, frozen=True):
+    name: str
+    addr: int = 0
+
+
+class _Frame(Struct, frozen=True):
+    name: str
+    filename: str
+    line: int = 0
+    locals: tuple[_Local, ...] | None = None
+
+
+class _Thread(Struct, frozen=True):
+    thread_id: int
+    active: bool
+    frames: tuple[_Frame, ...]
+    thread_name: str | None = None
+
+
+_THREADS = msgspec.json.Decoder(list[_Thread])
+
+
+class Target(Struct, frozen=True):
+    """A worker to look at."""
+
+    pid: int
+    tasks: tuple[PlacedTask, ...]
+    waits: Mapping[AttemptId, str]
+
+
+class LookError(Exception):
+    """It could not be seen; the message is for people."""
+
+
+class PySpy:
+    """Of one task manager. `sample` is called on any thread."""
+
+    def __init__(self, configuration: Configuration, program: str | None = None) -> None:
+        self._wanted = configuration.string(OPTION)
+        self._program = _installed() if program is None else program
+        self._refusal = ""
+
+    @property
+    def is_used(self) -> bool:
+        """Whether workers are to be looked at this way."""
+        return self._wanted != "worker" and not self.problem
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be done here, as far as is known."""
+        return self._refusal if self._program else "py-spy is not installed: pip install 'millstream[profile]'"
+
+    @property
+    def is_required(self) -> bool:
+        """Whether nothing else may be used."""
+        return self._wanted == "py-spy"
+
+    def sample(self, request: SampleRequest, targets: Sequence[Target]) -> list[tuple[SampledStack, ...] | LookError]:
+        """Of each worker what was seen, for as long as the request wants to; blocks. A look may take longer than asked.
+
+        A worker that cannot be seen once is left out from then on.
+        """
+        interval, began = request.interval_ms / 1000, time.monotonic()
+        found = [Counter[Seen]() for _ in targets]
+        errors: dict[int, LookError] = {}
+        for number in range(request.samples):
+            for index, target in enumerate(targets):
+                if index not in errors:
+                    try:
+                        found[index].update(_seen(request, target, self._look(target.pid)))
+                    except LookError as error:
+                        errors[index] = error
+            left = began + (number + 1) * interval - time.monotonic()
+            over = time.monotonic() - began >= request.samples * interval
+            if over or len(errors) == len(targets):
+                break
+            time.sleep(max(left, 0.0))
+        return [errors[i] if i in errors and not seen else added_up(seen) for i, seen in enumerate(found)]
+
+    def _look(self, pid: int) -> list[_Thread]:
+        """Raises LookError."""
+        command = [self._program, "dump", "--pid", str(pid), "--json", "--locals", "--full-filenames"]
+        try:
+            ran = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_PATIENCE, check=False)
+        except subprocess.TimeoutExpired as error:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGCONT)  # it was killed while it stopped the worker, perhaps
+            raise LookError(f"py-spy took longer than {_PATIENCE:g} s") from error
+        except OSError as error:
+            raise LookError(f"py-spy cannot be started: {error}") from error
+        if ran.returncode == 0:
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                return _THREADS.decode(ran.stdout)
+        said = " ".join(ran.stderr.decode(errors="replace").split())[:_LONGEST_REASON]
+        reason = f"py-spy cannot look into it: {printable(said) or 'what it answered cannot be read'}"
+        if any(refused in said.lower() for refused in _REFUSED) and not self._refusal:
+            self._refusal = reason
+            log.info("slot workers are not looked into from outside any more: %s", reason)
+        raise LookError(reason)
+
+
+def _installed() -> str:
+    return shutil.which("py-spy", path=sysconfig.get_path("scripts")) or shutil.which("py-spy") or ""
+
+
+def _seen(request: SampleRequest, target: Target, threads: Sequence[_Thread]) -> list[Seen]:
+    reader = StackReader(request, lambda task: target.waits.get(task.attempt_id, WAITING))
+    path = {folder.rstrip("/") for task in target.tasks for folder in task.search_path if folder}
+    found: list[Seen] = []
+    for thread in threads:
+        frames = [_frame(frame, path) for frame in reversed(thread.frames)]
+        name = thread.thread_name or f"thread {thread.thread_id}"
+        stacks = reader.stacks(name, frames, target.tasks)
+        found += [(names, may_be_on and thread.active, subtask) for names, may_be_on, subtask in stacks]
+    return found
+
+
+def _frame(frame: _Frame, path: set[str]) -> SeenFrame:
+    addresses = {local.name: local.addr for local in frame.locals or ()}
+    module = module_in(frame.filename, path)
+    return SeenFrame(
+        frame.name, frame.filename, frame.line, module, addresses.get("self", 0), addresses.get("task", 0)
+    )
+
+
+def module_in(file: str, path: set[str]) -> str:
+    """The name of the module that is in a file, by where modules are imported from; empty: it is in none of these."""
+    if file.startswith("<frozen "):
+        return file.removeprefix("<frozen ").rstrip(">")
+    folder, _, name = file.rpartition("/")
+    parts = [name.removesuffix(".py")]
+    while folder:
+        if folder in path:
+            return ".".join(parts).removesuffix(".__init__")
+        folder, _, name = folder.rpartition("/")
+        parts.insert(0, name)
+    return ""
