@@ -19,7 +19,7 @@ from millstream.core.jobs.graph import Artifact, ArtifactKind
 from millstream.core.messages import dispatcher as msg
 from millstream.core.messages.session import Empty
 from millstream.core.services.cluster_secret import ClusterSecret, ProofError, cluster_secret, make_secret_file
-from millstream.core.services.rpc import Stub, explain, open_channel, serve, service_handler
+from millstream.core.services.rpc import TAKEN, Stub, explain, open_channel, serve, service_handler, taken
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import shown_options, split_options
 from millstream.core.wire.contracts import DISPATCHER
@@ -139,7 +139,7 @@ class Dispatcher:
 
     async def connect_job_manager(self, _requests: Any, context: Any) -> None:
         self.calls += 1
-        await context.send_initial_metadata(())
+        await context.send_initial_metadata(TAKEN)
         while (message := await context.read()) is not grpc.aio.EOF:
             await context.write(message.upper())
 
@@ -179,7 +179,7 @@ async def every_kind(channel: grpc.aio.Channel) -> list[Any]:
     async def session() -> Any:
         call: Any = channel.stream_stream("/millstream.dispatcher.Dispatcher/ConnectJobManager")()
         with contextlib.closing(_Cancelling(call)):
-            await call.wait_for_connection()
+            await taken(call)
             seen = []
             for message in (b"one", b"two"):
                 await call.write(message)

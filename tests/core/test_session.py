@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import queue
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -24,8 +26,8 @@ from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch
 from millstream.core.messages.resource_manager import NotEnoughSlots, Overview, Requirement
 from millstream.core.messages.session import Empty, Heartbeat, Hello
 from millstream.core.services.leader_lookup import ConfiguredLeaders, KnownLeader, Leader, Role, address_options
-from millstream.core.services.rpc import open_channel, serve, service_handler, session_call
-from millstream.core.services.session import Dialer, Session, serve_session
+from millstream.core.services.rpc import TAKEN, open_channel, serve, service_handler, session_call
+from millstream.core.services.session import STANDS_BY, Dialer, Session, serve_session
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.contracts import (
@@ -50,8 +52,8 @@ def notice(number: int) -> NotEnoughSlots:
 class Server:
     """Serves sessions; `handle` is what the test does with each message."""
 
-    def __init__(self, configuration: Configuration, handle: Callable[[Any, Any], None], epoch: int) -> None:
-        self.epoch = LeaderEpoch(epoch)
+    def __init__(self, configuration: Configuration, handle: Callable[[Any, Any], None], epoch: int | None) -> None:
+        self.epoch = None if epoch is None else LeaderEpoch(epoch)
         self.configuration = configuration
         self.handle = handle
         self.sessions: asyncio.Queue[Session[Any, Any]] = asyncio.Queue()
@@ -69,7 +71,7 @@ class Server:
 
     async def connect_task_manager(self, _requests: Any, context: Any) -> None:
         """A peer that accepts a session and then says nothing at all."""
-        await context.send_initial_metadata(())
+        await context.send_initial_metadata(TAKEN)
         with contextlib.suppress(grpc.RpcError):
             while await context.read() is not grpc.aio.EOF:
                 pass
@@ -88,7 +90,7 @@ async def serving(
     configuration: Configuration = CALM,
     handle: Callable[[Any, Any], None] = lambda session, message: None,
     port: int = 0,
-    epoch: int = 1,
+    epoch: int | None = 1,
 ) -> AsyncIterator[Server]:
     server = Server(configuration, handle, epoch)
     handlers = [service_handler(RESOURCE_MANAGER, server)]
@@ -264,6 +266,57 @@ async def test_the_serving_end_gives_a_silent_client_up_too() -> None:
         await call.write(SESSION.up.to_bytes(Heartbeat()))
         assert await server.ends.get() == "no heartbeat from client for 0.5 s"
         call.cancel()
+
+
+class BusyNetwork:
+    """That of a process which stands still between its first step and its second."""
+
+    serve = staticmethod(serve)
+
+    def open_channel(self, address: str, configuration: Configuration) -> Any:
+        channel = open_channel(address, configuration)
+        dial = channel.stream_stream
+
+        def dial_and_stand_still(method: str) -> Callable[..., Any]:
+            def start(**named: Any) -> Any:
+                call: Any = dial(method)(**named)
+                wait = call.wait_for_connection
+
+                async def wait_and_stand_still() -> None:
+                    await wait()
+                    time.sleep(0.2)  # noqa: ASYNC251  # not only this task: the whole loop, while the answer arrives
+
+                call.wait_for_connection = wait_and_stand_still
+                return call
+
+            return start
+
+        channel.stream_stream = dial_and_stand_still  # type: ignore[method-assign]
+        return channel
+
+
+def test_why_a_peer_refuses_is_told_although_it_refuses_before_the_greeting_is_sent() -> None:
+    """gRPC knows only its own "Internal error from Core" of a call to which a message was sent when it had ended."""
+    addresses: queue.Queue[str] = queue.Queue()
+    over = threading.Event()
+
+    async def stand_by() -> None:
+        async with serving(epoch=None) as server:
+            addresses.put(server.address)
+            await asyncio.to_thread(over.wait)
+
+    async def dial() -> None:
+        dialer = Dialer(address := addresses.get(), SESSION, CALM, BusyNetwork())
+        connected, reason = await dialer.dial_once("the server", never)
+        assert (connected, reason) == (False, f"the server at {address} is unreachable: {STANDS_BY}")
+
+    standby = threading.Thread(target=run, args=(stand_by,))
+    standby.start()
+    try:
+        run(dial)
+    finally:
+        over.set()
+        standby.join()
 
 
 async def test_any_message_is_a_sign_of_life() -> None:
@@ -483,7 +536,7 @@ def test_a_server_may_answer_anything(first: bytes) -> None:
     """Whoever dials learns why there is no session, or has one that ends."""
 
     async def answer(_requests: Any, context: Any) -> None:
-        await context.send_initial_metadata(())
+        await context.send_initial_metadata(TAKEN)
         await context.write(first)
 
     async def scenario() -> None:

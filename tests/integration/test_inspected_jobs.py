@@ -58,9 +58,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-def graph(cluster: Cluster, job: str, kind: str, more: str = "&duration=1500") -> dict[str, Any]:
+def graph_path(cluster: Cluster, job: str, kind: str, more: str) -> str:
     vertex = cluster.get(f"/jobs/{job}")["vertices"][0]["id"]
-    path = f"/jobs/{job}/vertices/{vertex}/flamegraph?interval=10&type={kind}{more}"
+    return f"/jobs/{job}/vertices/{vertex}/flamegraph?interval=10&type={kind}{more}"
+
+
+def graph(cluster: Cluster, job: str, kind: str, more: str = "&duration=1500") -> dict[str, Any]:
+    path = graph_path(cluster, job, kind, more)
     found: list[dict[str, Any]] = []
 
     def is_sampled() -> bool:
@@ -69,6 +73,18 @@ def graph(cluster: Cluster, job: str, kind: str, more: str = "&duration=1500") -
 
     wait_until(is_sampled, "the flame graph")
     return found[-1]
+
+
+def graph_with(cluster: Cluster, job: str, operators: set[str]) -> dict[str, Any]:
+    """Samples until all of them are seen: one takes a whole batch before the next does, for longer than is sampled."""
+
+    def sampled() -> dict[str, Any] | None:
+        cluster.get(graph_path(cluster, job, "full", "&duration=1500&refresh=true"))
+        full = graph(cluster, job, "full")
+        return full if {operator["name"] for operator in full["data"]["children"]} >= operators else None
+
+    found: dict[str, Any] = wait_until(sampled, f"samples of {operators}")
+    return found
 
 
 def seen(node: dict[str, Any], name: str) -> int:
@@ -97,10 +113,9 @@ def test_profiles_and_dumps(cluster: Cluster, tmp_path: Path) -> None:
         <= {event["message"] for event in cluster.get(f"/jobs/{job}/vertices/{vertex}/subtasks/0/logs")["events"]},
         "the lines of a thread of the task",
     )
-    full = graph(cluster, job, "full")
+    full = graph_with(cluster, job, {"burning", "resting"})
     assert full["problems"] == []
     assert full["samplers"] == ["py-spy" if may_trace() else "worker"]
-    assert {operator["name"] for operator in full["data"]["children"]} >= {"burning", "resting"}
     on, off = (graph(cluster, job, kind)["data"] for kind in ("on_cpu", "off_cpu"))
     assert seen(on, "burn") > seen(off, "burn")
     assert seen(off, "rest") > seen(on, "rest")

@@ -17,6 +17,7 @@ from parcels import Parcel
 from virtual_loop import Action, VirtualProcess
 
 from millstream.core.messages.session import Heartbeat
+from millstream.core.services.rpc import TAKEN
 
 if TYPE_CHECKING:
     from virtual_network import VirtualNetwork
@@ -189,6 +190,10 @@ class ClientEnd:
             await self._begun
         if not self.is_connected and self.is_over is not None:
             raise self.is_over.error()
+
+    async def initial_metadata(self) -> Any:
+        await self.wait_for_connection()
+        return TAKEN
 
     async def read(self) -> Any:
         frame = await self._inbox.get()

@@ -241,14 +241,15 @@ class _ProvenCall:
             async with asyncio.timeout(_END_OF_REFUSED):
                 code, details = await self.call.code(), await self.call.details()
                 if code is not grpc.StatusCode.OK:
-                    return _error(code, details)
+                    return rpc_error(code, details)
         self.call.cancel()
-        return _error(
+        return rpc_error(
             grpc.StatusCode.UNAUTHENTICATED,
             "whoever answers there does not know the cluster's secret: it is another program, or a cluster whose "
             f"'{SECRET_FILE}' is another one",
         )
 
 
-def _error(code: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
+def rpc_error(code: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
+    """A call's end as an error."""
     return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details)

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
@@ -20,7 +20,7 @@ from millstream.core.logs.printable import printable
 from millstream.core.processes.forking import keep_port_from_children
 from millstream.core.services.cluster_secret import cluster_secret
 from millstream.core.services.liveness import Liveness
-from millstream.core.services.proven_calls import ProvingChannel, guarded
+from millstream.core.services.proven_calls import ProvingChannel, guarded, rpc_error
 from millstream.core.services.security import channel_credentials, check_listen, server_credentials
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import ServiceContract, SessionContract
@@ -143,6 +143,20 @@ class Stub:
 def session_call(channel: grpc.aio.Channel, contract: SessionContract[Any, Any]) -> Any:
     """Dials a session: a stream of bytes both ways."""
     return channel.stream_stream(f"/{contract.service.full_name}/{contract.method}")(wait_for_ready=False)
+
+
+TAKEN: Final = (("millstream-session", "taken"),)
+"""The initial metadata of a session that is not refused."""
+
+
+async def taken(call: Any) -> None:
+    """Returns when the peer has taken a session. Raises `grpc.RpcError`, with the reason of its refusal.
+
+    Nothing may be sent before: a message that meets a refusal has gRPC say "Internal error from Core", for good.
+    """
+    await call.wait_for_connection()
+    if not await call.initial_metadata():
+        raise rpc_error(await call.code(), await call.details())
 
 
 async def serve(

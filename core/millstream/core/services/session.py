@@ -26,7 +26,7 @@ from millstream.core.services.handshake import EpochsSeen, disagreement
 from millstream.core.services.leader_lookup import KnownLeader, Leader
 from millstream.core.services.liveness import Liveness
 from millstream.core.services.network import GRPC, Network
-from millstream.core.services.rpc import explain, session_call, too_large
+from millstream.core.services.rpc import TAKEN, explain, session_call, taken, too_large
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import SessionContract
 from millstream.core.wire.wire import Wire, WireError
@@ -242,7 +242,7 @@ async def serve_session(
         await context.abort(grpc.StatusCode.UNAVAILABLE, STANDS_BY)
         return STANDS_BY
     session: Session[S, R] = Session(context, contract.down, contract.up, peer, configuration)
-    await context.send_initial_metadata(())  # what the dialling end waits for
+    await context.send_initial_metadata(TAKEN)
     try:
         reason = await session.run(epoch, lambda looked_for: disagreement(looked_for, epoch), started)
     except asyncio.CancelledError:
@@ -292,7 +292,7 @@ class Dialer(Generic[S, R]):
             call = session_call(channel, self._contract)
             try:
                 async with asyncio.timeout(within):
-                    await call.wait_for_connection()
+                    await taken(call)
             except TimeoutError:
                 return False, f"{peer} at {address} is unreachable: it did not answer within {within:.3g} s"
             except (grpc.RpcError, asyncio.InvalidStateError) as error:
