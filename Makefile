@@ -16,7 +16,7 @@ BUNDLED := $(if $(NPM),dashboard/node_modules/.all)# what the dashboard is check
 # compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-long tests-without-processes tests-with-processes tests-alone \
+.PHONY: demo check test test-slow test-long tests-without-processes tests-with-processes tests-alone \
 	lint lint-dashboard simulate bench bench-peers bench-long docs docs-site docs-serve clean
 
 $(BASE): pyproject.toml hatch_build.py $(CONTRACTS) $(DASHBOARD)  # what users install, and nothing else
@@ -45,28 +45,32 @@ dashboard/node_modules/.all: dashboard/package-lock.json
 	cd dashboard && npm ci --silent --ignore-scripts
 	touch $@
 
-check: $(READY)  ## for every change: lint, types, and all tests that start no process, with a quarter of the examples
-	$(MAKE) --jobs=2 --keep-going --output-sync=target lint tests-without-processes EXAMPLES=daily
+check: $(READY)  ## for every change: lint, types, and the tests that start no process, with a quarter of the examples
+	$(MAKE) --jobs=2 --keep-going --output-sync=target lint tests-without-processes
 
-test: lint  ## everything that CI runs, to its end even if something fails
+test: lint  ## all that the README promises, each component and each real server once
 	$(MAKE) --keep-going docs-site $(TESTS)
 
-test-long: lint  ## the same with the long versions of the chaos and load tests
-	$(MAKE) --keep-going $(TESTS) NOT_LONG=
+test-slow: lint  ## what takes long by nature, and all examples of the tests that start no process
+	$(MAKE) --keep-going $(TESTS) EXAMPLES=full WITHOUT_PROCESSES='and not long' WITH_PROCESSES='and slow and not long'
+
+test-long: lint  ## everything, with the long versions of the chaos and load tests: hours
+	$(MAKE) --keep-going docs-site $(TESTS) EXAMPLES=full WITHOUT_PROCESSES= WITH_PROCESSES=
 
 TESTS := tests-without-processes tests-with-processes tests-alone
-NOT_LONG := and not long
-EXAMPLES := full# see tests/thoroughness.py
+EXAMPLES := daily# see tests/thoroughness.py
+WITHOUT_PROCESSES := and not slow and not long# which of the tests that start no process
+WITH_PROCESSES := and not slow and not long
 OR_NONE := || test $$? -eq 5# what pytest exits with when PYTEST_FLAGS leave no test
 
 tests-without-processes: $(READY)  # a test that starts a process carries the marker `process`, or fails
-	$(BIN)/pytest -m 'not process $(NOT_LONG)' --numprocesses=auto --dist=worksteal --hypothesis-profile=$(EXAMPLES) $(PYTEST_FLAGS) $(OR_NONE)
+	$(BIN)/pytest -m 'not process $(WITHOUT_PROCESSES)' --numprocesses=auto --dist=worksteal --hypothesis-profile=$(EXAMPLES) $(PYTEST_FLAGS) $(OR_NONE)
 
 tests-with-processes: $(READY) $(BUNDLED)  # three files at a time: they wait more than they work; the tests of a file may share a cluster
-	$(BIN)/pytest -m 'process and not alone $(NOT_LONG)' --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(PYTEST_FLAGS) $(OR_NONE)
+	$(BIN)/pytest -m 'process and not alone $(WITH_PROCESSES)' --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(PYTEST_FLAGS) $(OR_NONE)
 
 tests-alone: $(READY)
-	$(BIN)/pytest -m 'process and alone $(NOT_LONG)' $(PYTEST_FLAGS) $(OR_NONE)
+	$(BIN)/pytest -m 'process and alone $(WITH_PROCESSES)' $(PYTEST_FLAGS) $(OR_NONE)
 
 SEEDS ?= 10000..20000
 SHAPE ?= short

@@ -1,6 +1,6 @@
-"""How many cases a test looks at where any number would do: all of them in `make test`, a quarter in `make check`.
+"""How many cases a test tries where any number would do: all in `make test-slow`, a quarter in `make check` and `make test`.
 
-`make check` runs pytest with `--hypothesis-profile=daily`, which is all that the difference consists of.
+The smaller targets run pytest with `--hypothesis-profile=daily`, which is the whole difference.
 """
 
 from __future__ import annotations

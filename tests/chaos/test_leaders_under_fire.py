@@ -24,7 +24,10 @@ from waiting import wait_until
 from zookeeper_process import why_not
 
 _REASON = why_no_hosts() or why_not()
-pytestmark = [pytest.mark.process, pytest.mark.alone, pytest.mark.skipif(_REASON is not None, reason=str(_REASON))]
+pytestmark = [
+    pytest.mark.process, pytest.mark.alone, pytest.mark.slow,
+    pytest.mark.skipif(_REASON is not None, reason=str(_REASON)),
+]  # fmt: skip
 
 
 class Fire:

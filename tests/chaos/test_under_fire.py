@@ -19,7 +19,7 @@ from counted_numbers import KEYS, body, check, counted
 from processes import frozen
 from system import Cluster, given, running_cluster, wait_until, write_job
 
-pytestmark = [pytest.mark.process, pytest.mark.alone]
+pytestmark = [pytest.mark.process, pytest.mark.alone, pytest.mark.slow]
 
 LANES = 2
 POLICIES = ("on_checkpoint_rolling_policy()", "default_rolling_policy(part_size=2048)")

@@ -96,7 +96,7 @@ def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
     }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_every_page(browser: Browser, cluster: Cluster, jobs: Jobs, scheme: str) -> None:
     watched = Watched(browser, f"http://{cluster.rest}", scheme)
     watched.log_in(token(cluster, "submit"))

@@ -16,7 +16,7 @@ from wide_job import JOB, showing_a_wide_job
 
 from millstream.dispatcher.dashboard.files import built_files
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 _BUILT = built_files()
 

@@ -37,6 +37,7 @@ PROGRAMS = [
 
 
 @pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.name)
 def test_the_python_of_a_page_runs_as_one_program(page: Path, shell: Shell) -> None:
     blocks = [b for b in blocks_of(page) if b.language == "python" and b.file is None and b.tested]

@@ -8,7 +8,7 @@ import pytest
 from doc_blocks import DOCS, blocks_of
 from doc_shell import Shell
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 UNTIL_IT_COUNTS = """
 until grep -q "user 4 came 1[0-9] times" ~/.millstream/cluster/log/taskmanager-*.out; do sleep 0.1; done

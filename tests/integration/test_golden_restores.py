@@ -15,7 +15,7 @@ import pytest
 from golden_restores import KEYS, PIPELINES, N
 from system import Cluster, given, wait_until
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 PROGRAM = Path(__file__).with_name("golden_restores.py")
 BLOCKS = 6

@@ -17,7 +17,7 @@ from wheels import write_wheel
 
 from millstream.core.services.cluster_secret import cluster_secret
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 ENDLESS = """
 import time

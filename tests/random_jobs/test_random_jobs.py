@@ -39,7 +39,7 @@ from millstream.common import Configuration
 from millstream.core.errors import MillstreamError
 from millstream.datastream import StreamExecutionEnvironment
 
-pytestmark = [pytest.mark.process, pytest.mark.alone]
+pytestmark = [pytest.mark.process, pytest.mark.alone, pytest.mark.slow]
 
 for module in (random_oracle, random_plans, random_program, timed_oracle, timed_program):
     cloudpickle.register_pickle_by_value(module)

@@ -28,6 +28,7 @@ def commands() -> Iterator[list[str]]:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_the_commands_of_the_page(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

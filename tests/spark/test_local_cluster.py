@@ -25,7 +25,7 @@ from millstream.core.snapshot import (
 
 HERE = Path(__file__).parent
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 def test_separate_executors_read_and_one_that_is_killed_leaves_a_whole_savepoint_or_none(tmp_path: Path) -> None:

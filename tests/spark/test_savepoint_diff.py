@@ -16,7 +16,7 @@ from millstream.core.snapshot.inspection.diff import diff_snapshots
 from millstream.core.snapshot.inspection.opened import open_snapshot
 from millstream.spark.savepoint_diff import SavepointDiff
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 WINDOW = 64  # rows: several windows, and parts, for a few hundred rows
 COUNTS = StateTypes(t.STRING, t.LONG)

@@ -26,7 +26,7 @@ from millstream.core.snapshot.inspection.opened import open_snapshot
 from millstream.spark import SavepointReader, SavepointWriter
 from millstream.spark.reading.states import open_state
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 KINDS: dict[StateKind, Callable[[SavepointReader, str, str], Any]] = {
     StateKind.VALUE: SavepointReader.read_keyed_state,

@@ -38,7 +38,7 @@ from millstream.spark import (
 from millstream.spark.errors import SavepointWriteError
 from millstream.spark.planning import planned
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 USERS = 300
 

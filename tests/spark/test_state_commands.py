@@ -18,7 +18,7 @@ from millstream.cli.main import main
 from millstream.core.snapshot.inspection.opened import open_snapshot
 from millstream.core.snapshot.tables.restore import read_rows
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 Command = Callable[..., str]
 
