@@ -3,7 +3,7 @@
 Only sums that are multiples of 500 pass the filter: 136,000 results, which the program gathers in a list. The time is
 taken inside of the programs, from the call that runs the job to the last result that it gets: with the start of the
 embedded cluster and of the slot workers, without that of the program's own interpreter and its imports. Bytewax runs
-the flow in two processes, each of which gathers its own results. Best of two each. Nobody has checkpoints on.
+the flow in two processes, each of which gathers its own results. Best of two each. Neither side has checkpoints on.
 PyFlink (see pyflink_peer) gets fewer records, so its start would weigh more: its time is from the first record of the
 map to the last result, without its start.
 """

@@ -37,9 +37,9 @@ def measure(scale: Scale) -> list[Row]:
 
 def _best(kind: str, keys: int, rows: int, results: int, windows: int) -> Row:
     runs = [_run(kind, keys, rows, results, windows) for _ in range(TIMES)]
-    told = ", ".join(f"{rate / 1e6:.2f} M" for rate, _ in runs)
+    rates = ", ".join(f"{rate / 1e6:.2f} M" for rate, _ in runs)
     worked = min(worked for _, worked in runs) / rows * 1e9
-    return Row(kind, max(rate for rate, _ in runs), "rows/s", note=f"runs: {told}; {worked:.0f} ns of processor a row")
+    return Row(kind, max(rate for rate, _ in runs), "rows/s", note=f"runs: {rates}; {worked:.0f} ns of processor a row")
 
 
 def _run(kind: str, keys: int, rows: int, results: int, windows: int) -> tuple[float, float]:

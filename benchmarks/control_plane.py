@@ -23,7 +23,7 @@ Measured = tuple[float, float]
 
 
 def measure(scale: Scale) -> list[Row]:
-    del scale  # the largest size is what is asked for
+    del scale  # only the largest size counts
     rows: list[Row] = []
     for number in TASK_MANAGERS:
         seconds, starting = _run(number, _NEVER)

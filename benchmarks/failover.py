@@ -4,7 +4,7 @@ The job counts 2,000 records/s by key with a checkpoint every 200 ms, in two slo
 from SIGKILL until another one acts: a job manager has taken the tasks over and completed a checkpoint that began after
 the kill, a resource manager has all task managers, a dispatcher shows the job with its tasks running. The gap is the
 longest time between two results, from the kill until a second after that. With ZooKeeper, the session's timeout is part
-of the time; in a directory there is none, since the kernel says who is dead.
+of the time; in a directory there is none, since the kernel reports who is dead.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def _of_store(store: str, timeout: float, rounds: int) -> list[Row]:
     with Run() as run:
         run.start("failover_cluster.py", store, f"{timeout:g}", str(rounds), str(RATE))
         run.wait(120 + 60 * rounds)
-        told, (quiet,), (lost,) = run.marks("failover"), run.marks("quiet"), run.marks("lost")
+        failovers, (quiet,), (lost,) = run.marks("failover"), run.marks("quiet"), run.marks("lost")
     check(not lost["keys"], f"counts of the keys {lost['keys']} are lost")
     check(not lost["restarted"], "the job's tasks were to run on, and were started again")
     rows: list[Row] = []
     for service, name in SERVICES.items():
-        killed = [each for each in told if each["service"] == service]
+        killed = [each for each in failovers if each["service"] == service]
         check(len(killed) == rounds, f"{rounds} times a {name} had to be killed, not {len(killed)}")
         acting, gaps = [each["acting"] for each in killed], [each["gap"] for each in killed]
         after = f", session timeout {timeout:g} s" if timeout else ""

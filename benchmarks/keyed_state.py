@@ -37,13 +37,13 @@ class KeyedStateJob:
         self._folder = folder
 
     def checkpoints(self) -> dict[int, list[dict[str, Any]]]:
-        """The completed ones that hold every key: what each subtask told of them."""
-        told: dict[int, list[dict[str, Any]]] = {}
+        """The completed ones that hold every key: what each subtask reported of them."""
+        reported: dict[int, list[dict[str, Any]]] = {}
         for mark in self.run.marks("checkpoint"):
-            told.setdefault(mark["checkpoint"], []).append(mark)
+            reported.setdefault(mark["checkpoint"], []).append(mark)
         return {
             number: marks
-            for number, marks in sorted(told.items())
+            for number, marks in sorted(reported.items())
             if len(marks) == 2 and sum(mark["keys"] for mark in marks) == self._keys
         }
 

@@ -3,7 +3,7 @@
 Tumbling windows with an aggregate function that adds record by record, and a window function at the end. The job runs
 at full speed; its aggregate function notes when it is called. The pause is the longest time between two calls in a slot
 worker from 100 ms before a capture to the notice that the checkpoint is complete, compared with the time between
-checkpoints of the same run. How much processor time of the worker is in a pause tells its own ones from those of a busy
+checkpoints of the same run. The processor time of the worker in a pause separates its own ones from those of a busy
 machine.
 """
 

@@ -73,7 +73,7 @@ class Run:
             )  # fmt: skip
 
     def wait(self, timeout: float, expected: tuple[int, ...] = (0,)) -> float:
-        """Waits for all programs; answers the seconds since the first start. They and all they started must end."""
+        """Waits for all programs; returns the seconds since the first start. They and all they started must end."""
         deadline = time.monotonic() + timeout
         for number, program in enumerate(self._programs):
             try:

@@ -47,5 +47,5 @@ def compared(
 
 
 def absence(scale: Scale) -> str:
-    """What a note says of a comparison that could not be made."""
+    """The note for a comparison that could not be made."""
     return "" if scale.pyflink is not None else "; PyFlink is not installed (make bench-peers), so not compared"

@@ -2,7 +2,7 @@
 
 Two slot workers against two processes of Bytewax, best of three each. Records/s are records divided by the time from
 the first batch that a source makes to the last batch that a sink takes, over both processes: starting the processes is
-not in it. The whole time, from the start of the programs to their end, is given beside it. Nobody has checkpoints on.
+not in it. The whole time, from the start of the programs to their end, is given beside it. Without checkpoints.
 PyFlink (see pyflink_peer) is measured from the first record of a map to the last one behind the filter.
 """
 
@@ -131,7 +131,7 @@ def all_rates(timings: list[Timing]) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
+    """Ports without a listener."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

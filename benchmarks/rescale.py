@@ -23,7 +23,7 @@ def measure(scale: Scale) -> list[Row]:
         run.wait(180)
         rescales, (lost,) = run.marks("rescale"), run.marks("lost")
     check(not lost["keys"], f"counts of the keys {lost['keys']} are lost")
-    up, down = ([told for told in rescales if told["parallelism"] == wanted] for wanted in (2, 1))
+    up, down = ([each for each in rescales if each["parallelism"] == wanted] for wanted in (2, 1))
     check(len(up) == len(down) == TIMES, f"there had to be {TIMES} of each, not {len(up)} and {len(down)}")
     return [
         *_rows("1 to 2", up),
@@ -31,17 +31,17 @@ def measure(scale: Scale) -> list[Row]:
     ]
 
 
-def _rows(way: str, told: list[dict[str, Any]]) -> list[Row]:
+def _rows(way: str, figures: list[dict[str, Any]]) -> list[Row]:
     return [
-        Row(f"rescale from {way}, from the request, median of three", *_median(told, "whole")),
-        Row(f"no task runs, {way}, median", *_median(told, "stopped")),
-        Row(f"longest gap in the output, {way}, median", *_median(told, "gap"), at_most(2), note=_runs(told, "gap")),
+        Row(f"rescale from {way}, from the request, median of three", *_median(figures, "whole")),
+        Row(f"no task runs, {way}, median", *_median(figures, "stopped")),
+        Row(f"longest gap in the output, {way}, median", *_median(figures, "gap"), at_most(2), note=_runs(figures)),
     ]
 
 
-def _median(told: list[dict[str, Any]], what: str) -> tuple[float, str]:
-    return statistics.median(each[what] for each in told), "s"
+def _median(figures: list[dict[str, Any]], what: str) -> tuple[float, str]:
+    return statistics.median(each[what] for each in figures), "s"
 
 
-def _runs(told: list[dict[str, Any]], what: str) -> str:
-    return "runs: " + ", ".join(f"{each[what]:.2f}" for each in told)
+def _runs(figures: list[dict[str, Any]]) -> str:
+    return "runs: " + ", ".join(f"{each['gap']:.2f}" for each in figures)

@@ -1,7 +1,7 @@
-"""What REST takes to answer ten open dashboards of a cluster with 50 jobs of 20 tasks, and what the dispatcher keeps.
+"""What REST takes to serve ten open dashboards of a cluster with 50 jobs of 20 tasks, and what the dispatcher keeps.
 
 A real cluster: one task manager, a slot worker for each job. Each dashboard shows one page after the other: it holds a
-stream of the page's paths open (`/updates`), as the real ones do, and besides asks for the paths themselves twice a
+stream of the page's paths open (`/updates`), as the real ones do, and besides requests the paths themselves twice a
 second. The workers, the task manager and the dashboards share the cores with the dispatcher. The long form is an hour.
 """
 
@@ -29,7 +29,7 @@ def measure(scale: Scale) -> list[Row]:
     taken = requests[:, 0] / NS_PER_MS
     by_kind = {kind: np.percentile(taken[requests[:, 1] == at], 99) for at, kind in enumerate(kinds["kinds"])}
     slowest = ", ".join(f"{kind} {by_kind[kind]:.0f}" for kind in sorted(by_kind, key=by_kind.__getitem__)[:-4:-1])
-    check(not failed["requests"], f"{failed['requests']} requests were not answered with 200")
+    check(not failed["requests"], f"{failed['requests']} requests did not return 200")
     tenth = max(1, len(memory["mebibytes"]) // 10)  # it goes up and down by some MiB from second to second
     first, last = (float(np.median(some)) for some in (memory["mebibytes"][:tenth], memory["mebibytes"][-tenth:]))
     return [
@@ -38,14 +38,14 @@ def measure(scale: Scale) -> list[Row]:
             note=f"{len(taken):,} requests in {seconds:g} s, {_spread(taken)}; p99 of the slowest: {slowest}",
         ),
         Row(
-            "p99 until a page that is opened has all its answers", float(np.percentile(shown, 99)), "ms",
+            "p99 until a page that is opened has all its responses", float(np.percentile(shown, 99)), "ms",
             note=f"{len(shown):,} streams, {_spread(shown)}",
         ),
         Row(
             f"what the dispatcher's memory grows by in {seconds:g} s of that", last - first, "MiB", at_most(GROWTH),
             note=f"from {first:.0f} to {last:.0f} MiB, medians of the first and the last tenth of the time",
         ),
-        _cores("what that cluster takes while nobody looks", cores["unseen"]),
+        _cores("what that cluster takes with no page open", cores["unseen"]),
         _cores("what it takes while ten dashboards are open", cores["seen"]),
     ]  # fmt: skip
 

@@ -5,7 +5,7 @@ go from the first batch of a source to the last batch of a sink, PyFlink's (see 
 its map to the last one that leaves a window: no start is in them. With 1,000 keys there are ten windows with all of the
 keys in each, with 1,000,000 keys two windows, each of half of them. Event time is what the Python pipeline (see
 python_pipeline) loses when every record gets a timestamp and watermarks are sent: in turns, best of three each. Once
-nobody behind the source looks at the timestamps, and once the sink may, so that they go through the whole pipeline.
+no operator behind the source reads the timestamps, and once the sink may, so that they go through the whole pipeline.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a benchmark answers: one `Row` for each figure, with its target and its peer when it has them."""
+"""What a benchmark returns: one `Row` for each figure, with its target and its peer when it has them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class BenchmarkError(Exception):
-    """A benchmark could not be run, or its job answered a wrong result: its figures mean nothing."""
+    """A benchmark could not be run, or its job returned a wrong result: its figures are void."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Latency through a key_by shuffle between two slots at 20,000 records/s in all.
 
-Measured from the moment when the rate says that a record is due, so that time for which a source is held up counts, to
+Measured from the moment when by the rate a record is due, so that time for which a source is held up counts, to
 the sink behind the shuffle. Only records that crossed from one slot worker to the other count; the first second is
 left out. Every record has to arrive.
 """

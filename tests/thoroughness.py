@@ -1,6 +1,6 @@
-"""How many cases a test tries where any number would do: all in `make test-slow`, a quarter in `make check` and `make test`.
+"""How many cases a test tries where any number would do: all in `make test-slow`, a quarter in the smaller targets.
 
-The smaller targets run pytest with `--hypothesis-profile=daily`, which is the whole difference.
+`make check` and `make test` run pytest with `--hypothesis-profile=daily`, which is the whole difference.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class TaskManager:
 
 
 def _state(task: TaskDeployment) -> bytes:
-    """One keyed state in one file: what a task that keeps something for each key tells of it."""
+    """One keyed state in one file: as a task with a value for each key reports it."""
     name = f"op-{task.vertex_id}/count/{task.subtask}-0.arrow"
     file = StateFile(name, task.subtask, 0, 1, 1_000, 100_000, f"sha256:{0:064x}")
     state = StateSnapshot("count", StateKind.VALUE, key_type=_LONG, value_type=_LONG, files=(file,))
@@ -201,8 +201,8 @@ def main() -> None:
     logging.getLogger("millstream").setLevel(logging.ERROR)
     loop = MeteredLoop(Random(1))
     with tempfile.TemporaryDirectory() as folder:
-        told = loop.run(_run(loop, number, checkpoints, metrics, folder))
-    report("capacity", **told)
+        figures = loop.run(_run(loop, number, checkpoints, metrics, folder))
+    report("capacity", **figures)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A job whose source waits for ever: two slot workers with a shuffle between them and nothing to do."""
+"""A job whose source never emits: two slot workers with a shuffle between them and nothing to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _NeverReader(IndexReader):
 
 
 class Opened(FilterFunction):
-    """Tells when its task is open."""
+    """Reports when its task is open."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         report("opened")

@@ -1,6 +1,6 @@
 """`interval_join_operator.py ROWS KEYS`: so many rows in all, of two streams that have a row each every 2 ms.
 
-Each row of the first finds about one partner, whatever the number of keys. Tells how many rows were kept at the most.
+Each row of the first finds about one partner, whatever the number of keys. Reports how many rows were kept at the most.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Counts in keyed state, at full speed until interrupted: `python keyed_state_job.py KEYS HOT_GROUPS KEY=VALUE ...`.
 
 First every key once, then all of them over and over; with HOT_GROUPS, only those of so many key groups. The function
-tells of every checkpoint, and the sink when batches came through.
+reports every checkpoint, and the sink when batches came through.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Windows that stay open, at full speed until interrupted: `python open_windows_job.py KEYS 0 KEY=VALUE ...`.
 
-First every key once, which opens its window, then all of them over and over. The functions tell of every checkpoint,
+First every key once, which opens its window, then all of them over and over. The functions report every checkpoint,
 and of the pauses between two records of a slot worker.
 """
 
@@ -42,8 +42,8 @@ class Counting(AggregateFunction):
         return a[0] + b[0], b[1]
 
 
-class Telling(ProcessWindowFunction, CheckpointedFunction):
-    """Tells of checkpoints."""
+class Reporting(ProcessWindowFunction, CheckpointedFunction):
+    """Reports checkpoints."""
 
     def initialize_state(self, context: Any) -> None:
         self._snapshots: dict[int, tuple[int, int]] = {}
@@ -69,7 +69,7 @@ def main(keys: int, options: dict[str, str]) -> None:
         env.from_source(Keys(keys, 0), strategy)
         .key_by(lambda key: key)
         .window(TumblingEventTimeWindows.of(Duration.of_millis(DAY)))
-        .aggregate(Counting(), Telling(), accumulator_type=tuple[int, int], output_type=int)
+        .aggregate(Counting(), Reporting(), accumulator_type=tuple[int, int], output_type=int)
         .sink_to(Beats())
     )
     execute(env, "open windows")

@@ -1,7 +1,7 @@
 """The Python pipeline on Millstream: `python pipeline_millstream.py RECORDS [KIND [KEY=VALUE ...]]`.
 
-A kind is `typed`, `untyped`, `timed`, which is typed with event time that nobody uses, or `carried`, with a sink that
-may look at the timestamps, so that they go through the whole pipeline.
+A kind is `typed`, `untyped`, `timed`, which is typed with unused event time, or `carried`, with a sink that
+may read the timestamps, so that they go through the whole pipeline.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from millstream.datastream.functions import RuntimeContext
 
 
 class TimedNumbers(NumberSequenceSource):
-    """The number sequence, telling when its first batch is made."""
+    """The number sequence, which reports when its first batch is made."""
 
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
         return _TimedReader(context)

@@ -45,7 +45,7 @@ def numbers(env: StreamExecutionEnvironment, records: int) -> DataStream:
 
 
 class ToPair(MapFunction):
-    """Makes the pair, telling when the first record comes."""
+    """Makes the pair, and reports when the first record comes."""
 
     def __init__(self, pair: Callable[[int], tuple[int, int]]) -> None:
         self._pair = pair

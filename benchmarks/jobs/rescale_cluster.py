@@ -46,25 +46,25 @@ class Cluster:
         self._cli("cluster", "stop", "--dir", str(self._folder / "cluster"))
 
     def submit(self, *arguments: str) -> str:
-        told = self._cli("run", "-d", "-m", self._address, str(HERE / "rescale_job.py"), *arguments)
-        return told.split("JobID", 1)[1].split()[0]
+        output = self._cli("run", "-d", "-m", self._address, str(HERE / "rescale_job.py"), *arguments)
+        return output.split("JobID", 1)[1].split()[0]
 
     def get(self, path: str, method: str = "GET") -> Any:
         known = {"Authorization": f"Bearer {self._token}"}
         request = urllib.request.Request(f"http://{self._address}{path}", headers=known, method=method)
-        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(request, timeout=DEADLINE) as response:
+            return json.load(response)
 
     def rescale(self, job_id: str, parallelism: int) -> tuple[float, float]:
         """Seconds from the request to all tasks running, and those in which none did."""
         began = time.monotonic()
         path = f"/jobs/{job_id}/rescaling"
         trigger = self.get(f"{path}?parallelism={parallelism}", "PATCH")["request-id"]
-        while (told := self.get(f"{path}/{trigger}"))["operation"] is None:
+        while (status := self.get(f"{path}/{trigger}"))["operation"] is None:
             time.sleep(0.005)
         whole = time.monotonic() - began
-        if "message" not in told["operation"]:
-            raise SystemExit(f"not rescaled: {told}")
+        if "message" not in status["operation"]:
+            raise SystemExit(f"not rescaled: {status}")
         while not (events := self.get(f"/jobs/{job_id}/events")["events"]) or events[-1]["kind"] != "RESCALE_COMPLETED":
             time.sleep(0.005)
         found = re.search(r"after ([0-9.]+) s", events[-1]["message"])

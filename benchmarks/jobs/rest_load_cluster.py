@@ -1,13 +1,13 @@
-"""A cluster with many small jobs, and dashboards that look at them all at once.
+"""A cluster with many small jobs, and dashboards that show them all at once.
 
     rest_load_cluster.py JOBS TASKS DASHBOARDS SECONDS [PAUSE]
 
 Each dashboard stays on a page for a while, as a user does, and holds a stream of that page's paths open, as the real
-ones do: what it answers is pushed when it changes. Besides, as one does whose stream is cut off by a proxy, it asks for
+ones do: its responses are pushed when they change. Besides, as one does whose stream is cut off by a proxy, it requests
 the paths themselves over another connection, with a pause after each round.
 
-Reports `requests` with the nanoseconds of every answer and the number of its path's kind (`kinds`), `pages` with those
-from opening a stream until each of its paths was answered, `memory` with the dispatcher's, every second, and `cores`
+Reports `requests` with the nanoseconds of each response and number of its path's kind (`kinds`), `pages` with those
+from opening a stream until each path had its response, `memory` with the dispatcher's, every second, and `cores`
 with what each kind of process takes, before the dashboards are opened and while they are.
 """
 
@@ -57,8 +57,8 @@ class Page(threading.Thread):
         connection = http.client.HTTPConnection(self._cluster.rest, timeout=60)
         query = urlencode([("seconds", STAY), *(("path", path) for path in self._paths)])
         connection.request("GET", f"/updates?{query}", headers=self._cluster.authorization)
-        answer = connection.getresponse()
-        while line := answer.readline():
+        response = connection.getresponse()
+        while line := response.readline():
             if line.startswith(b"data: "):
                 head, _, _ = line.removeprefix(b'data: {"path":"').decode().partition(',"body"')
                 path, _, status = head.partition('","status":')
@@ -97,11 +97,11 @@ class Dashboard(threading.Thread):
                 for path in paths:
                     began = time.monotonic_ns()
                     connection.request("GET", path, headers=headers)
-                    answer = connection.getresponse()
-                    answer.read()
+                    response = connection.getresponse()
+                    response.read()
                     taken = time.monotonic_ns() - began
                     self.requests.setdefault(_kind(path), []).append(taken)
-                    self.failed += answer.status != 200
+                    self.failed += response.status != 200
                 time.sleep(self._pause)
             self.failed += page.failed
             if page.shown is not None:
@@ -110,7 +110,7 @@ class Dashboard(threading.Thread):
 
 
 def _pages(cluster: Cluster, jobs: list[str]) -> list[list[str]]:
-    """What each page asks for."""
+    """What each page requests."""
     pages = [["/overview", "/jobs/overview"], ["/taskmanagers"]]
     for job in jobs[:10]:
         vertex = cluster.get(f"/jobs/{job}")["vertices"][1]["id"]

@@ -15,7 +15,7 @@ KEYS = 500
 
 
 class Stamp:
-    """`(key, moment in ns, process id)`, the moment being when the rate says that the record is due.
+    """`(key, moment in ns, process id)`, the moment being when by the rate the record is due.
 
     A source that is held up makes its records late and not their moments, so the time lost counts as latency.
     """

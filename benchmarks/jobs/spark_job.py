@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_EVERY = 0.1  # seconds between two looks at the memory
+_EVERY = 0.1  # seconds between two samples of the memory
 
 
 @contextlib.contextmanager

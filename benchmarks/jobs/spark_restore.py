@@ -30,7 +30,7 @@ class Looking(KeyedProcessFunction):
 
 
 class Found(Sink):
-    """Tells when records come, and at the end how many were right."""
+    """Reports when records come, and at the end how many were right."""
 
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
         return _FoundWriter()

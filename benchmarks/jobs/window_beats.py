@@ -12,7 +12,7 @@ from array import array
 from marks import report, report_samples
 
 _PAUSE = 1_000_000  # ns; what is shorter is none
-_BEATS = 255  # between two looks at the processor's time, less than one: that takes a call of the system
+_BEATS = 255  # between two samples of the processor's time, less than one: each is a system call
 
 
 class Beats:
@@ -47,7 +47,7 @@ class Beats:
         self._last = now
 
     def end(self) -> None:
-        """Tells of the pauses, and of the processor's time that the process itself took in each."""
+        """Reports the pauses, and of the processor's time that the process itself took in each."""
         report_samples("pauses", self._from, self._to, [os.getpid()] * len(self._to), self._worked)
 
 

@@ -252,7 +252,7 @@ millstream.core.snapshot.errors.SnapshotError: /s/part-0.parquet: is damaged
             "An error occurred while calling None.org.X.\n: org.apache.spark.SparkException: Could not parse it\n\tat",
             "Could not parse it",
         ),
-        ("", "Spark says nothing about it"),
+        ("", "Spark gives no reason"),
     ],
 )
 def test_the_cause_in_what_spark_says(text: str, told: str) -> None:

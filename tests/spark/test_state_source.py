@@ -181,7 +181,7 @@ def test_a_file_is_compared_with_its_checksum_before_it_is_used(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"rows": 5}, "has 1000 rows, and the metadata says 5"),
+        ({"rows": 5}, "has 1000 rows, and the metadata lists 5"),
         ({"key_group_start": 0, "key_group_end": 3}, "the metadata promises only 0 to 2"),
     ],
 )
@@ -231,7 +231,7 @@ def test_what_cannot_be_read_is_refused_before_anything_is(tmp_path: Path, optio
 
 def test_a_schema_with_another_type_is_refused(tmp_path: Path) -> None:
     wrong = s.StructType([s.StructField("value", s.StringType())])
-    with pytest.raises(SnapshotError, match="column value of the type bigint, and the schema asks for string"):
+    with pytest.raises(SnapshotError, match="column value of the type bigint, and the schema requires string"):
         source(counts(tmp_path, 1).location).reader(wrong)
 
 

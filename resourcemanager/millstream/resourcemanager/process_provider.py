@@ -131,7 +131,7 @@ class ProcessProvider:
             started.reaper = asyncio.get_running_loop().call_later(patience, self._end, started)
 
     def release(self, token: str) -> None:
-        """It was told to shut down by its session; signals follow when it does not."""
+        """Its session has requested the shutdown; signals follow if it does not end."""
         started = self._started.get(token) if token else None
         if started is not None and started.phase is not _Phase.ENDING:
             started.phase = _Phase.ENDING

@@ -1,4 +1,4 @@
-"""Processes that were started in the background, as files that whoever stops them later can trust.
+"""Processes that were started in the background, as files that the process which stops them later can trust.
 
 A record names a process by its id and its start time, so an id that the system gave to another process in the
 meantime is never mistaken for it. Linux only: both are read from `/proc`.
@@ -99,7 +99,7 @@ def values_of(variable: str) -> set[str]:
                 environment = (entry / "environ").read_bytes().split(b"\0")
                 found |= {os.fsdecode(item[len(start) :]) for item in environment if item.startswith(start)}
         except OSError:
-            continue  # gone, or not to be looked into
+            continue  # gone, or not readable
     return found
 
 

@@ -1,6 +1,6 @@
 """Where task managers come from when the cluster needs more slots.
 
-A provider is told how many task managers are wanted that have not registered yet, and which registered ones to let go.
+A provider receives the number of task managers required that have not registered yet, and which registered ones to end.
 It is owned by the resource manager's loop. `StandaloneProvider` waits for others to start them; the one that starts
 processes is in `process_provider`.
 """
@@ -17,7 +17,7 @@ class ResourceProvider(Protocol):
         """Called once, before all else, with the address that task managers are to register at."""
 
     def request(self, number: int) -> None:
-        """So many task managers should be on their way: in all, replacing the number of earlier calls."""
+        """Sets how many task managers should be starting: in all, replacing the number of earlier calls."""
 
     def registered(self, token: str) -> bool:
         """A task manager registered with this token: whether it is the provider's, to be released when idle."""
@@ -26,7 +26,7 @@ class ResourceProvider(Protocol):
         """The session with the task manager of this token ended."""
 
     def release(self, token: str) -> None:
-        """The task manager was told to shut down: see to it that it ends."""
+        """The shutdown of the task manager was requested: ensures that it ends."""
 
     async def stop(self) -> None:
         """Ends everything that was started. May be called twice."""
@@ -39,7 +39,7 @@ class StandaloneProvider:
         """Nothing to prepare."""
 
     def request(self, number: int) -> None:
-        """Whoever runs the cluster sees in the job's message that slots are missing."""
+        """Does nothing: the job's message shows the operator that slots are missing."""
 
     def registered(self, token: str) -> bool:
         """None is ours."""

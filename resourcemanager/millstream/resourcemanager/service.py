@@ -193,7 +193,7 @@ class ResourceManagerService:
             self._server = None
 
     async def lacks(self) -> str:
-        """Nothing: whoever comes is registered."""
+        """Does nothing: any caller is registered."""
         return ""
 
     async def failure(self) -> MillstreamError:
@@ -245,7 +245,7 @@ class ResourceManagerService:
                 self._handle(JobManagerLost(identity[0]))
 
     async def get_overview(self, request: Empty, context: Any) -> msg.Overview:
-        """Task managers in the order in which they registered; a slot that is on its way to a job counts as taken."""
+        """Task managers in the order in which they registered; a slot being allocated counts as taken."""
         if self._epoch is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, STANDS_BY)
         return self._overview()
@@ -255,18 +255,19 @@ class ResourceManagerService:
         return msg.Overview(known, self._slots.missing_slots())
 
     def _measured(self) -> list[MetricGroup]:
-        """What the registry is told. One that stands by knows nothing of slots."""
+        """What is reported to the registry. A standby has no slots to report."""
         known = slot_gauges(self._overview()) if self._epoch is not None else {}
         return [self._figures.group(self._clock.monotonic(), **known)]
 
     def _info(self, ident: TaskManagerId, entry: _TaskManager) -> msg.TaskManagerInfo:
-        told = entry.registration
+        registration = entry.registration
         slots = tuple(
             msg.SlotStatus(slot.index, slot.allocation_id or NO_ALLOCATION, slot.job_id or NO_JOB)
             for slot in self._slots.slots_of(ident)
         )
         return msg.TaskManagerInfo(
-            ident, told.host, told.address, entry.stream.heard_at, told.cpu_cores, told.memory_bytes, slots
+            ident, registration.host, registration.address, entry.stream.heard_at, registration.cpu_cores,
+            registration.memory_bytes, slots
         )
 
     def _on_task_manager_message(
@@ -355,14 +356,14 @@ class ResourceManagerService:
                     command = msg.AllocateSlot(index, allocation_id, job_id, address, epoch)
                     self._task_managers[task_manager_id].session.send(command)
                 case TellLeader(task_manager_id, job_id, address, epoch):
-                    log.info("task manager %s is told that job %s is led from %s", task_manager_id, job_id, address)
+                    log.info("notify task manager %s that job %s is led from %s", task_manager_id, job_id, address)
                     self._task_managers[task_manager_id].session.send(msg.JobLed(job_id, address, epoch))
                 case NotifyNotEnoughSlots(job_manager_id, job_id, available, required, free, total, startable, small):
                     log.info("job %s has %d of %d slots, %d of %d are free", job_id, available, required, free, total)
                     notice = msg.NotEnoughSlots(job_id, available, required, free, total, startable, small)
                     self._job_managers[job_manager_id].send(notice)
                 case ReclaimSlots(job_manager_id, job_id):
-                    log.info("job %s is asked for slots that are not enough for it, but for another job", job_id)
+                    log.info("recall slots from job %s: too few for it, enough for another job", job_id)
                     self._job_managers[job_manager_id].send(msg.GiveSlotsBack(job_id))
                 case RequestTaskManagers(number):
                     self._provider.request(number)

@@ -1,4 +1,4 @@
-"""What the slot manager is told, and what it answers to be done. Both are closed unions of frozen values."""
+"""The events and the effects of the slot manager. Both are closed unions of frozen values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TaskManagerLost(Struct, frozen=True):
 
 
 class SlotsReported(Struct, frozen=True):
-    """Slots changed hands. May have been sent before an allocation that is on its way arrived."""
+    """Slots changed hands. May have been sent before an allocation in flight arrived."""
 
     task_manager_id: TaskManagerId
     slots: tuple[SlotReport, ...]
@@ -100,7 +100,7 @@ Event = (
 
 
 class AllocateSlot(Struct, frozen=True):
-    """Tell the task manager to offer this slot to the job's manager."""
+    """Instruct the task manager to offer this slot to the job's manager."""
 
     task_manager_id: TaskManagerId
     slot_index: int
@@ -111,7 +111,7 @@ class AllocateSlot(Struct, frozen=True):
 
 
 class TellLeader(Struct, frozen=True):
-    """Tell a task manager that holds slots for the job who leads it: another than it knows, perhaps."""
+    """Notify a task manager that holds slots for the job of the job's leader, which may have changed."""
 
     task_manager_id: TaskManagerId
     job_id: JobId
@@ -120,7 +120,7 @@ class TellLeader(Struct, frozen=True):
 
 
 class NotifyNotEnoughSlots(Struct, frozen=True):
-    """Tell the job manager how many slots its job has, held or on their way, of those it wants, and what there is.
+    """Report to the job manager how many slots its job has, held or pending, of those required, and what there is.
 
     Of the whole cluster: the slots that no job holds, all that there are, and those that may still be started.
     """
@@ -136,7 +136,7 @@ class NotifyNotEnoughSlots(Struct, frozen=True):
 
 
 class ReclaimSlots(Struct, frozen=True):
-    """Ask the job manager to give back what its job holds: it is not enough for that job, but for another."""
+    """Request the job manager to give back what its job holds: it is not enough for that job, but for another."""
 
     job_manager_id: JobManagerId
     job_id: JobId

@@ -1,17 +1,17 @@
 """Who holds which slot, who wants how many, and what to do about it. Pure: events and time in, effects out.
 
-A slot is free, pending (an allocation was sent and is not answered yet) or allocated (the task manager says so). A
+A slot is free, pending (an allocation was sent and not confirmed yet) or allocated (the task manager reports so). A
 task manager is the authority on its slots with one exception: a report that shows a pending slot free may have been
 sent before the allocation arrived, so the slot stays pending until it is confirmed, refused or overdue.
 
 Requirements are declarative: a job gets slots while those that it holds or has pending are fewer than it wants, all
 that it misses at once or none, unless it runs with fewer, too (`slot_shares` has the rule). Jobs have their turns in
-the order in which they first declared themselves; one that is asked to give up slots goes to the end. Task managers are
+the order in which they first declared themselves; one whose slots are recalled goes to the end. Task managers are
 filled one after the other, in the order in which they registered. A job whose slots need something gets slots of task
 managers that have it, beside what the others of their slots need.
 
 A job may come to be led by another job manager. Its slots stay as they are, and the task managers that hold them are
-told of the new leader. What an earlier leader requires counts no more.
+notified of the new leader. The requirements of an earlier leader no longer count.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Timing(Struct, frozen=True):
     """How long things may take.
 
     An allocation may stay unanswered for `allocation_timeout`; a slot rests after its task manager refused one; a job
-    may hold a part of its slots for the `patience` before it is asked to give them up for another.
+    may hold a part of its slots for the `patience` before they are recalled for another.
     """
 
     allocation_timeout: float = 10.0
@@ -88,7 +88,7 @@ class _Slot(Struct):
     need: Resources = NOTHING
     """What it was allocated with: it takes that also when its job has ended, until it is free."""
     leader: KnownLeader | None = None
-    """Of its job, as its task manager was told."""
+    """Of its job, as its task manager was notified."""
 
     def set_free(self, now: float, rest: float = 0.0) -> None:
         self.state, self.allocation_id, self.job_id, self.need = SlotState.FREE, None, None, NOTHING
@@ -151,7 +151,7 @@ class SlotManager:
         self._leaders = JobLeaders()
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Takes one event in and answers what is to be done, in order."""
+        """Handles one event and returns the effects, in order."""
         match event:
             case TaskManagerRegistered():
                 self._register_task_manager(event, now)
@@ -382,12 +382,12 @@ class SlotManager:
 
     def _tell_leaders(self, effects: list[Effect]) -> None:
         """Once to each task manager that holds slots of a job, when it may not know who leads that."""
-        told: dict[tuple[TaskManagerId, JobId], KnownLeader] = {}
+        leaders: dict[tuple[TaskManagerId, JobId], KnownLeader] = {}
         for task_manager, slot in self._slots():
             requirement = self._requirements.get(slot.job_id) if slot.job_id is not None else None
             if slot.job_id is not None and requirement is not None and slot.leader != self._leader(requirement):
-                slot.leader = told[task_manager.id, slot.job_id] = self._leader(requirement)
-        effects += [TellLeader(manager, job, leader.address, leader.epoch) for (manager, job), leader in told.items()]
+                slot.leader = leaders[task_manager.id, slot.job_id] = self._leader(requirement)
+        effects += [TellLeader(manager, job, led.address, led.epoch) for (manager, job), led in leaders.items()]
 
     def _may_fit(self, job: Waiting, usable: list[tuple[_TaskManager, _Slot]]) -> bool:
         """Not when there are enough slots for it, but of task managers that are too small."""

@@ -7,7 +7,7 @@ The rule, job by job in the order of their turn:
   they rest after a refusal) has the free ones reserved, so that those behind it do not take them meanwhile.
 - One that also runs with fewer, if there are enough for that, gets what is free, and what can be started.
 - Any other job is passed over: it holds and reserves nothing, and those behind it get their turn at the same slots. It
-  is looked at again, first, whenever a slot becomes free. So a large job never blocks small ones; while small ones
+  is considered again, first, whenever a slot becomes free. So a large job never blocks small ones; while small ones
   always take what becomes free, it waits, until its own slot.request.timeout.
 
 A job may still hold a part of what it needs: it lost a task manager, or was refused a slot. `claimable` names the jobs

@@ -3,7 +3,7 @@
 The only package that uses Spark. It shares the snapshot format and the key groups of `millstream.core` with the
 runtime, and knows none of the services.
 
-Names are imported when they are asked for: Spark starts a Python process for each step of planning a read, which needs
+Names are imported when they are first used: Spark starts a Python process for each step of planning a read, which needs
 little of this.
 """
 

@@ -9,11 +9,11 @@ from millstream.core.errors import MillstreamError
 
 
 class SavepointWriteError(MillstreamError):
-    """A savepoint cannot be written as it was asked for. Nothing of it is left."""
+    """A savepoint cannot be written as requested. Nothing of it is left."""
 
 
 class RowFault(MillstreamError):
-    """A row cannot be part of a savepoint: told by a task to the driver."""
+    """A row cannot be part of a savepoint: reported by a task to the driver."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

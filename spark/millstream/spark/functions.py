@@ -13,7 +13,7 @@ from millstream.datastream.functions.contexts import KeyedContext
 class KeyedStateBootstrapFunction(Function, ABC):
     """Fills the keyed state of one operator. Picklable: each task that writes has a copy of its own.
 
-    `open` asks for state as a `KeyedProcessFunction` does, `process_element` is called for each row with its key set,
+    `open` requests state as a `KeyedProcessFunction` does, `process_element` is called for each row with its key set,
     and `close` once all rows of the task's keys have been seen. State and timers are the runtime's own. Timers are only
     registered: they fire in the job that starts from the savepoint.
     """
@@ -28,7 +28,7 @@ class KeyedStateBootstrapFunction(Function, ABC):
 class StateBootstrapFunction(Function, CheckpointedFunction, ABC):
     """Fills the operator state of one operator. Picklable: it runs in the one task that writes it.
 
-    `open` and `initialize_state` are called first, of which the latter asks for lists, union lists and broadcast state
+    `open` and `initialize_state` are called first, of which the latter requests lists, union lists and broadcast state
     as in a job; then `process_element` for each row, in their order; then `snapshot_state` and `close`.
     """
 

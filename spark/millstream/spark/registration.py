@@ -20,7 +20,7 @@ _registered: WeakSet[Any] = WeakSet()  # Spark logs a warning when a name is reg
 
 
 def require_classic(spark: Any) -> None:
-    """Refuses a session of Spark Connect: what plans here asks the driver's JVM, which such a session does not have."""
+    """Refuses a session of Spark Connect: planning needs the driver's JVM, which such a session does not have."""
     from pyspark.sql import SparkSession
 
     if not isinstance(spark, SparkSession):

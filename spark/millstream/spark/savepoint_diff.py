@@ -91,7 +91,7 @@ class SavepointDiff:
         return self.entries().groupBy("operator", "state", "kind").agg(*map(of, CHANGES.values()))
 
     def summary(self, listed: int = 0) -> SnapshotDiff:
-        """What `diff_snapshots` answers, with up to `listed` entries of each state."""
+        """What `diff_snapshots` returns, with up to `listed` entries of each state."""
         counted: dict[int, list[Any]] = {}
         for row in self._mapped(_COUNTED, _counted_batches(listed)).collect():
             counted.setdefault(row.state, []).append(row)

@@ -1,7 +1,7 @@
 """`SavepointWriter`: a savepoint from DataFrames, or from another savepoint and changes to it.
 
 Calls only plan, and refuse what is wrong with names, columns and types at once; `write` runs Spark's jobs. What is
-written is a savepoint as a job's is: it is started from, looked into and disposed of in the same way.
+written is a savepoint as a job's is: it is restored, inspected and disposed of in the same way.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ _EVENT = "event"
 
 
 class Untouched(Enum):
-    """What becomes of states that nothing was said of."""
+    """What becomes of states that the writer does not name."""
 
     COPY = "copy"
     LINK = "link"
 
 
 class SavepointWriter:
-    """Made by `new_savepoint` or `from_existing_savepoint`. Its methods answer the writer itself, but for `write`."""
+    """Made by `new_savepoint` or `from_existing_savepoint`. Its methods return the writer itself, but for `write`."""
 
     def __init__(self, spark: SparkSession, draft: Draft, base: Snapshot | None, load_pickles: bool) -> None:
         self._spark, self._draft, self._base, self._load_pickles = spark, draft, base, load_pickles
@@ -90,7 +90,7 @@ class SavepointWriter:
     ) -> SavepointWriter:
         """A savepoint that has all that another, or a checkpoint, has; which is only read.
 
-        With a max parallelism, keyed state is hashed to its key groups anew. Keys that are pickled are loaded for it
+        With a max parallelism, keyed state is hashed to its key groups again. Keys that are pickled are loaded for it
         only with `load_pickles`, for a pickle can run any code.
         """
         require_classic(spark)
@@ -109,14 +109,14 @@ class SavepointWriter:
         """Keyed state, of the columns of a DataFrame. Several columns are a composite key, or a value with fields.
 
         `state` is the name, with its `kind` (`value`, `list`, `map`, `reducing`, `aggregating`); or the descriptor that
-        the job has, which says kind, types and time-to-live. Without declared types, they are those of the columns;
+        the job has, which has the kind, types and time-to-live. Without declared types, they are those of the columns;
         `value_type` is that of a list's elements, and of a map's values.
         Reducing state has its value, aggregating state its accumulator. A list is a column of arrays, or a row for each
         element with its `position`; a map is a column of maps, or a row for each entry with its `map_key`.
 
-        With a `ttl`, `expires_at` names the column that says when (a timestamp, or milliseconds; null: never); without
+        With a `ttl`, `expires_at` names the column with the time (a timestamp, or milliseconds; null: never); without
         it all rows expire as if they were written now. `on_conflict` merges the rows into a state that is there
-        already: it says what counts for a key on both sides (see `KeepOnConflict`).
+        already: it decides what counts for a key on both sides (see `KeepOnConflict`).
         """
         name = state if isinstance(state, str) else state.name
         keys = picked(df, "key", key, key_type, is_key=True)
@@ -226,7 +226,7 @@ class SavepointWriter:
     def with_source_positions(
         self, uid: Operator, splits: Iterable[Any] = (), *, enumerator_state: Any = None
     ) -> SavepointWriter:
-        """Where a source goes on: the splits that its readers are at, and what its split enumerator has left.
+        """Where a source continues: the splits that its readers are at, and what its split enumerator has left.
 
         Splits are objects of the source's own class. `enumerator_state` is what the source's `restore_enumerator`
         takes; for most sources that is the list of the splits that no reader has yet.
@@ -270,7 +270,7 @@ class SavepointWriter:
         """A state's rows changed: by a function of the DataFrame, or by SQL in which `{state}` stands for it.
 
         The columns are those of the snapshot format (`key`, `value`; `element`, `position`; `map_key`, `map_value`;
-        `namespace`, `expires_at`), and the answer has the same ones. A type changes with its column: where Spark's type
+        `namespace`, `expires_at`), and the result has the same ones. A type changes with its column: where Spark's type
         is the one that it was, the declared one stays. Lists of several subtasks are one list, in the order of these.
         """
         operator, planned = self._draft.state(uid, name)
@@ -299,7 +299,7 @@ class SavepointWriter:
         if not self._load_pickles:
             raise SavepointWriteError(
                 f"state '{name}' is pickled, and loading it may run any code: allow it with load_pickles=True, if you "
-                "trust whoever wrote it"
+                "trust its author"
             )
         if not isinstance(planned.content, AsItIs) or self._base is None:
             raise SavepointWriteError(f"state '{name}' was written here: declare its types there")
@@ -336,7 +336,7 @@ class SavepointWriter:
 
         With `verify`, every file is read again and checked before the savepoint exists. With a `job` (a wheel or a
         program, and the arguments of `millstream run` that go with it), a savepoint that the job cannot start from is
-        deleted again. States that nothing was said of are copied, or linked to (see `Untouched`).
+        deleted again. States that the writer does not name are copied, or linked to (see `Untouched`).
         """
         link = Untouched(untouched) is Untouched.LINK
         options = WriteOptions(link, verify, self._load_pickles, partitions)

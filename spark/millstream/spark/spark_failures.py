@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from millstream.core.errors import MillstreamError
 
-_RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*): (?P<told>.+)$")
+_RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*): (?P<detail>.+)$")
 _CONDITION = re.compile(r"^\[(?P<name>[A-Z0-9_.]+)\] ")
 _STATE = re.compile(r" ?SQLSTATE: \w+.*$")
 
@@ -37,9 +37,9 @@ def cause_of(text: str) -> str:
         ours = [found for found in raised if found["kind"].startswith("millstream.")]
         if raised:
             last = (ours or raised)[-1]
-            told = _STATE.sub("", last["told"])
-            return told if ours else f"{last['kind'].rpartition('.')[2]}: {told}"
+            detail = _STATE.sub("", last["detail"])
+            return detail if ours else f"{last['kind'].rpartition('.')[2]}: {detail}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    java = [found["told"] for line in lines if (found := _RAISED.match(line.removeprefix(": "))) and line[:2] == ": "]
-    said = (java or lines or ["Spark says nothing about it"])[0]
+    java = [found["detail"] for line in lines if (found := _RAISED.match(line.removeprefix(": "))) and line[:2] == ": "]
+    said = (java or lines or ["Spark gives no reason"])[0]
     return _STATE.sub("", _CONDITION.sub("", said)).strip().rstrip(".;")

@@ -1,4 +1,4 @@
-"""Whether a savepoint is whole, and whether a job can start from it: what `millstream run --dry-run` says."""
+"""Whether a savepoint is whole, and whether a job can start from it: the result of `millstream run --dry-run`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def check_against_job(path: str, job: str, arguments: Sequence[str] = ()) -> dic
     command = [sys.executable, "-m", "millstream.cli.main", "run", "--dry-run", "--json", "-s", path, job, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        report: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        told = done.stderr.strip().rpartition("\n")[2] or f"it ended with status {done.returncode}"
-        raise SavepointWriteError(f"{path}: cannot be compared with {job}: {told}") from None
-    if not answer["restorable"]:
-        problems = "; ".join([*answer["problems"], *answer["unknown"]])
+        detail = done.stderr.strip().rpartition("\n")[2] or f"it ended with status {done.returncode}"
+        raise SavepointWriteError(f"{path}: cannot be compared with {job}: {detail}") from None
+    if not report["restorable"]:
+        problems = "; ".join([*report["problems"], *report["unknown"]])
         raise SavepointWriteError(f"{path}: the job {job} cannot start from it: {problems}")
-    return answer
+    return report

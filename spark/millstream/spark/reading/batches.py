@@ -1,6 +1,6 @@
 """The rows of one state file as record batches for Spark, a part of the file at a time.
 
-The file is compared with its checksum before anything in it is looked at; then its columns, types, rows and key groups
+The file is compared with its checksum before anything in it is read; then its columns, types, rows and key groups
 with what the metadata promises. Only the parts that hold wanted key groups are decoded, and only the wanted columns.
 """
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def checked_parts(data: Any, file: StateFile, state: StateSnapshot, where: str) -> FileParts:
-    """The parts of a verified file that has the columns, and as many rows, as the metadata says."""
+    """The parts of a verified file that has the columns, and as many rows, as the metadata lists."""
     parts: FileParts = _read(where, lambda: open_parts(data, file, where))
     check_table(parts.schema.empty_table(), state, where)
     if parts.rows != file.rows:
-        raise SnapshotError(where, f"has {parts.rows} rows, and the metadata says {file.rows}")
+        raise SnapshotError(where, f"has {parts.rows} rows, and the metadata lists {file.rows}")
     return parts
 
 

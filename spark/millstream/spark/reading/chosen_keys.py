@@ -1,6 +1,6 @@
 """Keys that a caller chose: as the text of an option, and as a choice among the rows of a state.
 
-The runtime's own hash says in which key groups they are, so that only their files and row groups are read; of these,
+The runtime's own hash gives the key groups they are in, so that only their files and row groups are read; of these,
 rows with the hash of a chosen key are compared with it as Python values, as the runtime compares keys.
 """
 

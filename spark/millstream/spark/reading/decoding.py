@@ -1,4 +1,4 @@
-"""Pickled values as columns of a type that the caller gives: the only place that loads a pickle, and only when asked.
+"""Pickled values as columns of a type that the caller gives: the only place that loads a pickle, and only on request.
 
 It runs in the executors, where the classes of the values have to be importable. A value that is not of the type fails
 the query, and the error names the column and the value.
@@ -53,13 +53,14 @@ def wanted_types(state: OpenState, given: Mapping[str, Any], function: Function 
         kind = None if parameter is None else types.get(parameter)
         if column.name not in state.pickled():
             if kind is not None:
-                told = f"{column.name} declared as {column.type.describe()}, and {parameter} is for pickled values only"
-                raise state.refused(f"has its column {told}: cast it after reading")
+                declared = column.type.describe()
+                detail = f"{column.name} declared as {declared}, and {parameter} is for pickled values only"
+                raise state.refused(f"has its column {detail}: cast it after reading")
         elif kind is None:
-            told = f"Types.PICKLED_BYTE_ARRAY() as {parameter} for their bytes"
+            detail = f"Types.PICKLED_BYTE_ARRAY() as {parameter} for their bytes"
             raise state.refused(
                 f"has pickled values in its column {column.name}, which are not loaded unasked: give {parameter}, the "
-                f"type to load them as, or {told}"
+                f"type to load them as, or {detail}"
             )
         else:
             wanted[column.name] = declared_type(kind)

@@ -1,6 +1,6 @@
 """Conditions on keys as the key groups that can meet them, so that only their files and row groups are read.
 
-Conditions are Spark's filters, all of which have to hold. One that says nothing of key groups changes nothing. Key
+Conditions are Spark's filters, all of which have to hold. One that does not concern key groups has no effect. Key
 groups are chosen before a DataFrame is made, and given to the data source as text.
 """
 

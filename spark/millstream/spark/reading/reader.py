@@ -1,6 +1,6 @@
 """`SavepointReader`: the states of a snapshot as DataFrames.
 
-Each method looks at the metadata when it is called, and refuses there what cannot be read; rows are read when Spark
+Each method reads the metadata when it is called, and refuses there what cannot be read; rows are read when Spark
 runs a query. A snapshot is left as it is.
 """
 
@@ -213,10 +213,10 @@ class SavepointReader:
         windows = state.namespace_type is not None and state.kind is not StateKind.TIMERS
         method = "read_window_state" if windows else _METHODS.get(state.kind)
         reason = f"is {state.kind.value} state{' of windows' if windows else ''}, and {wanted}"
-        told = f"use {method}" if method else "no method reads it"
+        detail = f"use {method}" if method else "no method reads it"
         return SnapshotError(
             self._snapshot.location,
-            f"the state '{state.name}' of '{operator.uid or operator.operator_id}' {reason}: {told}",
+            f"the state '{state.name}' of '{operator.uid or operator.operator_id}' {reason}: {detail}",
         )
 
     def _only(self, uid: str, kind: StateKind) -> StateSnapshot:
@@ -225,12 +225,12 @@ class SavepointReader:
         if len(found) == 1:
             return found[0]
         if found:
-            told = f"{len(found)} states of the kind {kind.value}: say which, by {', '.join(s.name for s in found)}"
+            detail = f"{len(found)} states of the kind {kind.value}: say which, by {', '.join(s.name for s in found)}"
         else:
             known = ", ".join(f"{state.name} ({state.kind.value})" for state in operator.states) or "none"
-            told = f"no state of the kind {kind.value}: it has {known}"
+            detail = f"no state of the kind {kind.value}: it has {known}"
         raise SnapshotError(
-            self._snapshot.location, f"the operator '{operator.uid or operator.operator_id}' has {told}"
+            self._snapshot.location, f"the operator '{operator.uid or operator.operator_id}' has {detail}"
         )
 
     def _read(

@@ -14,8 +14,8 @@
 | `keys` | the keys that are read, as `SavepointReader.for_keys` writes them; without it all |
 | `rowsPerPartition` | files with more rows are read by several tasks |
 
-Spark does not tell a Python data source which columns are needed. So columns are pruned by the option, or by a schema
-that has only some of them. It would tell which conditions there are, but keeps what was planned with those of one scan
+Spark does not pass the needed columns to a Python data source. So columns are pruned by the option, or by a schema
+that has only some of them. It would pass the conditions, but keeps what was planned with those of one scan
 (`PythonScanBuilder.pushFilters` hands it to the relation's `PythonDataSourceV2.setReadInfo`) for all scans of the same
 DataFrame: they would miss rows. So keys and key groups are chosen by options, which hold for a whole DataFrame.
 
@@ -71,8 +71,8 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
         wanted = self._checked(self._open(schema.fieldNames()).pruned(schema.fieldNames()))
         for field, column in zip(schema.fields, wanted.columns, strict=True):
             if not fits(column.type, field.dataType):
-                told = f"{column.spark_type.simpleString()}, and the schema asks for {field.dataType.simpleString()}"
-                raise wanted.refused(f"has a column {field.name} of the type {told}: cast it after reading")
+                detail = f"{column.spark_type.simpleString()}, and the schema requires {field.dataType.simpleString()}"
+                raise wanted.refused(f"has a column {field.name} of the type {detail}: cast it after reading")
         return StateSourceReader(
             wanted, schema, self._rows_per_partition(), self._key_groups(wanted), self._keys(wanted)
         )
@@ -82,8 +82,8 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
         for name in self.options:
             if name.lower() not in options:
                 near = difflib.get_close_matches(name, _OPTIONS, n=1)
-                told = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(_OPTIONS)}"
-                raise OptionError(f"the data source {NAME} has no option '{name}': {told}")
+                detail = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(_OPTIONS)}"
+                raise OptionError(f"the data source {NAME} has no option '{name}': {detail}")
         pointer, uid, name = (self._required(option) for option in ("path", "uid", "state"))
         pointer = absolute_location(pointer)  # an executor may be in another folder
         snapshot = open_snapshot(pointer)
@@ -95,7 +95,7 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
         return state
 
     def _checked(self, state: OpenState) -> OpenState:
-        """The state, unless a column of it is pickled and nobody asked for that."""
+        """The state, unless a column of it is pickled and that was not requested."""
         pickled = self.options.get("pickled", "refused")
         if pickled not in ("refused", PICKLED_AS_BINARY):
             raise OptionError(f"the option pickled is '{pickled}': leave it out, or set it to {PICKLED_AS_BINARY}")
@@ -129,8 +129,8 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
         try:
             return groups_from_text(value, state.max_parallelism)
         except ValueError:
-            told = f"must be numbers and ranges of them, like '3, 8-15', from 0 to {state.max_parallelism - 1}"
-            raise OptionError(f"the option keyGroups is '{value}', and {told}") from None
+            detail = f"must be numbers and ranges of them, like '3, 8-15', from 0 to {state.max_parallelism - 1}"
+            raise OptionError(f"the option keyGroups is '{value}', and {detail}") from None
 
     def _keys(self, state: OpenState) -> ChosenKeys | None:
         value = self.options.get("keys")

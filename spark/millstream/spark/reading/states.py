@@ -42,7 +42,7 @@ _WITHOUT_NULLS = (SUBTASK, *NEVER_NULL)
 class Times(Enum):
     """Of which type columns with datetimes are."""
 
-    STORED = "stored"  # as the files have them, which are looked at when the state is opened
+    STORED = "stored"  # as the files have them, which are read when the state is opened
     LOCAL = "local"
     MOMENTS = "moments"
     ZONED = "zoned"
@@ -94,8 +94,8 @@ class OpenState(Struct, frozen=True):
         for name in names:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
-                told = f"; did you mean '{near[0]}'?" if near else ""
-                raise self.refused(f"has no column '{name}': it has {', '.join(known)}{told}")
+                detail = f"; did you mean '{near[0]}'?" if near else ""
+                raise self.refused(f"has no column '{name}': it has {', '.join(known)}{detail}")
         return replace(self, columns=tuple(known[name] for name in names))
 
     def pickled(self) -> list[str]:
@@ -113,7 +113,7 @@ def open_state(
 ) -> OpenState:  # fmt: skip
     """The state with all of its columns. Refuses what Spark cannot read.
 
-    Who knows its columns and their types already gives their names: then no file is looked at.
+    A caller which already has its columns and their types passes their names: then no file is read.
     """
     opened = OpenState(
         pointer, snapshot.location, operator.uid or operator.operator_id, operator.max_parallelism, state, ()

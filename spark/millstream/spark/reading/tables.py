@@ -25,7 +25,7 @@ def state_table(spark: SparkSession, snapshot: str, operator: str, state: str) -
 
 
 def source_frame(spark: SparkSession, options: dict[str, str], schema: Any = None) -> DataFrame:
-    """What the data source reads with these options; a schema that is known needs no look at the files."""
+    """What the data source reads with these options; with a given schema no file is read."""
     source = StateSource(options)
     columns = source.schema() if schema is None else schema
     reader = source.reader(columns)

@@ -46,7 +46,7 @@ class Recipe(Protocol):
         ...
 
     def write_options(self) -> dict[str, Any]:
-        """What the recipe says about `SavepointWriter.write`."""
+        """The recipe's options for `SavepointWriter.write`."""
         ...
 
 
@@ -110,7 +110,7 @@ class YamlRecipe(Struct, frozen=True):
         return writer
 
     def write_options(self) -> dict[str, Any]:
-        """What the recipe says about the files."""
+        """The recipe's options for the files."""
         return self.options
 
 
@@ -125,14 +125,14 @@ def _new_writer(
 
 
 class PythonRecipe:
-    """A file with `recipe(spark)`, which answers a writer; for a rewrite `recipe(spark, snapshot)`."""
+    """A file with `recipe(spark)`, which returns a writer; for a rewrite `recipe(spark, snapshot)`."""
 
     def __init__(self, path: str, snapshot: str | None) -> None:
         self._path, self._snapshot = path, snapshot
         self._function = _function_of(path, 1 if snapshot is None else 2)
 
     def writer(self, spark: SparkSession) -> SavepointWriter:
-        """What the function answers."""
+        """What the function returns."""
         from millstream.spark.savepoint_writer import SavepointWriter
 
         arguments = (spark,) if self._snapshot is None else (spark, self._snapshot)
@@ -149,7 +149,7 @@ class PythonRecipe:
         return made
 
     def write_options(self) -> dict[str, Any]:
-        """Python says everything to the writer itself."""
+        """None: a Python recipe sets everything at the writer itself."""
         return {}
 
 
@@ -172,7 +172,7 @@ def _function_of(path: str, count: int) -> Callable[..., Any]:
         inspect.signature(function).bind(*range(count))
     except TypeError as error:
         raise RecipeError(f"{path}: recipe{inspect.signature(function)} must be {wanted}") from error
-    return function  # type: ignore[no-any-return]  # whatever it answers is looked at
+    return function  # type: ignore[no-any-return]  # what it returns is checked
 
 
 def _send_by_value(module: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""The steps of a recipe: what each one is called, and what can be said of it. Pure.
+"""The steps of a recipe: their names and their fields. Pure.
 
 A step is named as the method of `SavepointWriter` that it calls, and its fields are that method's parameters, but for
 `operator`, `state` and `from`: the operator's uid, the state's name, and the table that rows come from.
@@ -95,7 +95,7 @@ STEPS: Mapping[str, _Form] = {
 
 
 class Step(Struct, frozen=True):
-    """One step: the fields that were given, and the one that says where rows come from."""
+    """One step: the fields that were given, and the one that gives the origin of the rows."""
 
     name: str
     fields: Mapping[str, Any]

@@ -22,7 +22,7 @@ _FORMS = ("path", "sql", "table", "state")
 
 
 class Table(Struct, frozen=True):
-    """A named DataFrame: `form` says which of the fields it is made of."""
+    """A named DataFrame: `form` names the field that it is made from."""
 
     name: str
     form: str
@@ -94,7 +94,7 @@ class Tables:
         return self._frames[name]
 
     def query(self, node: RecipeNode) -> DataFrame:
-        """What SQL in a step answers."""
+        """The result of the SQL in a step."""
         return self._spark.sql(node.text())
 
     def _loaded(self, table: Table) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Rows on their way through Spark's shuffle: blocks of Arrow columns, each for one of the tasks that write files.
+"""Rows in flight through Spark's shuffle: blocks of Arrow columns, each for one of the tasks that write files.
 
 The first half of a write. A task hashes its rows to key groups by the column, sorts them by these, and cuts them by the
 key groups that each writing task takes. Spark moves blocks, not rows: nothing is sorted or decoded in the JVM. A block
@@ -47,7 +47,7 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 class _About(msgspec.Struct, frozen=True):
-    """What a block's schema says of its rows: how many each key group has, from the first one on."""
+    """What a block's schema holds about its rows: how many each key group has, from the first one on."""
 
     first: int | None = None
     counts: tuple[int, ...] = ()
@@ -154,7 +154,7 @@ class _Batch:
         self._end(number)
 
     def add_fault(self, reason: str) -> None:
-        """What is wrong with the rows, which any part may tell."""
+        """The error of the rows, which any part may report."""
         self._sink.write(_FAULT + reason.encode())
         self._end(0)
 

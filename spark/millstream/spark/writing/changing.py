@@ -53,8 +53,8 @@ def changed(spark: SparkSession, frame: DataFrame, name: str, change: Callable[[
     """What a function, or SQL with `{state}` in it, makes of the rows: in the same columns."""
     after: DataFrame = spark.sql(change, state=frame) if isinstance(change, str) else change(frame)
     if sorted(after.columns) != sorted(frame.columns):
-        told = f"has the columns {', '.join(after.columns)}, and must have {', '.join(frame.columns)}"
-        raise SavepointWriteError(f"the changed state '{name}' {told}")
+        detail = f"has the columns {', '.join(after.columns)}, and must have {', '.join(frame.columns)}"
+        raise SavepointWriteError(f"the changed state '{name}' {detail}")
     return after.select(*frame.columns)
 
 

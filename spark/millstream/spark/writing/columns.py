@@ -42,6 +42,6 @@ def stored_table(batch: pa.RecordBatch | pa.Table, state: StateSnapshot) -> pa.T
         else:
             arrays[name] = to_stored(column, kind, f"state '{state.name}': column {name}")
         if column.null_count and name in _NEVER_NULL:
-            told = "a null key" if name == KEY else f"a null in column {name}"
-            raise RowFault(f"state '{state.name}' has {told}: leave such rows out, or give them a value")
+            detail = "a null key" if name == KEY else f"a null in column {name}"
+            raise RowFault(f"state '{state.name}' has {detail}: leave such rows out, or give them a value")
     return pa.table(arrays)

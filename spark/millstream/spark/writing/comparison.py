@@ -22,7 +22,7 @@ def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
         return True
     if one.type != other.type:
         return False
-    if pa.types.is_float64(one.type):  # Arrow says of NaN that it is not itself, but its bits are
+    if pa.types.is_float64(one.type):  # in Arrow NaN does not equal itself, but its bits do
         return bool(_bits(one).equals(_bits(other)))
     return bool(pa.types.is_nested(one.type)) and repr(one.to_pylist()) == repr(other.to_pylist())
 

@@ -1,6 +1,6 @@
 """A savepoint as it is planned: operators, their states, and what each state is made of. Pure; on the driver.
 
-Everything that can be wrong without looking at rows is refused here, when it is asked for.
+Everything that can be wrong without looking at rows is refused here, when it is requested.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class Draft:
         """One that is there."""
         operator = self.operator(given)
         if name not in operator.states:
-            told = f"the operator '{operator.identifier.name}' has no state '{name}'"
-            raise SavepointWriteError(f"{told}: {nearest(name, operator.states)}")
+            detail = f"the operator '{operator.identifier.name}' has no state '{name}'"
+            raise SavepointWriteError(f"{detail}: {nearest(name, operator.states)}")
         return operator, operator.states[name]
 
     def operator_for(self, given: OperatorIdentifier | str) -> PlannedOperator:
@@ -183,7 +183,7 @@ class Draft:
         operator.states[new] = replace(planned, state=replace(planned.state, name=new))
 
     def set_enumerator(self, identifier: OperatorIdentifier, state: str) -> None:
-        """What the split enumerator of a source goes on with."""
+        """What the split enumerator of a source continues with."""
         self.properties[_property(identifier)] = state
 
     def check(self, load_pickles: bool) -> None:
@@ -191,12 +191,12 @@ class Draft:
         for operator in self.operators.values():
             for planned in operator.states.values():
                 keys, content = planned.state.key_type, planned.content
-                anew = operator.is_hashed_anew or not isinstance(content, AsItIs)
-                if keys is not None and holds_pickled(keys) and anew and not load_pickles:
+                hashed = operator.is_hashed_anew or not isinstance(content, AsItIs)
+                if keys is not None and holds_pickled(keys) and hashed and not load_pickles:
                     raise SavepointWriteError(
                         f"operator '{operator.identifier.name}', state '{planned.state.name}': its keys are pickled, "
                         "and a key's group follows from its value: allow it with load_pickles=True, if you trust "
-                        "whoever wrote them"
+                        "their author"
                     )
 
     def metadata_operators(self, states: dict[tuple[str, str], StateSnapshot]) -> tuple[OperatorSnapshot, ...]:

@@ -96,8 +96,8 @@ class SavepointWrite:
         if self._files.exists(f"{self._location}/{METADATA_FILE}"):
             raise SavepointWriteError(f"{self._location}: there is a savepoint already: write to another folder")
         if self._files.files(self._location):
-            told = "is not empty, and no savepoint: an earlier write may have broken off there"
-            raise SavepointWriteError(f"{self._location}: {told}; delete it, or write to another folder")
+            detail = "is not empty, and no savepoint: an earlier write may have broken off there"
+            raise SavepointWriteError(f"{self._location}: {detail}; delete it, or write to another folder")
 
     def _states(self) -> dict[tuple[str, str], StateSnapshot]:
         states: dict[tuple[str, str], StateSnapshot] = {}
@@ -110,8 +110,8 @@ class SavepointWrite:
                 for state, files in self._filled(operator, filling):
                     before = states.get((owner, state.name), state)
                     if replace(before, files=()) != state:
-                        told = f"state '{state.name}' is filled by a function, and written as another one"
-                        raise SavepointWriteError(f"operator '{operator.identifier.name}': {told}")
+                        detail = f"state '{state.name}' is filled by a function, and written as another one"
+                        raise SavepointWriteError(f"operator '{operator.identifier.name}': {detail}")
                     states[owner, state.name] = replace(before, files=before.files + files)
         return states
 
@@ -120,8 +120,8 @@ class SavepointWrite:
         match planned.content:
             case AsItIs(source):
                 assert self._base is not None, "untouched states are those of another snapshot"
-                anew = operator.is_hashed_anew and state.kind.keyed
-                if source.files and (anew or (state.kind.keyed and not _is_open(source))):
+                hashed = operator.is_hashed_anew and state.kind.keyed
+                if source.files and (hashed or (state.kind.keyed and not _is_open(source))):
                     return self._rows(operator, state, (stored_rows(self._spark, self._base, source),), FromRows(()))
                 if self._options.link and all(file.inline is None for file in source.files):
                     files = linked(self._base, source, destination, state.name)

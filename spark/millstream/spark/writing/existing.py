@@ -1,4 +1,4 @@
-"""What another snapshot holds: read as rows to be written anew, copied byte for byte, or linked to.
+"""What another snapshot holds: read as rows to be written again, copied byte for byte, or linked to.
 
 Every file is compared with its checksum when it is read. A link is another name of the same file in the new savepoint's
 folder: both snapshots have it then, and either can be deleted without the other. Only a local file system has links.
@@ -47,7 +47,7 @@ def stored_rows(
     spark: SparkSession, snapshot: Snapshot, state: StateSnapshot,
     change: Callable[[pa.Table], pa.Table] | None = None,
 ) -> Rows:  # fmt: skip
-    """All rows of a state, a task for each file; changed on the way, if asked for."""
+    """All rows of a state, a task for each file; changed while reading, if requested."""
     files, uri = state.files, snapshot.uri
 
     def tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -128,7 +128,7 @@ def linked(snapshot: Snapshot, state: StateSnapshot, destination: Destination, n
 
 
 def _ending(file: StateFile) -> str:
-    """What the end of its name says of its format."""
+    """Its format, by the suffix of its name."""
     native, name = native_format(file), file.path.rpartition("/")[2]
     return ".".join(name.split(".")[-2:]) if native else name.rpartition(".")[2]
 
@@ -142,8 +142,8 @@ def _link(root: str, source: str, target: str) -> None:
         os.makedirs(os.path.dirname(after), exist_ok=True)
         os.link(before, after)
     except OSError as error:
-        told = f"{source}: cannot be linked to {target}: {error.strerror}: copy the states"
-        raise SavepointWriteError(told) from error
+        detail = f"{source}: cannot be linked to {target}: {error.strerror}: copy the states"
+        raise SavepointWriteError(detail) from error
 
 
 def checked(spark: SparkSession, uri: str, states: list[tuple[StateSnapshot, int]]) -> None:

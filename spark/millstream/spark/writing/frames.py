@@ -1,6 +1,6 @@
 """DataFrames of a caller as DataFrames with the columns of the snapshot format, and the types that go with them.
 
-All of it is planned here, on the driver: what is wrong with the columns is said before anything runs.
+All of it is planned here, on the driver: errors in the columns are reported before anything runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Typed(Struct, frozen=True):
 
 
 def picked(frame: DataFrame, what: str, columns: Columns, declared: Any = None, *, is_key: bool = False) -> Typed:
-    """What a caller says of a value: its columns, and its type if it is not theirs.
+    """A caller's description of a value: its columns, and its type if it is not theirs.
 
     Several columns are a tuple as a key, else a row with their names, unless a type is declared.
     """
@@ -63,8 +63,8 @@ def picked(frame: DataFrame, what: str, columns: Columns, declared: Any = None, 
     kind = wanted or default
     fields = kind.field_names()
     if fields is None or len(fields) != len(names):
-        told = f"the {what} has {len(names)} columns ({', '.join(names)}), which do not fit {kind.describe()}"
-        raise SavepointWriteError(told)
+        detail = f"the {what} has {len(names)} columns ({', '.join(names)}), which do not fit {kind.describe()}"
+        raise SavepointWriteError(detail)
     by_name = not isinstance(kind, t.TupleType) and set(fields) == set(names)
     pairs = [(name if by_name else field, name) for field, name in zip(fields, names, strict=True)]
     return Typed(f.struct(*(f.col(_quoted(name)).alias(field) for field, name in pairs)), kind)
@@ -97,7 +97,7 @@ def _renamed(column: Column, found: t.TypeInformation, wanted: t.TypeInformation
 
 
 class KeyedColumns(Struct, frozen=True):
-    """What a caller says of keyed state in the rows of a DataFrame."""
+    """A caller's description of keyed state in the rows of a DataFrame."""
 
     key: Typed
     value: Typed

@@ -47,7 +47,7 @@ class KeepOnConflict(Enum):
 
 
 Rule = KeepOnConflict | Callable[[Any, Any], Any]
-"""Or a function of the existing and the new value, which answers the one to keep."""
+"""Or a function of the existing and the new value, which returns the one to keep."""
 
 _BY_ENTRY = (NAMESPACE, MAP_KEY, POSITION, TIMESTAMP, DOMAIN)
 
@@ -66,7 +66,7 @@ def without_conflicts(table: pa.Table, state: StateSnapshot, rule: Rule = KeepOn
 
 
 def _sides(table: pa.Table) -> npt.NDArray[np.uint8]:
-    """The side of each row: all are of one, unless a column says so."""
+    """The side of each row: all are of one, unless a column gives it."""
     import numpy as np
 
     if SIDE not in table.column_names:
@@ -76,7 +76,7 @@ def _sides(table: pa.Table) -> npt.NDArray[np.uint8]:
 
 
 def _identity(table: pa.Table, names: list[str], state: StateSnapshot) -> npt.NDArray[np.uint64]:
-    """One hash for all that says which row it is."""
+    """One hash for all that identifies the row."""
     types: dict[str, Any] = {KEY: state.key_type, NAMESPACE: state.namespace_type, MAP_KEY: state.map_key_type}
     hashes = []
     for name in names:
@@ -164,7 +164,7 @@ def _unique(table: pa.Table, names: list[str], state: StateSnapshot, rule: Rule)
 
 
 def _decided(table: pa.Table, pairs: dict[int, int], state: StateSnapshot, rule: Callable[[Any, Any], Any]) -> pa.Table:
-    """The table with the rule's answers in the new rows."""
+    """The table with the rule's results in the new rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -173,11 +173,11 @@ def _decided(table: pa.Table, pairs: dict[int, int], state: StateSnapshot, rule:
     column = table.column(name).combine_chunks()
     new = from_array(column.take(pa.array(list(pairs))), kind, name, unpickle=True)
     old = from_array(column.take(pa.array(list(pairs.values()))), kind, name, unpickle=True)
-    answers = to_array([rule(before, after) for before, after in zip(old, new, strict=True)], kind, name)
-    if answers.type != column.type:
-        answers = answers.cast(column.type)
+    kept = to_array([rule(before, after) for before, after in zip(old, new, strict=True)], kind, name)
+    if kept.type != column.type:
+        kept = kept.cast(column.type)
     where = pc.index_in(pa.array(range(table.num_rows)), pa.array(list(pairs)))
-    both = pa.concat_arrays([column, answers])
+    both = pa.concat_arrays([column, kept])
     places = pc.if_else(where.is_valid(), pc.add(where, table.num_rows), pa.array(range(table.num_rows)))
     return table.set_column(table.column_names.index(name), name, both.take(places))
 

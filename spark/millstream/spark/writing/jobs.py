@@ -1,6 +1,6 @@
 """The Spark jobs of a write: rows to blocks, blocks to the tasks of their parts, parts to files. On the driver.
 
-What a job answers is what its successful attempts have written, one report for each part.
+What a job returns is what its successful attempts have written, one report for each part.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BATCHES = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
-"""For rows that are of one size. With fewer bytes, Spark asks for the size of a batch at each row that it hands over,
+"""For rows that are of one size. With fewer bytes, Spark requests the size of a batch at each row that it hands over,
 which takes as long as all the rest of that."""
 _BYTES_PER_PART = 128 * 1024 * 1024
 
@@ -60,7 +60,7 @@ def write_rows(
     rows: Sequence[Rows], state: StateSnapshot, cut: Cut, destination: Destination,
     rule: Rule = KeepOnConflict.NEITHER,
 ) -> tuple[StateFile, ...]:  # fmt: skip
-    """Writes one state of the rows; answers its files."""
+    """Writes one state of the rows; returns its files."""
 
     def write(batches: Iterable[pa.RecordBatch], part: int) -> PartReport:
         return write_part(batches, state, destination, part, rule)
@@ -114,4 +114,4 @@ def parts_for(spark: SparkSession, rows: Sequence[Rows], max_parallelism: int) -
 
 
 def _guessed(frame: Any) -> int:
-    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))  # noqa: SLF001  # Spark says it nowhere else
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))  # noqa: SLF001  # Spark offers it nowhere else

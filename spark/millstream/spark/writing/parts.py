@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROW_FAULTS = (RowFault, ConversionError, IncompatibleStateError)
-"""What would be the same in another attempt, and so is told to the driver; Spark tries again after anything else."""
+"""What would be the same in another attempt, and so is reported to the driver; Spark retries after anything else."""
 REPORT = "report"
 REPORT_SCHEMA = f"{REPORT} binary"
 BYTES_PER_FILE = 320 * 1024 * 1024
@@ -49,7 +49,7 @@ class PartReport(msgspec.Struct, frozen=True):
     fault: str = ""
 
     def encoded(self) -> pa.RecordBatch:
-        """As the one row that the task answers."""
+        """As the one row that the task returns."""
         import pyarrow as pa
 
         return pa.RecordBatch.from_arrays([pa.array([msgspec.msgpack.encode(self)], pa.binary())], [REPORT])
@@ -101,7 +101,7 @@ class PartWriter:
             if not found.equals(wanted) and not same_rows(
                 check_table(found, state, where), check_table(wanted, state, where)
             ):
-                raise SnapshotError(where, "does not hold the rows that were written to it: write the savepoint anew")
+                raise SnapshotError(where, "does not hold the rows that were written to it: write the savepoint again")
             start += file.rows
 
     @contextlib.contextmanager
@@ -135,7 +135,7 @@ def write_part(
 
 
 def _in_order(table: pa.Table) -> pa.Table:
-    """Elements in the order of their positions, which are counted anew."""
+    """Elements in the order of their positions, which are numbered again from 0."""
     import numpy as np
     import pyarrow as pa
 

@@ -70,7 +70,7 @@ def _sorted(tables: list[pa.Table], types: dict[str, Any]) -> pa.Table:
 
 
 def _joined(tables: list[pa.Table], types: dict[str, Any]) -> pa.Table:
-    """One table; columns whose type is not the same everywhere, as times in some zone, are made anew."""
+    """One table; columns whose type is not the same everywhere, as times in some zone, are made again."""
     import pyarrow as pa
 
     if all(table.schema == tables[0].schema for table in tables):
