@@ -134,7 +134,7 @@ def test_a_collector_that_refuses_is_named_once_and_tried_again(
     with caplog.at_level("INFO"):
         run(scenario)
     rig.close()
-    assert caplog.text.count("answers 503 Service Unavailable") == 1
+    assert caplog.text.count("returned 503 Service Unavailable") == 1
     (resource,) = rig.requests[0].resource_metrics
     assert resource.resource.attributes[0].value.string_value == "millstream"
     sums = {metric.name: metric.sum for metric in resource.scope_metrics[0].metrics if metric.HasField("sum")}

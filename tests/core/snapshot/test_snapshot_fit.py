@@ -265,7 +265,7 @@ def test_what_looks_renamed_is_warned_about() -> None:
     assert found.restorable
     field, former, other = found.warnings
     assert field.startswith("operator 'a', state 'field': the field label is gone, and tag of the same type (String)")
-    assert former.startswith("operator 'a', state 'former': it is not asked for, and 'latter' of the same kind")
+    assert former.startswith("operator 'a', state 'former': it is not used, and 'latter' of the same kind")
     assert other.startswith("operator 'b' is gone, and 'c' with the same states is new")
     unlike = fit(stored, [ProgramOperator(operator("a", state("field", After), state("latter", str)), KEYED)], True)
     assert unlike.warnings == ()

@@ -199,7 +199,7 @@ def test_content_that_is_no_table_is_refused_even_with_its_checksum(data: st.Dat
 def test_a_file_that_does_not_hold_what_the_metadata_says(local: FileSystemStorage) -> None:
     location, (file,) = written(local, FileFormat.PARQUET)
     for change, message in (
-        ({"rows": 5}, "has 3000 rows, and the metadata says 5"),
+        ({"rows": 5}, "has 3000 rows, and the metadata lists 5"),
         ({"key_group_start": 3}, "holds the key groups 0 to 127, and the metadata promises only 3 to 127"),
         ({"checksum": "sha256:" + "0" * 64}, "does not match its checksum"),
     ):

@@ -353,7 +353,7 @@ async def test_a_leader_learns_that_its_session_is_lost_and_not_that_it_is_suspe
 async def test_the_look_up_knows_the_leader_of_the_store(server: StoreServer) -> None:
     reader, first, second = (server.connect() for _ in range(3))
     leaders = StoredLeaders(reader)
-    with pytest.raises(UnreachableError, match="nobody leads as dispatcher now"):
+    with pytest.raises(UnreachableError, match="there is no leading dispatcher now"):
         await leaders.leader_of(Role.DISPATCHER)
     lead = await first.campaign(DISPATCHER, "host:1")
     known = await leaders.leader_of(Role.DISPATCHER)
@@ -376,7 +376,7 @@ async def test_the_look_up_knows_the_leader_of_the_store(server: StoreServer) ->
     assert await change == KnownLeader("host:2", again.epoch)
     assert await leaders.changed(Role.DISPATCHER, KnownLeader("host:1")) == KnownLeader("host:2", again.epoch)
     reader.suspend()
-    with pytest.raises(UnreachableError, match="who leads as dispatcher is not known: the store does not answer"):
+    with pytest.raises(UnreachableError, match="who leads as dispatcher is not known: the store does not respond"):
         await leaders.leader_of(Role.DISPATCHER)
     assert await leaders.standing_by(Role.DISPATCHER) == []
 

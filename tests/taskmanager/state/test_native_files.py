@@ -147,7 +147,7 @@ def test_what_others_say_to_such_files(job: Job) -> None:
     with pytest.raises(SnapshotError, match=r"holds state 'timers' in the format"):
         heap.timers("timers")
     state = written.operators[0].states[0]
-    with pytest.raises(SnapshotError, match="only a job with it reads: take a savepoint to look at its state"):
+    with pytest.raises(SnapshotError, match="only a job with it reads: take a savepoint to inspect its state"):
         read_state(job.storage, job.storage.checkpoint_location(1), state, state.files[0])
 
 

@@ -1,4 +1,4 @@
-"""Artifacts on their way between clients, the dispatcher's store and the hosts that run a job; and what a wheel says.
+"""Transfer of artifacts between clients, the dispatcher's store and the hosts that run a job; and a wheel's metadata.
 
 An artifact is known by the sha256 of its content. Transfers are checked against it, and a file appears under its name
 only when it is whole.
@@ -42,7 +42,7 @@ UNREADABLE_ZIP = (
 
 
 class ArtifactError(MillstreamError):
-    """An artifact could not be transferred, or is not what it is said to be."""
+    """An artifact could not be transferred, or does not match its description."""
 
 
 class WheelTooLargeError(InvalidProgramError):
@@ -50,7 +50,7 @@ class WheelTooLargeError(InvalidProgramError):
 
 
 class WheelInfo(Struct, frozen=True):
-    """What a wheel says about itself. `entry_points` are `name -> pkg.module:callable` of the group for jobs.
+    """The metadata of a wheel. `entry_points` are `name -> pkg.module:callable` of the group for jobs.
 
     `modules` are the names at its root that can be imported.
     """

@@ -33,7 +33,7 @@ class ImpossibleEnvironmentError(EnvironmentFailedError, UnrecoverableError):
 
 
 def failed(text: str, lines: Sequence[str], status: int = 1) -> EnvironmentFailedError:
-    """The error for the user, of the kind that follows from the reasons: all that pip has said, and its status."""
+    """The error for the user, of the kind that follows from the reasons: pip's whole output, and its status."""
     may_pass = status < 0 or any(_MAY_PASS.search(line) for line in lines)
     return (EnvironmentFailedError if may_pass else ImpossibleEnvironmentError)(text)
 

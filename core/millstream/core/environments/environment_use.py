@@ -1,9 +1,9 @@
 """Which job environments are in use, and which of the others go: when all together are too large, and with age.
 
 A process that runs in an environment inherits a shared lock on the environment's lock file: the kernel holds it as long
-as the process and those that it forked live, however they end. The lock file goes with its environment: whoever has
-locked it looks whether it is still the one of that name. The time of an environment's marker says when it was last
-asked for; one that was asked for a moment ago may be about to be used, and stays.
+as the process and those that it forked live, however they end. The lock file goes with its environment: a process that
+has locked it checks that it is still the one of that name. The time of an environment's marker is that of the last
+request for it; one that was requested a moment ago may be about to be used, and stays.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def lock_of(folder: Path) -> Path:
 
 
 def take_lock(path: Path, operation: int) -> int:
-    """The descriptor of the lock file, locked as `flock` is told, and closed by the caller. Raises BlockingIOError."""
+    """The descriptor of the lock file, locked in the given mode; the caller closes it. Raises BlockingIOError."""
     while True:
         held = for_user_only(str(path), os.O_RDWR | os.O_CREAT)
         try:
@@ -82,7 +82,7 @@ def release_lock(held: int, folder: Path) -> None:
 
 
 def remove_partial(root: Path) -> None:
-    """Removes what is left of environments that nobody is making, and the locks of those that are gone."""
+    """Removes what is left of environments that are not being made, and the locks of those that are gone."""
     for path in root.iterdir():
         folder = path.with_suffix("") if path.suffix == _LOCK else path
         if (folder.exists() if folder != path else not path.is_dir()) or (folder / READY).exists():
@@ -93,9 +93,9 @@ def remove_partial(root: Path) -> None:
 
 
 def mark_ready(folder: Path) -> None:
-    """Says that the environment is whole, and how large it is. It is for this user only, whoever wrote its files.
+    """Marks the environment as complete, with its size. It is for this user only, whichever user wrote its files.
 
-    Durably, and after all else: a marker that outlives a power cut says that its environment did, too.
+    Durably, and after all else: if a marker outlives a power cut, its environment did, too.
     """
     size = keep_private(folder)
     _sync_file_system(folder)
@@ -137,9 +137,9 @@ def asked_for(folder: Path) -> bool:
 
 
 def remove_unused(root: Path, max_size: int, unused_for: float = math.inf) -> list[str]:
-    """Removes environments that nobody uses, the longest unused first, until the rest is no larger than that.
+    """Removes unused environments, the longest unused first, until the rest is no larger than that.
 
-    Those that nobody asked for in so many seconds go in any case.
+    Those without a request in so many seconds are removed in any case.
     """
     found = []
     for folder in root.iterdir():
@@ -149,8 +149,8 @@ def remove_unused(root: Path, max_size: int, unused_for: float = math.inf) -> li
     total = sum(size for _, size, _ in found)
     removed = []
     oldest = time.time() - unused_for
-    for asked, size, folder in sorted(found):
-        if total <= max_size and asked >= oldest:
+    for requested, size, folder in sorted(found):
+        if total <= max_size and requested >= oldest:
             break
         if _remove(folder):
             total -= size
@@ -159,11 +159,11 @@ def remove_unused(root: Path, max_size: int, unused_for: float = math.inf) -> li
 
 
 def _remove(folder: Path) -> bool:
-    """Whether it could be removed: it was not asked for lately, and no process runs in it."""
+    """Whether it could be removed: it was not requested lately, and no process runs in it."""
     with if_nobody_has_it(folder) as free, contextlib.suppress(OSError):
         if not free:
             return False
-        # Who asks for it from here on does not find the marker and waits for the lock; who did before has set its time.
+        # A request from here on finds no marker and waits for the lock; an earlier one has set its time.
         evicted = (folder / READY).rename(folder / _EVICTED)
         if time.time() - evicted.stat().st_mtime < _ABOUT_TO_BE_USED:
             evicted.rename(folder / READY)

@@ -2,7 +2,7 @@
 
 A folder below the cache's root holds one environment, named after a hash of the artifacts and of the runtime that it
 is made from. It is built in place under a file lock, so that several processes on a host make it once; a marker that
-is written last, when everything else is on the disk, says that it is whole, and a folder without it is made again.
+is written last, when everything else is on the disk, marks it as complete, and a folder without it is made again.
 Unused ones go when all are too large, and with age.
 
 The environment is a virtual environment without pip. The runtime's own site folders follow its own on the import
@@ -15,7 +15,7 @@ the root of a package or in its dist-info is installed from as well.
 
 An archive is unpacked into a folder of the working directory that has the archive's file name, or the name after a
 `#` at the end of it, as in Flink; single files are put there in the same way. Processes of jobs with equal artifacts
-share the working directory. Where packages come with the requirements, pip finds these and asks no index.
+share the working directory. Where packages come with the requirements, pip finds these and uses no index.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class EnvironmentCache:
         return self._runtime
 
     def _remove_partial(self, folder: Path) -> None:
-        """Removes this environment's remains, and those of others that nobody is making."""
+        """Removes this environment's remains, and those of others that are not being made."""
         shutil.rmtree(folder, ignore_errors=True)
         remove_partial(self._root)
 
@@ -248,7 +248,7 @@ def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs
 
 
 def _finish(folder: Path, release: Callable[[], None]) -> None:
-    """On one thread: whoever sees the marker may wait for the lock on the very loop that would have released it."""
+    """On one thread: a caller that sees the marker may wait for the lock on the loop that would release it."""
     try:
         mark_ready(folder)
     except BaseException:
@@ -262,7 +262,7 @@ async def _lock(folder: Path, unneeded: Callable[[], bool]) -> AsyncIterator[Cal
     """Holds the environment's lock against every other holder on this host. Waits without blocking the loop.
 
     It is not waited for any longer once it is not needed: processes that run in the environment hold it for good.
-    What it answers releases the lock before the end, from any thread.
+    The returned function releases the lock before the end, from any thread.
     """
     while True:
         try:
@@ -444,14 +444,14 @@ async def _pip(command: list[str], names: str, show: Progress) -> None:
 
 
 def _explanation(lines: Sequence[str]) -> str:
-    """All that pip says from its first error on; what a conflict is about is on the lines between its errors."""
+    """The output of pip from its first error on; what a conflict is about is on the lines between its errors."""
     first = next((i for i, line in enumerate(lines) if line.startswith("ERROR:")), None)
-    if first is None:  # pip quotes what was said by those that build packages
+    if first is None:  # pip quotes the output of the build of a package
         quoted = [line.strip().removeprefix("ERROR: ") for line in lines if line.strip().startswith("ERROR: ")]
         return _last(quoted or lines)
     if lines[first] == _PIPS_OWN_FAILURE:
         raised = next((line for line in reversed(lines[first + 1 :]) if re.match(r"[\w.]+(:|$)", line)), "")
-        damaged = "; the wheel is damaged, or its sizes are not what it says" if _NO_ZIP.match(raised) else ""
+        damaged = "; the wheel is damaged, or its sizes are not those in its directory" if _NO_ZIP.match(raised) else ""
         return f"pip failed: {raised or _last(lines)}{damaged}"
     return "\n".join(line.removeprefix("ERROR: ") for line in lines[first:][-_MOST_LINES:]).strip()
 

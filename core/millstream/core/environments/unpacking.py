@@ -1,8 +1,8 @@
 """How much an artifact may become when it is unpacked: bytes, entries, and bytes for each byte that it has itself.
 
 What is counted is what comes out. A zip file's directory is believed for its members' sizes, because `zipfile`, which
-pip uses as well, never gives more of a member than the directory says; and before the directory is read as a whole, its
-own size is looked at. Of a tar file the decompressed stream is counted, headers included.
+pip uses as well, never gives more of a member than the directory states; and before the directory is read as a whole,
+its own size is checked. Of a tar file the decompressed stream is counted, headers included.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class UnpackBudget:
     def check_stopped(self) -> None:
         """Raises after `stop`."""
         if self._stopped:
-            raise self._refusal("for nobody any more")
+            raise self._refusal("no longer needed")
 
     def take(self, size: int) -> None:
         """So many bytes come out."""
@@ -122,7 +122,7 @@ class UnpackBudget:
 
 
 class _Counted:
-    """A stream, of which the budget is told what is read."""
+    """A stream whose reads are charged to the budget."""
 
     def __init__(self, stream: IO[bytes], budget: UnpackBudget) -> None:
         self._stream, self._budget = stream, budget
@@ -151,7 +151,7 @@ def _decompressed(path: Path) -> Any:
 
 
 def _directory_size(path: Path) -> int:
-    """What the end of a zip file says of its directory's size; 0 when there is no such end."""
+    """The size of a zip file's directory, from the end of the file; 0 when there is no such end."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _LONGEST_COMMENT - _END.size - _LOCATOR_SIZE - _END64.size))

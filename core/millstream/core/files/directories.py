@@ -1,15 +1,15 @@
-"""Where services keep what they write on this host, and that nobody else has a hand in it.
+"""Where services keep what they write on this host, and that no other user can change it.
 
-Code is run from these folders (environments, wheels) and state is read back from them, so whoever can write to one can
-run code as its user. A folder is made for its user only, and used only when it belongs to this user and no one else may
-change what is in it; what is below a folder that the user named is closed to others when it was open to look into. By
+Code is run from these folders (environments, wheels) and state is read back from them, so a user that can write to one
+can run code as its user. A folder is made for its user only, and used only when it belongs to this user and no one else
+may change what is in it; what is below a folder that the user named is closed to others when it was readable. By
 default they are in the system's temporary folder, where anyone may have made one of the same name before: there a
 symbolic link is refused as well.
 
 No mode depends on the umask: `make_private` makes folders, `for_user_only` opens files, and `keep_private` takes from
 group and others what programs such as pip have written.
 
-What is opened is what is checked: a folder is opened without following links, and its open descriptor is asked.
+What is opened is what is checked: a folder is opened without following links, and its open descriptor is checked.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def private_folder(root: Path, *parts: str, option: str, is_shared: bool = False
     """The folder `root/parts`, made when missing. Raises ConfigurationError, which names the option, unless it is ours.
 
     `root` is what the user named: it may be a link of theirs, and a folder that all may use but in which each only
-    changes their own (as `/tmp`) when there are parts below it. What is below it is ours alone. `is_shared` says that
+    changes their own (as `/tmp`) when there are parts below it. What is below it is ours alone. `is_shared` means that
     it is known to be such a folder.
     """
     path = root = root.absolute()
@@ -66,7 +66,7 @@ def private_folder(root: Path, *parts: str, option: str, is_shared: bool = False
                 descriptor = inner
                 found = os.fstat(descriptor)
                 _check(found, path, option)
-                if found.st_mode & _OTHERS:  # a folder of ours that others could look into, and nobody could change
+                if found.st_mode & _OTHERS:  # a folder of ours that others could read, but not change
                     os.fchmod(descriptor, 0o700)
     except OSError as error:
         raise ConfigurationError(f"option '{option}': cannot use {path}: {error.strerror}") from error
@@ -95,7 +95,7 @@ def for_user_only(path: str, flags: int) -> int:
 
 
 def keep_private(folder: Path) -> int:
-    """Takes every right on what is below a folder from group and others. Answers how large all of it is, in bytes."""
+    """Takes every right on what is below a folder from group and others. Returns its whole size in bytes."""
     total = 0
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -148,5 +148,5 @@ def _check(found: os.stat_result, path: Path, option: str) -> None:
 def _refusal(path: Path, reason: str, option: str) -> ConfigurationError:
     return ConfigurationError(
         f"refusing to use {path}, from which code is run: {reason}. Name another folder with the option '{option}', or "
-        "make sure that nobody else has put anything into this one, and that nobody else can"
+        "make sure that no other user has put anything into this one, or can"
     )

@@ -1,7 +1,7 @@
 """What the operating system knows of a single thread of this process: how much processor time it took, and its state.
 
-Only on Linux. Elsewhere, and of threads that are gone, the answer is None: a clock that is asked by a thread's number
-is safe, while one that is asked by its handle may crash the process when the thread has just ended.
+Only on Linux. Elsewhere, and of threads that are gone, the result is None: a clock that is read by a thread's number
+is safe, while one that is read by its handle may crash the process when the thread has just ended.
 """
 
 from __future__ import annotations

@@ -22,13 +22,13 @@ class SeenFrame(Struct, frozen=True):
     line: int
     module: str
     owner: int = 0
-    """The address of the object whose method it is, where somebody asks whose it is."""
+    """The address of the object whose method it is, where its owner is needed."""
     task: int = 0
     """That of its local variable `task`, likewise."""
 
     @staticmethod
     def of(frame: Any, line: int, with_objects: tuple[str, ...]) -> SeenFrame:
-        """A frame of a thread that goes on meanwhile; with objects, if its module's name begins like one of these."""
+        """A frame of a thread that continues meanwhile; with objects, if its module's name begins like one of these."""
         module, code = module_of(frame), frame.f_code
         if not module.startswith(with_objects):
             return SeenFrame(code.co_qualname, code.co_filename, line, module)
@@ -52,7 +52,7 @@ def told(stack: Sequence[SeenFrame], with_runtime: bool, depth: int) -> tuple[st
     """The names of a stack whose outermost frame comes first: at most `depth` of them, the innermost.
 
     What comes before the user's first frame is left out, and so are frames of the runtime behind it. A stack that ends
-    in the runtime says so with a last name in brackets: that is where the time goes.
+    in the runtime has a last name in brackets: that is where the time goes.
     """
     if with_runtime:
         return tuple(map(str, stack[-depth:]))

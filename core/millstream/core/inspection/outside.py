@@ -1,7 +1,7 @@
 """Looking into a process without its interpreter, which native code may hold: Linux only.
 
 For a dump of its threads, the process opens a file in memory, and has `faulthandler` write there when it gets a signal:
-that is done in native code, wherever the process is. Whoever started it sends the signal, and reads the file where the
+that is done in native code, wherever the process is. Its parent sends the signal, and reads the file where the
 kernel shows it.
 """
 
@@ -23,7 +23,7 @@ _LIMIT = 256 * 1024
 
 
 def _signal() -> int:
-    return signal.SIGRTMIN + 4  # one that nobody uses: the first few are the C library's
+    return signal.SIGRTMIN + 4  # an unused one: the first few are the C library's
 
 
 def allow_dumps_from_outside() -> None:
@@ -34,7 +34,7 @@ def allow_dumps_from_outside() -> None:
 
 
 def allow_tracing_by_parent() -> None:
-    """The same: lets whoever started the process have it profiled where Yama would let only ancestors trace it."""
+    """The same: lets the parent have the process profiled where Yama would let only ancestors trace it."""
     if sys.platform == "linux":
         with contextlib.suppress(ImportError, OSError, AttributeError):
             import ctypes

@@ -28,7 +28,7 @@ _STATES = {"R": "running", "S": "waiting", "D": "waiting for the disk", "T": "st
 
 
 def dump_threads() -> tuple[ThreadStack, ...]:
-    """All but the one that asks, the main thread first, and behind each loop's thread the tasks on it."""
+    """All but the calling one, the main thread first, and behind each loop's thread the tasks on it."""
     stacks = current_stacks()
     stacks.pop(threading.get_ident(), None)
     known = {thread.ident: thread for thread in threading.enumerate()}

@@ -1,4 +1,4 @@
-"""What a checkpoint asks of tasks, in words that the job manager and the task managers share."""
+"""What a checkpoint requires of tasks, as job managers and task managers both name it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 class StopMode(StrEnum):
     """What tasks do after their snapshot."""
 
-    NONE = "NONE"  # go on
+    NONE = "NONE"  # continue
     SUSPEND = "SUSPEND"  # emit nothing more, end when the snapshot is complete
     DRAIN = "DRAIN"  # first advance event time to its end, then as SUSPEND
 

@@ -78,7 +78,7 @@ class VertexStatus(Struct, frozen=True, gc=False):
     slot_sharing_group: str = ""
     subtasks: tuple[SubtaskStatus, ...] = ()
     lower_bound: int = 0
-    """The least and the most parallelism that it may be given; 0: no job manager has said so."""
+    """The least and the most parallelism that it may be given; 0: no job manager has reported it."""
     upper_bound: int = 0
 
 
@@ -138,7 +138,7 @@ class JobDetails(Struct, frozen=True):
     checkpoint_directory: str = ""
     """Where the job's checkpoints go, when they go into files."""
     epoch: LeaderEpoch = ANY_EPOCH
-    """Under which its job manager leads it; 0: nobody else can."""
+    """Under which its job manager leads it; 0: no other can."""
     events: tuple[JobEvent, ...] = ()
     """The last ones, the oldest first."""
     earlier_attempts: bytes = b""

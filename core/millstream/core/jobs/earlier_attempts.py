@@ -1,7 +1,7 @@
 """What is kept of attempts that others took the place of: when each came to which state, where, and how it ended. Pure.
 
 It travels with a job's details, which are sent often, and hardly ever changes: so it is encoded once, and read only
-when somebody asks. Bounded for each subtask, and for a job with very many of them altogether.
+on request. Bounded for each subtask, and for a job with very many of them altogether.
 """
 
 from __future__ import annotations

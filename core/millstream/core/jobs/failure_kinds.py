@@ -1,6 +1,6 @@
-"""What kinds of failures there are, as services tell each other; the values are those of the contracts.
+"""What kinds of failures there are, as services exchange them; the values are those of the contracts.
 
-Nobody decides by the text of an exception, which is for people: a class of the user's may have any name.
+Nothing is decided by the text of an exception, which is for people: a class of the user's may have any name.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from enum import IntEnum
 
 
 class FailureKind(IntEnum):
-    """What a failure of a job is, for whoever decides what comes of it."""
+    """What a failure of a job is, for the restart strategy."""
 
     ORDINARY = 0
     """Code raised an error, which then has a signature; or something that no code did, which has none."""
     PEER_LOST = 1
     """A task lost one that it exchanges data with: only the echo of what happened to the other."""
     CRASHED = 2
-    """A process of the job exited or crashed by itself, at a record that nobody knows."""
+    """A process of the job exited or crashed by itself, at an unknown record."""
 
 
 class WorkerEnd(IntEnum):
@@ -29,7 +29,7 @@ class WorkerEnd(IntEnum):
     IMPOSSIBLE = 2
     """It can never be started: the job is not restarted."""
     CRASHED = 3
-    """It exited or crashed by itself, with a status or a signal that nobody sends."""
+    """It exited or crashed by itself, with a status or a signal that the runtime does not send."""
 
 
 class DeclineReason(IntEnum):

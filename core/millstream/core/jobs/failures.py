@@ -8,7 +8,7 @@ from millstream.core.jobs.failure_kinds import FailureKind
 
 
 class TaskFailure(Struct, frozen=True):
-    """One failure, as services tell each other and people read it."""
+    """One failure, as services exchange it and people read it."""
 
     job_id: str = ""
     vertex_id: str = ""

@@ -44,7 +44,7 @@ class OperatorInfo(Struct, frozen=True):
     holds: frozenset[StateKind] = frozenset()
 
     def takes(self, kind: StateKind) -> bool:
-        """Whether state of this kind is taken over; records on their way always are."""
+        """Whether state of this kind is taken over; records in flight always are."""
         return kind in self.holds or kind is StateKind.IN_FLIGHT
 
 

@@ -1,7 +1,7 @@
 """A job's plan: its nodes, as services pass them on, and the JSON that Flink makes of them. All of it is built here.
 
 Two forms differ in the descriptions only. What people and programs ask for by themselves (`info`,
-`get_execution_plan()`) is plain text. What REST answers is HTML, as in Flink, since dashboards put it into the page as
+`get_execution_plan()`) is plain text. What REST returns is HTML, as in Flink, since dashboards put it into the page as
 it is: a name that is a script must not become one.
 """
 
@@ -69,6 +69,6 @@ def _node(node: PlanNode, describe: Callable[[str], str]) -> dict[str, Any]:
 
 
 def _in_html(text: str) -> str:
-    import html  # 1 ms for names that nobody asks for here; only a plan for the web is escaped
+    import html  # 1 ms for names that are not needed here; only a plan for the web is escaped
 
     return html.escape(text).replace("\\", "&#92;").replace("\n", "<br/>")

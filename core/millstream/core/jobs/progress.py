@@ -16,7 +16,7 @@ class StreamTime(Struct, frozen=True):
     """One of several streams that event time is made of."""
 
     name: str
-    """A producer's task, or a split; empty where a source does not tell its splits apart."""
+    """A producer's task, or a split; empty where a source does not distinguish its splits."""
     watermark: int
     moved_at: int = 0
     """When its watermark moved last; until then, when the stream began."""

@@ -77,7 +77,7 @@ class Waiting(Struct, frozen=True):
 
 
 class Stall(Struct, frozen=True):
-    """Everything that is answered."""
+    """The whole response."""
 
     job_id: JobId
     name: str
@@ -126,7 +126,7 @@ def ended(details: JobDetails, now_ms: int) -> Stall:
     """Of a job that has come to its end."""
     match details.state:
         case JobStatus.FAILED:
-            cause = cause_line(details.failures[0]) if details.failures else "nobody knows why"
+            cause = cause_line(details.failures[0]) if details.failures else "the cause is unknown"
             message, advice = f"The job has failed: {cause}", "`millstream exceptions` shows the traceback."
         case JobStatus.CANCELED:
             message, advice = "The job was cancelled.", ""

@@ -34,7 +34,7 @@ class JobStatus(StrEnum):
         return self.is_terminal
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether nothing follows, whichever job manager is asked: the same here; PyFlink's name."""
+        """Whether the state is final for every job manager: the same here; PyFlink's name."""
         return self.is_terminal
 
 
@@ -85,7 +85,7 @@ TASK_TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {
 
 
 class IllegalTransitionError(Exception):
-    """A state machine was asked for a step that its table does not hold: a bug in the caller."""
+    """A state machine received a transition that its table does not hold: a bug in the caller."""
 
 
 def check_job_transition(current: JobStatus, target: JobStatus) -> None:

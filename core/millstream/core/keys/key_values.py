@@ -2,8 +2,8 @@
 
 Which equality a class has decides. That of a built-in type, and that which a dataclass generates, are known, whatever
 else a subclass changes (`__str__`, `__iter__`, `__hash__`): so the value is taken by the built-in type's own methods,
-and of a dataclass only the fields that are compared count. A class with an equality of its own is refused: nobody can
-tell which of its instances are one key without comparing them all, and they may be on different machines.
+and of a dataclass only the fields that are compared count. A class with an equality of its own is refused: it is
+impossible to tell which of its instances are one key without comparing them all, and they may be on different machines.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def compared_fields(cls: type) -> tuple[str, ...] | None:
 
 
 def is_all_its_fields(cls: type) -> bool:
-    """Whether equal instances of a dataclass are those whose fields are all equal, as columns tell."""
+    """Whether equal instances of a dataclass are those whose fields are all equal, as columns compare."""
     return compared_fields(cls) == tuple(field.name for field in fields(cls))
 
 

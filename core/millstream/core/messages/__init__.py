@@ -1,1 +1,1 @@
-"""What processes tell each other, as frozen dataclasses. How they travel is `millstream.core.wire`."""
+"""What processes send each other, as frozen dataclasses. Their encoding is in `millstream.core.wire`."""

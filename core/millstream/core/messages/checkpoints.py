@@ -1,4 +1,4 @@
-"""What the job manager and tasks tell each other about checkpoints."""
+"""What the job manager and tasks send each other about checkpoints."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CheckpointOptions(Struct, frozen=True):
 
 
 class TriggerCheckpoint(Struct, frozen=True):
-    """Asks source tasks for a checkpoint; the barriers that they emit ask all others."""
+    """Triggers a checkpoint at source tasks; the barriers that they emit trigger it at all others."""
 
     allocation_id: AllocationId
     attempt_ids: tuple[AttemptId, ...]

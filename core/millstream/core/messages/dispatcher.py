@@ -1,4 +1,4 @@
-"""What the dispatcher is asked by programs, and what passes between it and a job manager."""
+"""The requests of programs to the dispatcher, and what passes between it and a job manager."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ArtifactStatus(Struct, frozen=True):
 
 
 class ArtifactChunk(Struct, frozen=True):
-    """A piece of an artifact; the first one says which."""
+    """A piece of an artifact; the first one names it."""
 
     artifact: Artifact | None = None
     data: bytes = b""
@@ -62,7 +62,7 @@ class ArtifactChunk(Struct, frozen=True):
 
 
 class RegisterJobManager(Struct, frozen=True):
-    """The first that a job manager says, with everything that it is running."""
+    """The first message of a job manager, with everything that it is running."""
 
     job_manager_id: JobManagerId
     address: str
@@ -96,7 +96,8 @@ class ForgetJob(Struct, frozen=True):
 class AbandonJob(Struct, frozen=True):
     """The job has ended as far as users know: it must not run, and what it has stored stays.
 
-    With an epoch, somebody else has it: it must not run here, unless this job manager leads it under a higher one.
+    With an epoch, another job manager has it: it must not run here, unless this job manager leads it under a higher
+    one.
     """
 
     job_id: JobId

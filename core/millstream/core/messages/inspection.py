@@ -1,4 +1,4 @@
-"""What is asked of the processes of a cluster to look into them, and what they answer."""
+"""The requests that inspect the processes of a cluster, and their responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ProcessThreads(Struct, frozen=True):
     """The threads of one process."""
 
     name: str = ""
-    """For people; empty: the service that was asked."""
+    """For people; empty: the service that was called."""
     pid: int = 0
     threads: tuple[ThreadStack, ...] = ()
     problem: str = ""
@@ -32,7 +32,7 @@ class ThreadDump(Struct, frozen=True):
 
 
 class SampleRequest(Struct, frozen=True):
-    """Asks where the workers of a job spend their time."""
+    """Requests where the workers of a job spend their time."""
 
     job_id: str
     vertex_id: str = ""
@@ -75,9 +75,9 @@ class PlacedOperator(Struct, frozen=True):
 
 
 class PlacedTask(Struct, frozen=True):
-    """From a slot worker: where a task and its operators are in memory, so that stacks tell whose they are.
+    """From a slot worker: where a task and its operators are in memory, so that stacks can be attributed.
 
-    Said before the task is opened: once it hangs in code of the user's, nobody can be asked.
+    Sent before the task is opened: once it hangs in code of the user's, it cannot respond.
     """
 
     allocation_id: AllocationId
@@ -99,7 +99,7 @@ class InspectWorker(Struct, frozen=True):
 
 
 class WorkerInspected(Struct, frozen=True):
-    """Its answer."""
+    """Its response."""
 
     request_id: str
     threads: tuple[ThreadStack, ...] = ()

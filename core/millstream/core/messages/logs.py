@@ -1,4 +1,4 @@
-"""What is asked of log files, and what is answered: by any service, and by whoever reads its own."""
+"""Requests for log files, and their responses: from any service, and from a process that reads its own."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ class ReadLogRequest(Struct, frozen=True):
     """A piece of a log file."""
 
     name: str
-    """`log`, `stdout` or the name of a file that `ListLogs` answers."""
+    """`log`, `stdout` or the name of a file that `ListLogs` returns."""
     offset: int | None = None
     """Negative: from the end; None: the end of the file."""
     length: int = 0
-    """0: as much as one answer holds."""
+    """0: as much as one response holds."""
 
 
 class LogContent(Struct, frozen=True):

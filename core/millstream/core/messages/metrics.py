@@ -1,4 +1,4 @@
-"""What services answer who asks for their metrics."""
+"""The metrics that services return."""
 
 from __future__ import annotations
 

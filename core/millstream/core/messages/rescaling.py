@@ -24,7 +24,7 @@ class RescaleRequest(Struct, frozen=True):
     parallelism: int = 0
     bounds: tuple[VertexBounds, ...] = ()
     wait: bool = False
-    """Whether the answer comes when the job runs so, or has failed to; else it comes when the wish is accepted."""
+    """Whether the response comes when the job runs so, or has failed to; else it comes when the wish is accepted."""
 
 
 class RescaleResult(Struct, frozen=True):

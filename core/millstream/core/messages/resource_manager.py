@@ -1,4 +1,4 @@
-"""What task managers and job managers tell the resource manager about slots, and what it tells them."""
+"""What task managers, job managers and the resource manager send each other about slots."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SlotStatus(Struct, frozen=True):
 
 
 class RegisterTaskManager(Struct, frozen=True):
-    """The first that a task manager says."""
+    """The first message of a task manager."""
 
     task_manager_id: TaskManagerId
     host: str
@@ -121,7 +121,7 @@ class Requirement(Struct, frozen=True):
 
 
 class RegisterJobManager(Struct, frozen=True):
-    """The first that a job manager says."""
+    """The first message of a job manager."""
 
     job_manager_id: JobManagerId
     address: str
@@ -137,7 +137,7 @@ class NotEnoughSlots(Struct, frozen=True):
 
     job_id: JobId
     available: int
-    """Held by the job, or on their way to it."""
+    """Held by the job, or being allocated to it."""
     required: int
     free: int
     """Held by no job."""
@@ -158,7 +158,7 @@ JobManagerNotice = NotEnoughSlots | GiveSlotsBack
 """From the resource manager to a job manager."""
 
 
-# Who asks what there is
+# Requests for the overview
 
 
 class TaskManagerInfo(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """How a client gets the results of an `execute_and_collect` sink.
 
-Results are numbered from 0 within one attempt of the sink (its version). A client asks for those from `offset` on; the
-sink drops what lies before it, and keeps the rest until it is asked for the next.
+Results are numbered from 0 within one attempt of the sink (its version). A client requests those from `offset` on; the
+sink drops what lies before it, and keeps the rest until the next request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class CollectRequest(Struct, frozen=True):
     """Empty at first."""
     offset: int = 0
     request_id: str = ""
-    """Set by the dispatcher, to match the answer."""
+    """Set by the dispatcher, to match the response."""
 
 
 class CollectResponse(Struct, frozen=True):
@@ -35,8 +35,8 @@ class CollectResponse(Struct, frozen=True):
     finished: bool = False
     """No more will come."""
     error: str = ""
-    """The sink cannot be asked now: a reason to try again, or to look at the job."""
+    """The sink cannot be reached now: a reason to try again, or to inspect the job."""
     committed: int = 0
     """Results before this number will not come again, whatever fails."""
     starts_over: bool = False
-    """The version was not restored: what earlier ones answered comes again."""
+    """The version was not restored: what earlier ones returned comes again."""

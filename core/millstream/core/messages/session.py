@@ -16,7 +16,7 @@ class Hello(Struct, frozen=True):
 class Heartbeat(Struct, frozen=True):
     """Sent by both sides every `heartbeat.interval`.
 
-    One with a time is answered at once by one that echoes it: so its sender knows that it was there to the other at a
+    One with a time is echoed at once: so its sender knows that it was there to the other at a
     time of its own clock.
     """
 

@@ -1,4 +1,4 @@
-"""Snapshots that a user asks for, and questions about a job's checkpoints."""
+"""Snapshots that a user requests, and requests about a job's checkpoints."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class CheckpointQuery(Struct, frozen=True):
     checkpoint_id: int = 0
     vertex_id: str = ""
     request_id: str = ""
-    """Set by the dispatcher, to match the answer."""
+    """Set by the dispatcher, to match the response."""
 
 
 class CheckpointAnswer(Struct, frozen=True):

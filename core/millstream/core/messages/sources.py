@@ -1,4 +1,4 @@
-"""What source readers and split enumerators tell each other, and the job manager tells the enumerator process."""
+"""What source readers, split enumerators and the job manager send each other."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ class WatermarkReport(Struct, frozen=True):
     group: str
     max_drift_ms: int
     watermark: int
-    """The highest there is when nobody has to wait for this reader: it is idle, or has come to its end."""
+    """The highest there is when no other reader has to wait for this one: it is idle, or has come to its end."""
 
 
 class WatermarkLimit(Struct, frozen=True):
-    """Answers a report: the reader waits while its watermark is above this."""
+    """The response to a report: the reader waits while its watermark is above this."""
 
     allocation_id: AllocationId
     attempt_id: AttemptId
@@ -102,7 +102,7 @@ class RunningReader(Struct, frozen=True):
 
 
 class SourceToEnumerate(Struct, frozen=True):
-    """A source whose enumerator is wanted; with a state, it goes on from there."""
+    """A source whose enumerator is wanted; with a state, it continues from there."""
 
     vertex_id: VertexId
     name: str
@@ -148,7 +148,7 @@ class Ready(Struct, frozen=True):
 
 
 class TakeoverRefused(Struct, frozen=True):
-    """In place of the first `Ready`: an enumerator cannot go on with readers that were given splits since its state."""
+    """In place of the first `Ready`: the enumerator cannot continue, for splits were assigned since its state."""
 
     reason: str
 

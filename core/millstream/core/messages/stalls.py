@@ -1,4 +1,4 @@
-"""The question why nothing comes out of a job, and its answer."""
+"""The request why a job emits nothing, and its response."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from millstream.core.jobs.ids import JobId
 
 
 class StallQuery(Struct, frozen=True):
-    """Asks what holds a job back."""
+    """Requests what holds a job back."""
 
     job_id: JobId
     request_id: str = ""
-    """Set by the dispatcher, to match the answer."""
+    """Set by the dispatcher, to match the response."""
 
 
 class StallAnswer(Struct, frozen=True):

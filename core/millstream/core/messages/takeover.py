@@ -9,7 +9,7 @@ from millstream.core.jobs.ids import AttemptId, VertexId
 from millstream.core.jobs.states import ExecutionState
 
 NOT_CAPTURED = 0
-"""In place of a checkpoint's id: none has been asked for since."""
+"""In place of a checkpoint's id: none was triggered since."""
 
 
 class AssignedSplits(Struct, frozen=True):
@@ -45,9 +45,9 @@ class FoundTask(Struct, frozen=True):
     inputs_ended: bool = False
     """Whether it waits for a checkpoint that holds its end."""
     completed: int = 0
-    """The latest checkpoint of which it was told that it is complete, or that it was restored from."""
+    """The latest checkpoint that was reported to it as complete, or that it was restored from."""
     under_way: tuple[int, ...] = ()
-    """The checkpoints that it was asked for since. Not savepoints: one of those may be complete, and the user's."""
+    """The checkpoints that were triggered since. Not savepoints: one of those may be complete, and the user's."""
     drains: bool = False
     """Whether one of them is to drain the job: its event time has come to an end, which only a restart takes back."""
     reader: FoundReader | None = None

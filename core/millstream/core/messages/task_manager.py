@@ -1,4 +1,4 @@
-"""What a job manager tells a task manager, what that answers, and what passes between it and its slot workers."""
+"""What a job manager sends to a task manager, what that returns, and what passes between it and its slot workers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from millstream.core.messages.takeover import FoundSlot
 
 
 class RegisterAtJobManager(Struct, frozen=True):
-    """The first that a task manager says."""
+    """The first message of a task manager."""
 
     task_manager_id: TaskManagerId
     host: str
@@ -73,7 +73,7 @@ class StartWorker(Struct, frozen=True):
 
 
 class TasksTakenOver(Struct, frozen=True):
-    """The job goes on with what was found in the slot: readers ask once more for the splits that they wait for."""
+    """The job continues with what was found in the slot: readers ask once more for the splits that they wait for."""
 
     allocation_id: AllocationId
 
@@ -137,7 +137,7 @@ class TaskMetricsReport(Struct, frozen=True):
 
 
 class SlotMetrics(Struct, frozen=True):
-    """What a slot worker and its tasks measure: for its task manager, which passes it on to nobody."""
+    """What a slot worker and its tasks measure: for its task manager only."""
 
     allocation_id: AllocationId
     groups: bytes = b""
@@ -180,7 +180,7 @@ ToTasks = (
     | CheckpointNotice
     | WatermarkLimit
 )
-"""What tasks are told: a task manager passes it on."""
+"""What is sent to tasks: a task manager passes it on."""
 
 TaskManagerMessage = RegisterAtJobManager | SlotOffer | WorkerProgress | WorkerReady | WorkerLost | FromTasks
 """From a task manager to a job manager."""
@@ -192,7 +192,7 @@ WorkerMessage = WorkerReady | SlotMetrics | PlacedTask | FromTasks
 """From a slot worker to its task manager, by itself."""
 
 FromWorker = WorkerMessage | WorkerInspected
-"""All that a slot worker says."""
+"""All messages of a slot worker."""
 
 WorkerCommand = StartWorker | Stop | InspectWorker | ToTasks
 """From a task manager to a slot worker."""

@@ -8,7 +8,7 @@ from millstream.core.metrics.process_metrics import ProcessFigures, own_use
 
 
 class ServiceMetrics:
-    """Of one service; `service` tells it from others on its host."""
+    """Of one service; `service` distinguishes it from others on its host."""
 
     def __init__(self, service: str, host: str) -> None:
         self._variables = {"host": host, "service": service}

@@ -50,7 +50,7 @@ _TM, _JM, _JOB, _TASK, _OP = Scope.TASK_MANAGER, Scope.JOB_MANAGER, Scope.JOB, S
 _CO = Scope.JOB_MANAGER_OPERATOR
 
 TABLE: tuple[Described, ...] = (
-    Described(_JM, "numRunningJobs", _G, "Jobs that have not ended; told by the dispatcher."),
+    Described(_JM, "numRunningJobs", _G, "Jobs that have not ended; reported by the dispatcher."),
     Described(_JM, "numRegisteredTaskManagers", _G, "Task managers; this and the next are the resource manager's."),
     Described(_JM, "taskSlotsTotal", _G, "Slots of all task managers."),
     Described(_JM, "taskSlotsAvailable", _G, "Slots that no job holds."),
@@ -80,8 +80,8 @@ TABLE: tuple[Described, ...] = (
     Described(_JOB, "lastCheckpointCompletedTimestamp", _G, "When it completed, in milliseconds since 1970."),
     Described(_JOB, "lastCheckpointRestoreTimestamp", _G, "When the job was last restored; -1: never."),
     Described(_CO, "numRegisteredReaders", _G, "Subtasks of the source that run.", "coordinator"),
-    Described(_CO, "numEventsIn", _C, "What they have asked and told its enumerator.", "coordinator"),
-    Described(_CO, "numEventsOut", _C, "What it has told them, such as assignments of splits.", "coordinator"),
+    Described(_CO, "numEventsIn", _C, "What they have sent to its enumerator.", "coordinator"),
+    Described(_CO, "numEventsOut", _C, "What it has sent to them, such as assignments of splits.", "coordinator"),
     Described(_CO, "numSplitsAssigned", _C, "Splits that it has given to them.", "coordinator"),
     Described(_CO, "numSplitsReturned", _C, "Splits that came back since a subtask failed.", "coordinator"),
     Described(_CO, "unassignedSplits", _G, "Splits that are known and none of them has.", "coordinator.enumerator"),

@@ -1,4 +1,4 @@
-"""Histograms over the last values, as Flink's `DescriptiveStatisticsHistogram`. Owned by whoever updates them."""
+"""Histograms over the last values, as Flink's `DescriptiveStatisticsHistogram`. Owned by the code that updates them."""
 
 from __future__ import annotations
 

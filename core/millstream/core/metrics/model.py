@@ -1,9 +1,9 @@
 """Metrics as they are read at one moment: groups of named figures, each with its scope and variables, as in Flink.
 
-A *scope* says what a figure is about: a task manager, a subtask, an operator. Its *variables* say which one. A group
-inside of a scope, such as one of a user's function, has a path. `add_group("shard", "7")` makes two steps of the path,
-`shard.7`, one of the logical path, `shard`, and a variable `shard` with the value `7`: systems with labels show it as
-one, so that figures of all shards have one name.
+A *scope* is the kind of thing that a figure is about: a task manager, a subtask, an operator. Its *variables* name it.
+A group inside of a scope, such as one of a user's function, has a path. `add_group("shard", "7")` makes two steps of
+the path, `shard.7`, one of the logical path, `shard`, and a variable `shard` with the value `7`: systems with labels
+show it as one, so that figures of all shards have one name.
 
 Between processes, groups travel as MessagePack inside of a message of the contract. There are tens of thousands of
 figures in a large job: as protobuf's messages, they took longer to convert than all else that the dispatcher does.

@@ -26,7 +26,7 @@ def metric_id(path: str) -> str:
 
 
 def values_of(group: MetricGroup) -> Iterator[tuple[str, Number]]:
-    """The figures of a group by their ids, without what says which subtask or job it is. A meter is its rate."""
+    """The figures of a group by their ids, without the variables of the subtask or job. A meter is its rate."""
     prefix = "".join(f"{readable(part)}." for part in group.path)
     if group.scope is Scope.OPERATOR or group.scope is Scope.JOB_MANAGER_OPERATOR:
         prefix = f"{readable(group.variables.get('operator_name', ''))}.{prefix}"

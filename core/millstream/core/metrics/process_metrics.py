@@ -30,7 +30,7 @@ class ProcessUse(Struct, frozen=True, array_like=True):
     collections: int = 0
     """Of the garbage collector, so far."""
     collecting_seconds: float = 0.0
-    """That it took for them, since somebody asked first."""
+    """That it took for them, since the first request."""
 
     def __add__(self, other: ProcessUse) -> ProcessUse:
         return ProcessUse(
@@ -74,7 +74,7 @@ def own_use() -> ProcessUse:
 
 
 class ProcessFigures:
-    """Of one process, or of several: the load is over the last seconds in which somebody asked."""
+    """Of one process, or of several: the load is over the last seconds with a request."""
 
     __slots__ = ("_processors", "_rates")
 

@@ -10,7 +10,7 @@ WINDOW = 10.0
 
 
 class Rates:
-    """Of counts that are looked at together, again and again. At `start` they were as `before` says, the others 0."""
+    """Of counts that are sampled together, again and again. At `start` they were as in `before`, the others 0."""
 
     __slots__ = ("_seen", "_window")
 

@@ -1,6 +1,6 @@
 """The metrics of one service: who knows some of them, and all of them at one moment. Owned by the service's loop.
 
-Nothing is kept up to date for its own sake: figures are gathered when somebody asks, so without reporters and without
+Nothing is kept up to date for its own sake: figures are gathered on request, so without reporters and without
 dashboards, metrics cost a service nothing.
 """
 
@@ -23,7 +23,7 @@ class MetricRegistry:
         self._failed: set[int] = set()
 
     def add(self, provider: Provider) -> None:
-        """From now on it is asked, too: on the service's loop, where it must not block."""
+        """From now on it is called, too: on the service's loop, where it must not block."""
         self._providers.append(provider)
 
     def read(self) -> list[MetricGroup]:

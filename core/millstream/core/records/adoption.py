@@ -1,7 +1,7 @@
 """What a declared type makes of the values that get it. Nearly all types make nothing of them.
 
 Two types do, as PyFlink's do: `Types.FLOAT()` is single precision, and a value of a row type is a `Row` with the names
-that were declared, in their order, else f0, f1, ...: also what a function answered as a tuple, a list or a dict. It
+that were declared, in their order, else f0, f1, ...: also what a function returned as a tuple, a list or a dict. It
 happens where a value gets its type, when an operator emits it or a state takes it, so it does not depend on where the
 next operator runs or on a restore. What is not of its declared type stays as it is.
 """

@@ -28,7 +28,7 @@ TIMESTAMP = "q"
 
 
 class ChosenTimes:
-    """The timestamps of those records of a batch that a mask chose, gathered when somebody asks for them.
+    """The timestamps of those records of a batch that a mask chose, gathered on demand.
 
     A filter's often go nowhere but to a sink that never looks: to gather them takes as long as to choose the records.
     """
@@ -48,8 +48,8 @@ class ChosenTimes:
 class RowBatch:
     """A list of records, and their timestamps when they have any: 64-bit integers, in milliseconds.
 
-    It is `plain` if all of its records were seen to be values without parts, or tuples of such: nobody can change
-    them, so nobody has to look at them again.
+    It is `plain` if all of its records were seen to be values without parts, or tuples of such: they cannot be
+    changed, so they need no further check.
     """
 
     __slots__ = ("_times", "plain", "rows")
@@ -176,7 +176,7 @@ class EndOfInput(Struct, frozen=True):
 class Barrier(Struct, frozen=True):
     """Divides the stream: records before it belong to the checkpoint, records after it do not.
 
-    It carries all that a task has to know of the checkpoint, because only sources are told by the coordinator.
+    It carries all that a task has to know of the checkpoint, because the coordinator notifies only sources.
     """
 
     checkpoint_id: int
@@ -216,7 +216,7 @@ class Watermark(StreamSignal, Struct, frozen=True):
 
 
 class WatermarkStatus(StreamSignal, Struct, frozen=True):
-    """Whether watermarks are to be waited for on this channel; those of an idle one hold nobody back."""
+    """Whether watermarks are to be waited for on this channel; those of an idle one hold nothing back."""
 
     is_idle: bool
 

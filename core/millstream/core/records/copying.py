@@ -1,4 +1,4 @@
-"""What can be shared, because nobody can change it, and copies of what cannot.
+"""What can be shared, because it is immutable, and copies of what cannot.
 
 State shares with a capture, and operators with each other, values that cannot be changed in place at any depth. Any
 other is copied, in depth: by plain loops for built-in containers, rows and dataclasses, which take a fifth of the time
@@ -102,7 +102,7 @@ def _has_no_slots(cls: type) -> bool:
 
 
 def private_copy(value: Any, uncopied: list[Any] | None = None) -> Any:
-    """The value itself if nobody can change it, else a copy that shares nothing with it that could be changed.
+    """The value itself if it is immutable, else a copy that shares nothing with it that could be changed.
 
     Objects inside of it that cannot be copied are shared, and added to `uncopied`; without such a list, they raise.
     """
@@ -124,7 +124,7 @@ def private_copy(value: Any, uncopied: list[Any] | None = None) -> Any:
 
 
 def private_columns(columns: Any) -> Any:
-    """What a vectorised function answered, on memory of its own: Arrow would go on using a NumPy array's."""
+    """The result of a vectorised function, on memory of its own: Arrow would continue using a NumPy array's."""
     if isinstance(columns, dict):
         return {name: private_columns(column) for name, column in columns.items()}
     is_numbers = type(columns).__module__.partition(".")[0] in ("numpy", "pandas")

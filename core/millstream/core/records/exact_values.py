@@ -1,6 +1,6 @@
 """What a column of a declared type holds exactly; everything else is refused, never changed.
 
-A column has no Python classes of its own: what is read from it is what the declared type says. So a value is taken when
+A column has no Python classes of its own: what is read from it is of the declared type. So a value is taken when
 its class is the declared one. `Instant`, which is PyFlink's class for a moment, is taken where a reader of columns gets
 a `datetime`, if that can hold it (`moments`). Two kinds of numbers are taken as well, when they are the same number: an
 `int` in a column of floats, as Python's type hints allow, and, where the reader of a column expects no classes of
@@ -39,7 +39,7 @@ class InexactError(TypeError):
         self.declared = ""  # the field's type
 
     def inside(self, step: str, type: TypeInformation) -> InexactError:
-        """The same, told of a value that this one is inside of."""
+        """The same, for a value that this one is inside of."""
         self.path = step + self.path
         self.declared = self.declared or type.describe()
         return self

@@ -1,9 +1,9 @@
-"""What a user's function does, where its few instructions tell: many are as small as `lambda pair: pair[0]`.
+"""What a user's function does, where its few instructions show it: many are as small as `lambda pair: pair[0]`.
 
 One that only picks a part of its argument is replaced by a getter of the standard library, which a loop in C calls
-without entering the interpreter, and one that answers its argument is not called at all. One that only calculates makes
-values that nobody can change of values that nobody can change, so that nobody has to look at its results. Where the
-code says anything else, nothing is known: a wrong "no" costs time, a wrong "yes" would share what can be changed.
+without entering the interpreter, and one that returns its argument is not called at all. One that only calculates makes
+immutable values of immutable values, so that its results need no check. Where the
+code has anything else, nothing is known: a wrong "no" costs time, a wrong "yes" would share what can be changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CALCULATING = frozenset(
 
 
 def itself(argument: Any) -> Any:
-    """What a function that answers its first argument is replaced by."""
+    """What a function that returns its first argument is replaced by."""
     return argument
 
 

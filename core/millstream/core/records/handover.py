@@ -1,11 +1,11 @@
-"""Records as they leave a producer: whoever gets them is the only one who can change them.
+"""Records as they leave a producer: their receiver is the only one that can change them.
 
-A function may go on with what it yielded or returned: fill the same dictionary for the next record, keep it in an
+A function may continue with what it yielded or returned: fill the same dictionary for the next record, keep it in an
 attribute or in state. So a record that can be changed in place, at any depth, is copied at the moment at which it is
 handed over. A record that cannot be changed is handed over as it is; to find that out takes 20 ns for a string or a
-number and 80 ns for a pair of them, and nothing where the declared type or an operator before says so.
+number and 80 ns for a pair of them, and nothing where the declared type or an operator before guarantees it.
 
-An object that cannot be copied is handed over itself, as long as nobody else holds it.
+An object that cannot be copied is handed over itself, as long as it has no other holder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RecordCopyError(MillstreamError):
     def __init__(self, record: Any, why: str) -> None:
         super().__init__(
             f"a {type(record).__qualname__} cannot be copied, and {why}: hand over a new one for each record, give its "
-            "class a __deepcopy__ method, or set pipeline.object-reuse to true, if nobody changes such records"
+            "class a __deepcopy__ method, or set pipeline.object-reuse to true, if no function changes such records"
         )
         self.record = record
 
@@ -43,7 +43,7 @@ class Handover:
         self._uncopied: list[Any] = []
 
     def all(self, records: Iterable[Any], inputs: Iterable[Any] = ()) -> list[Any]:
-        """The records, each copied before the next one is asked for. They come of `inputs`: see `done`."""
+        """The records, each copied before the next one is requested. They come of `inputs`: see `done`."""
         if not self.copies:
             return list(records)
         handed = self._each(records)
@@ -111,7 +111,7 @@ class Handover:
             return record
 
     def done(self, inputs: Iterable[Any] = ()) -> None:
-        """Raises a RecordCopyError if somebody else still holds an object that could not be copied.
+        """Raises a RecordCopyError if an object has another holder that could not be copied.
 
         What belongs to `inputs`, which are the producer's own, may be handed on.
         """
@@ -144,7 +144,7 @@ class Handover:
 
 
 def _parts(records: Iterable[Any]) -> Iterator[Any]:
-    """The records and what is inside of them, as far as containers and attributes tell."""
+    """The records and what is inside of them, as far as containers and attributes reach."""
     waiting, seen = list(records), set()
     while waiting:
         part = waiting.pop()

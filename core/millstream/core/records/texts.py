@@ -34,7 +34,7 @@ from millstream.core.row import Row, kind_of, names_of
 Write = Callable[[Any], str]
 
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
-_DIGITS_OF_A_FLOAT = 9  # with so many each one is told from every other
+_DIGITS_OF_A_FLOAT = 9  # with so many no two are the same
 
 
 def text_of(kind: TypeInformation) -> Write:

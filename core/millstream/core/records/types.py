@@ -1,8 +1,8 @@
 """Type information: what is known of a record's type, and so how it is encoded and which columns it becomes.
 
-A type answers three questions: which Python type MessagePack decodes it to (None: it has to be pickled), which Arrow
+A type holds three things: which Python type MessagePack decodes it to (None: it has to be pickled), which Arrow
 type a column of it has (None: no columns), and how it is written: for people by `describe`, as Flink does, and as a
-Python object as PyFlink does, since programs print and compare that. It never looks at a record.
+Python object as PyFlink does, since programs print and compare that. It never reads a record.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _PYFLINKS_NAMES = {
 
 @dataclass(frozen=True, repr=False)
 class PickledType(TypeInformation):
-    """Anything: pickled, never looked into."""
+    """Anything: pickled, never inspected."""
 
     def describe(self) -> str:
         """PyFlink's name."""
@@ -345,7 +345,7 @@ _FROM_PYTHON: dict[Any, TypeInformation] = {
 
 
 def from_hint(hint: Any) -> TypeInformation:
-    """The type that a Python annotation declares; what cannot be told is pickled."""
+    """The type that a Python annotation declares; what cannot be derived is pickled."""
     while isinstance(hint, typing.NewType):
         hint = hint.__supertype__
     if isinstance(hint, TypeInformation):
@@ -392,7 +392,7 @@ def _has_columns(hint: Any, inside: tuple[type, ...]) -> bool:
         return all(_has_columns(argument, inside) for argument in typing.get_args(hint))
     if inside:
         return hint not in inside and _have_columns(hint, inside)
-    if hint not in _HAVE_COLUMNS:  # it is asked for each batch, and resolving annotations takes 30 us a class
+    if hint not in _HAVE_COLUMNS:  # it is needed for each batch, and resolving annotations takes 30 us a class
         _HAVE_COLUMNS[hint] = _have_columns(hint, ())
     return _HAVE_COLUMNS[hint]
 

@@ -1,15 +1,16 @@
 """What a job can be restored from, and which ids its checkpoints may have: one entry of the store for each job.
 
 The pointers are in the order of their checkpoints; the last one is the restore point. Ids are reserved in blocks before
-they are used, and none is used twice, whoever leads the job: tasks of an earlier leader may still write into the folder
-of a checkpoint that nobody has heard of since. A new leader goes on behind the last block, so some ids are left out.
+they are used, and none is used twice under any leader of the job: tasks of an earlier leader may still write into the
+folder of a checkpoint that is not known any more. A new leader continues behind the last block, so some ids are left
+out.
 
 Attempts are numbered over all leaders, too. Which are the latest is stored before they are deployed, so a new leader
-can tell the tasks that it may go on with from those of attempts that were given up.
+can distinguish the tasks that it may continue with from those of attempts that were given up.
 
-Bounds of the parallelism that somebody asked for are stored before that is answered. When the job began, and how many
-leaders it has had, is stored for those who look at it. What an earlier run under the same id has left in the job's
-folder is known to the first leader only, so that one stores it: the others can tell what their predecessors left.
+Bounds of the parallelism that were requested are stored before the request returns. When the job began, and how many
+leaders it has had, is stored for display. What an earlier run under the same id has left in the job's
+folder is known to the first leader only, so that one stores it: the others can recognise what their predecessors left.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Home(Struct, frozen=True):
 
 
 class JobPointers(Struct, frozen=True):
-    """What is stored for a job. `next_id` is the lowest id that nobody has reserved.
+    """What is stored for a job. `next_id` is the lowest id that is not reserved.
 
     `attempts` are the numbers of the latest attempts of each vertex, by subtask; those of other vertices are the first.
     `bounds` are the least and the most parallelism of each vertex; none: as the job was submitted.
@@ -73,7 +74,7 @@ class JobPointers(Struct, frozen=True):
 
     def to_bytes(self) -> bytes:
         """On the way into the store."""
-        told = {
+        fields = {
             "next_id": self.next_id,
             "pointers": [[p.checkpoint_id, p.location] for p in self.pointers],
             "attempts": self.attempts,
@@ -81,22 +82,22 @@ class JobPointers(Struct, frozen=True):
             "terms": [self.terms.began_ms, self.terms.count, self.terms.epoch],
             "home": [self.home.location, self.home.first_id, self.home.owns_shared],
         }
-        return json.dumps(told, separators=(",", ":")).encode()
+        return json.dumps(fields, separators=(",", ":")).encode()
 
     @staticmethod
     def from_bytes(stored: bytes | None) -> JobPointers:
         """On the way out; nothing is the beginning of a job."""
         if stored is None:
             return JobPointers()
-        told = json.loads(stored)
-        attempts = {vertex: tuple(numbers) for vertex, numbers in told.get("attempts", {}).items()}
-        bounds = {vertex: (lower, upper) for vertex, (lower, upper) in told.get("bounds", {}).items()}
-        pointers, terms = tuple(Pointer(*pointer) for pointer in told["pointers"]), Terms(*told.get("terms", ()))
-        return JobPointers(told["next_id"], pointers, attempts, bounds, terms, Home(*told.get("home", ())))
+        fields = json.loads(stored)
+        attempts = {vertex: tuple(numbers) for vertex, numbers in fields.get("attempts", {}).items()}
+        bounds = {vertex: (lower, upper) for vertex, (lower, upper) in fields.get("bounds", {}).items()}
+        pointers, terms = tuple(Pointer(*pointer) for pointer in fields["pointers"]), Terms(*fields.get("terms", ()))
+        return JobPointers(fields["next_id"], pointers, attempts, bounds, terms, Home(*fields.get("home", ())))
 
 
 class CheckpointPointers:
-    """One job's, written under the leadership of it. Every call waits for a store that does not answer.
+    """One job's, written under the leadership of it. Every call waits for a store that does not respond.
 
     What changes something raises FencedError when the leadership is over, also if there was nothing to change. What
     came of it is not known then, and the next leader's to say: no file may be deleted because of it.
@@ -117,7 +118,7 @@ class CheckpointPointers:
         await self._change(lambda stored: replace(stored, terms=stored.terms.begun(epoch, now_ms)))
 
     async def reserve(self, at_least: int, count: int) -> range:
-        """As many ids that nobody has had, none of them below `at_least`."""
+        """As many unused ids, none of them below `at_least`."""
         block = range(0)
 
         def reserved(stored: JobPointers) -> JobPointers:
@@ -148,7 +149,7 @@ class CheckpointPointers:
         await self._change(lambda stored: replace(stored, home=home))
 
     async def require(self, bounds: Mapping[str, tuple[int, int]]) -> None:
-        """Whoever leads the job next keeps its parallelism within these bounds."""
+        """The next leader of the job keeps its parallelism within these bounds."""
         await self._change(lambda stored: replace(stored, bounds=bounds))
 
     async def remove(self, checkpoint_id: int) -> None:
@@ -161,7 +162,7 @@ class CheckpointPointers:
 
     async def clear(self) -> None:
         """The job has ended: nothing is left of it here. What ids it had is forgotten."""
-        await self._change(lambda stored: JobPointers(stored.next_id))  # tells, also when there is nothing to remove
+        await self._change(lambda stored: JobPointers(stored.next_id))  # checks the leadership in any case
         await change(self._store, self._key, self._leadership, lambda _stored: None)
 
     async def _change(self, new: Callable[[JobPointers], JobPointers]) -> None:

@@ -76,7 +76,7 @@ class MemoryContents(Generic[T]):
 
 
 async def until_reached(call: Callable[[], Awaitable[T]]) -> T:
-    """What the call answers, tried again for as long as it cannot be reached where the content lies."""
+    """The result of the call, which is tried again for as long as it cannot be reached where the content lies."""
     pause, repeats, loop = _FIRST_PAUSE, Repeats(), asyncio.get_running_loop()
     while True:
         try:

@@ -1,7 +1,7 @@
 """What a service needs to be one of several: the store, where leaders are found, and where large content lies.
 
-Which it is says `high-availability.type`. Without high availability there is one of each service, found where the
-configuration says; a store in memory stands in, so that services know no difference but `recovers`. What only the
+`high-availability.type` selects one. Without high availability there is one of each service, found where the
+configuration has it; a store in memory stands in, so that services see no difference but `recovers`. What only the
 others need is loaded with them: `python job.py` starts without it.
 """
 
@@ -38,7 +38,7 @@ class HaType(StrEnum):
 
 
 class HighAvailability(Struct, frozen=True):
-    """One service's. Owned by its loop; whoever opened it closes the store."""
+    """One service's. Owned by its loop; its opener closes the store."""
 
     store: Store
     leaders: LeaderLookup
@@ -58,7 +58,7 @@ def in_memory(store: Store, leaders: LeaderLookup) -> HighAvailability:
 
 
 def is_highly_available(configuration: Configuration) -> bool:
-    """Whether leaders are found in a store, and not where the configuration says."""
+    """Whether leaders are found in a store, and not at the configured addresses."""
     return configuration.string(f"{_KEY}.type") != HaType.NONE
 
 
@@ -85,7 +85,7 @@ def open_high_availability(configuration: Configuration) -> HighAvailability:
 
 
 def leader_patience(configuration: Configuration) -> float:
-    """How many seconds clients wait for a dispatcher that does not answer, or for the next one."""
+    """How many seconds clients wait for a dispatcher that does not respond, or for the next one."""
     patience = configuration.seconds("heartbeat.timeout")
     if is_highly_available(configuration):
         patience += configuration.seconds(f"{_KEY}.zookeeper.client.session-timeout")
@@ -93,7 +93,7 @@ def leader_patience(configuration: Configuration) -> float:
 
 
 class FoundLeaders(Struct, frozen=True):
-    """The look-up of whoever leads nothing itself, and the session that it takes."""
+    """The look-up of a process that leads nothing itself, and the session that it takes."""
 
     lookup: LeaderLookup
     store: Store | None = None
@@ -105,7 +105,7 @@ class FoundLeaders(Struct, frozen=True):
 
 
 def open_leaders(configuration: Configuration) -> FoundLeaders:
-    """As the configuration says, of the running loop's. Raises ConfigurationError."""
+    """As configured, for the running loop. Raises ConfigurationError."""
     if not is_highly_available(configuration):
         return FoundLeaders(ConfiguredLeaders(configuration))
     store = open_store(configuration)

@@ -1,9 +1,9 @@
 """The graphs of the jobs that the dispatcher has taken: a pointer in the store, the graph among the contents.
 
 Graphs name artifacts by the hash of their content, and those lie in storage under that name (the dispatcher's
-`ArtifactStore`): whoever has the graph and the storage has the artifacts, and they need no entry of their own.
+`ArtifactStore`): a process that has the graph and the storage has the artifacts, and they need no entry of their own.
 
-The entry also says what the dispatcher wants of a job whose job manager it may not reach: that it is to be cancelled,
+The entry also holds the dispatcher's requests for a job whose job manager it may not reach: that it is to be cancelled,
 and that its leader is to leave it to another job manager (`Recall`).
 """
 
@@ -44,8 +44,8 @@ class _Entry(Struct, frozen=True):
     def from_bytes(stored: bytes | None) -> _Entry | None:
         if stored is None:
             return None
-        told = json.loads(stored)
-        return _Entry(told["pointer"], told["cancelled"], Recall(*told.get("recall", ())))
+        fields = json.loads(stored)
+        return _Entry(fields["pointer"], fields["cancelled"], Recall(*fields.get("recall", ())))
 
 
 class StoredGraph(Struct, frozen=True):
@@ -57,7 +57,7 @@ class StoredGraph(Struct, frozen=True):
 
 
 class JobGraphStore:
-    """Written under the dispatcher's leadership. All calls wait for a store that does not answer.
+    """Written under the dispatcher's leadership. All calls wait for a store that does not respond.
 
     What is to be deleted is tried until it is; what reads or writes a graph raises UnreachableContentError.
     """

@@ -1,7 +1,7 @@
 """How jobs have ended: a pointer in the store, all that is shown of the job among the contents.
 
-A result is written before anything else of the job is cleaned up, by whoever leads the job, or by the dispatcher for a
-job that nobody runs. From then on the job is not run again, whoever reads its graph: what is left of it is only to be
+A result is written before anything else of the job is cleaned up, by the leader of the job, or by the dispatcher for a
+job without a leader. From then on the job is not run again, even if its graph is read: what is left of it is only to be
 cleaned up, and that is tried until it is done. The result goes when the dispatcher remembers the job no longer.
 """
 
@@ -15,7 +15,7 @@ from millstream.core.store.store import Key, Kind, Leadership, Store
 
 
 class JobResultStore:
-    """All calls wait for a store that does not answer. What changes something raises FencedError.
+    """All calls wait for a store that does not respond. What changes something raises FencedError.
 
     What changes something is tried until content can be written or deleted; `get` raises UnreachableContentError.
     """
@@ -28,7 +28,7 @@ class JobResultStore:
     async def add(self, details: JobDetails) -> None:
         """Returns when the end of the job is known for good. One that was there before stays.
 
-        Raises FencedError also then: whoever led the job before must not clean up after the one that ended it.
+        Raises FencedError also then: an earlier leader of the job must not clean up after the one that ended it.
         """
         key = _key(details.job_id)
         if (kept := await read(self._store, key)) is not None:

@@ -28,24 +28,24 @@ class StoredLeaders:
         self._elections = elections
 
     async def leader_of(self, role: Role) -> KnownLeader:
-        """Who leads now. Raises UnreachableError when nobody does, or the store does not say."""
+        """Who leads now. Raises UnreachableError when there is no leader, or the store is unreachable."""
         try:
             leader = await self._elections.leader(Contest(role))
         except StoreError as error:
             raise UnreachableError(f"who leads as {role} is not known: {error}") from error
         if leader is None:
-            raise UnreachableError(f"nobody leads as {role} now")
+            raise UnreachableError(f"there is no leading {role} now")
         return leader
 
     async def standing_by(self, role: Role) -> list[str]:
-        """The others in line. Nobody, while the store does not say."""
+        """The others in line. Empty while the store is unreachable."""
         try:
             return (await self._elections.candidates(Contest(role)))[1:]
         except StoreError:
             return []
 
     async def changed(self, role: Role, leader: KnownLeader) -> KnownLeader:
-        """Returns with the next leader; a time in which nobody leads, or the store does not say, is waited out."""
+        """Returns with the next leader; a time without a leader, or with an unreachable store, is waited out."""
         epoch = leader.epoch
         while True:
             found = await self._elections.changed(Contest(role), epoch)

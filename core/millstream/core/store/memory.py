@@ -1,6 +1,6 @@
 """The store in memory: for one process, and for tests, which interrupt its sessions. It ends with the process.
 
-Without failures that were asked for, no call here waits but `campaign` and `changed`: each is done when it returns to
+Without injected failures, no call here waits but `campaign` and `changed`: each is done when it returns to
 the loop for the first time.
 """
 
@@ -247,12 +247,12 @@ class MemorySession:
     # For tests
 
     def suspend(self) -> None:
-        """From now on the store does not answer; what the session leads it leads still."""
+        """From now on the store does not respond; what the session leads it leads still."""
         self._connection = _Connection.SUSPENDED
         self._store.move()
 
     def suspend_within_write(self, takes_effect: bool) -> None:
-        """The next write finds the store answering no more: after it has taken effect, or before."""
+        """At the next write the store stops responding: after it has taken effect, or before."""
         self._breaks_off = takes_effect
 
     def lose(self) -> None:
@@ -261,7 +261,7 @@ class MemorySession:
         self._store.leave_all(self)
 
     def resume(self) -> None:
-        """The store answers: to this session if it was suspended, to a new one if it was lost."""
+        """The store responds again: to this session if it was suspended, to a new one if it was lost."""
         if not self._closed:
             self._connection = _Connection.CONNECTED
             self._store.move()

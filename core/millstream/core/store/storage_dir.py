@@ -39,19 +39,19 @@ class StorageDir(Struct, frozen=True):
 
 def open_storage_dir(configuration: Configuration) -> StorageDir:
     """Raises ConfigurationError when the option names nothing that can be used."""
-    told = configuration.string(_OPTION)
-    if _is_local(told):
+    value = configuration.string(_OPTION)
+    if _is_local(value):
         folder = _folder(configuration)
         artifacts = private_folder(folder, "artifacts", option=_OPTION)
         graphs, results = FolderFiles(folder / "job-graphs"), FolderFiles(folder / "job-results")
         return StorageDir(graphs, results, artifacts, (folder / "checkpoints").as_uri())
     try:
-        root = f"{UriFiles(told).root}/{cluster_id(configuration)}"
+        root = f"{UriFiles(value).root}/{cluster_id(configuration)}"
     except SnapshotError as error:
         raise ConfigurationError(f"option '{_OPTION}': {without_secrets(str(error))}") from error
 
     def below(name: str) -> str:
-        return with_options_of(told, f"{root}/{name}")
+        return with_options_of(value, f"{root}/{name}")
 
     return StorageDir(
         UriContentFiles(UriFiles(below("job-graphs"))),
@@ -63,10 +63,10 @@ def open_storage_dir(configuration: Configuration) -> StorageDir:
 
 def store_folder(configuration: Configuration) -> Path:
     """Where `high-availability.type: file` has its store. Raises ConfigurationError."""
-    told = configuration.string(_OPTION)
-    if not _is_local(told):
+    value = configuration.string(_OPTION)
+    if not _is_local(value):
         raise ConfigurationError(
-            f"option '{_OPTION}' is '{without_secrets(told)}', and 'high-availability.type: file' keeps its locks "
+            f"option '{_OPTION}' is '{without_secrets(value)}', and 'high-availability.type: file' keeps its locks "
             "there: name a folder of this host, or use 'high-availability.type: zookeeper'"
         )
     return private_folder(_folder(configuration), "store", option=_OPTION)
@@ -74,27 +74,27 @@ def store_folder(configuration: Configuration) -> Path:
 
 def cluster_id(configuration: Configuration) -> str:
     """`high-availability.cluster-id`, as the name of a folder. Raises ConfigurationError."""
-    told = configuration.string("high-availability.cluster-id")
-    if not _ID.match(told):
+    value = configuration.string("high-availability.cluster-id")
+    if not _ID.match(value):
         raise ConfigurationError(
-            f"option 'high-availability.cluster-id': '{told}' is not of 1 to 120 letters, digits, _, . and -"
+            f"option 'high-availability.cluster-id': '{value}' is not of 1 to 120 letters, digits, _, . and -"
         )
-    return told.removeprefix("/")
+    return value.removeprefix("/")
 
 
-def _is_local(told: str) -> bool:
-    """Whether it is a path; so is what makes no sense as a URI, which says so as one."""
-    return not is_uri(told) or urlsplit(told).scheme.lower() == "file"
+def _is_local(value: str) -> bool:
+    """Whether it is a path; so is what makes no sense as a URI, which is refused as one."""
+    return not is_uri(value) or urlsplit(value).scheme.lower() == "file"
 
 
 def _folder(configuration: Configuration) -> Path:
-    told = configuration.string(_OPTION)
+    value = configuration.string(_OPTION)
     try:
-        path = unquote(urlsplit(UriFiles(told).root).path) if told.lower().startswith("file:/") else told
+        path = unquote(urlsplit(UriFiles(value).root).path) if value.lower().startswith("file:/") else value
     except SnapshotError as error:
         raise ConfigurationError(f"option '{_OPTION}': {error}") from error
     if not path.startswith("/"):
-        why = "is not set" if not told else f"is '{told}'"
+        why = "is not set" if not value else f"is '{value}'"
         raise ConfigurationError(
             f"option '{_OPTION}' {why}; it has to be the absolute path of a folder that all services share, or a URI "
             "(s3://, hdfs://, gs://)"

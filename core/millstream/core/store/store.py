@@ -17,13 +17,13 @@ for. When `campaign` returns, reads show all that was written under the earlier 
 **Leaders.** A contest has one leader at most. Each gets an epoch, higher than all that were given before in this store,
 in any contest. A leadership ends when it is resigned, or with the session that it was won in; it never comes back.
 
-**Connections.** Three things happen to them, and are told apart:
+**Connections.** Three things happen to them, and are distinguished:
 
-- suspended: the store does not answer. Calls raise `SuspendedError`; a write may have taken effect or not. The session
+- suspended: the store does not respond. Calls raise `SuspendedError`; a write may have taken effect or not. The session
   may still be alive in the store, and its leaderships the current ones.
-- resumed: the same session goes on. Whoever does not know what came of a write reads.
+- resumed: the same session continues. A client that does not know the outcome of a write reads.
 - lost: the session is over, and its leaderships with it. Calls raise `SessionLostError`, also those that were under
-  way, whose writes may have taken effect or not, until there is a new session, in which one has to campaign anew.
+  way, whose writes may have taken effect or not, until there is a new session, in which one has to campaign again.
 
 Owned by one asyncio loop.
 """
@@ -48,14 +48,14 @@ _NAME = re.compile(r"(?!\.+\Z)[A-Za-z0-9_.\-]{1,120}\Z")
 
 
 class StoreError(MillstreamError):
-    """The store did not do what it was asked for."""
+    """The store did not carry out the request."""
 
 
 class ConflictError(StoreError):
     """Not written: the entry has another version."""
 
     def __init__(self, key: Key, expected: int) -> None:
-        super().__init__(f"{key} has another version than {expected}: somebody else has changed it")
+        super().__init__(f"{key} has another version than {expected}: another client has changed it")
 
 
 class FencedError(StoreError):
@@ -66,10 +66,10 @@ class FencedError(StoreError):
 
 
 class SuspendedError(StoreError):
-    """The store does not answer. Whether a write has taken effect is not known."""
+    """The store does not respond. Whether a write has taken effect is not known."""
 
     def __init__(self) -> None:
-        super().__init__("the store does not answer")
+        super().__init__("the store does not respond")
 
 
 class SessionLostError(StoreError):
@@ -119,7 +119,7 @@ class Contest(Struct, frozen=True):
 
 
 class Leadership(Struct, frozen=True):
-    """A contest that was won. The epoch alone tells it from all others."""
+    """A contest that was won. The epoch alone identifies it."""
 
     contest: Contest
     epoch: LeaderEpoch
@@ -133,7 +133,7 @@ class Entries(Protocol):
         ...
 
     async def write(self, key: Key, value: bytes, expected: int, under: Leadership) -> int:
-        """Makes an entry that is `ABSENT`, or replaces one of the expected version; answers its new version.
+        """Makes an entry that is `ABSENT`, or replaces one of the expected version; returns its new version.
 
         Raises ValueError for more than `MAX_VALUE` bytes.
         """
@@ -172,10 +172,10 @@ class Elections(Protocol):
         ...
 
     async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
-        """Returns when another leader than that of this epoch is known, or none; the epoch 0 is that of nobody.
+        """Returns when another leader than that of this epoch is known, or none; the epoch 0 is that of no leader.
 
-        What is known stays so while the connection is suspended. When the session is lost, nobody is known: so a leader
-        that waits for its own epoch learns when that is over. Raises nothing.
+        What is known stays so while the connection is suspended. When the session is lost, no leader is known: so a
+        leader that waits for its own epoch learns when that is over. Raises nothing.
         """
         ...
 
@@ -184,7 +184,7 @@ class Store(Entries, Elections, Protocol):
     """One service's session."""
 
     async def connected(self) -> None:
-        """Returns when the store answers, in this session or in a new one; for whoever tries again after an error.
+        """Returns when the store responds, in this session or in a new one; for callers that try again after an error.
 
         Raises SessionLostError after `close`, as all calls do then but `changed`.
         """
@@ -196,6 +196,6 @@ class Store(Entries, Elections, Protocol):
 
 
 def check_value(key: Key, value: bytes) -> None:
-    """Raises ValueError for a value that is too large; every implementation asks here."""
+    """Raises ValueError for a value that is too large; every implementation calls this."""
     if len(value) > MAX_VALUE:
         raise ValueError(f"{key}: {len(value)} bytes are more than {MAX_VALUE}; large content is stored elsewhere")

@@ -18,7 +18,7 @@ StepDown = Callable[[], Awaitable[None]]
 async def hold_office(
     store: Store, contest: Contest, address: str, lead: Callable[[Leadership], Awaitable[StepDown]]
 ) -> None:
-    """Runs until cancelled. `lead` begins a term, and answers what ends it.
+    """Runs until cancelled. `lead` begins a term, and returns what ends it.
 
     A service that cannot begin, because it cannot read what was left to it, leaves the term to another.
     """

@@ -1,7 +1,7 @@
 """Files of contents in any storage that checkpoints may lie in: `s3://`, `hdfs://`, `gs://`.
 
 An object gets its name when all of it has arrived; elsewhere a file is written under another name first, and what a
-crash leaves of one is deleted once it is so old that nobody writes it any more.
+crash leaves of one is deleted once it is so old that it is not being written any more.
 """
 
 from __future__ import annotations

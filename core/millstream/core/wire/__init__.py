@@ -1,1 +1,1 @@
-"""Messages on their way in and out of a process."""
+"""Messages in flight in and out of a process."""

@@ -22,7 +22,7 @@ Down = TypeVar("Down")
 
 @dataclass(frozen=True)
 class SessionContract(Generic[Up, Down]):
-    """A long-lived exchange: who dials says `Up`, who is dialled says `Down`."""
+    """A long-lived exchange: the caller sends `Up`, the called service `Down`."""
 
     service: ServiceDescriptor
     method: str
@@ -46,18 +46,18 @@ class SessionContract(Generic[Up, Down]):
 
 @dataclass(frozen=True)
 class ServiceContract:
-    """The calls of a service: for each, what is asked and what is answered. Its sessions are not among them."""
+    """The calls of a service: for each, the request and the response. Its sessions are not among them."""
 
     service: ServiceDescriptor
     calls: Mapping[str, tuple[Any, Any]]
 
     @cached_property
     def wires(self) -> Mapping[str, tuple[Wire[Any] | None, Wire[Any] | None]]:
-        """By method, for what is asked and what is answered; none for a session, whose ends convert by themselves."""
+        """By method, for the request and the response; none for a session, whose ends convert by themselves."""
         return {method.name: self._wires(method) for method in self.service.methods}
 
     def _wires(self, method: MethodDescriptor) -> tuple[Wire[Any] | None, Wire[Any] | None]:
         if method.client_streaming and method.server_streaming:
             return None, None
-        asked, answered = self.calls[method.name]
-        return Wire(asked, GetMessageClass(method.input_type)), Wire(answered, GetMessageClass(method.output_type))
+        request, response = self.calls[method.name]
+        return Wire(request, GetMessageClass(method.input_type)), Wire(response, GetMessageClass(method.output_type))

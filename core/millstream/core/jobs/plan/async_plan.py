@@ -22,5 +22,5 @@ class AsyncSpec(FunctionSpec, frozen=True):
         return OperatorSpec.held_state(self) | OPERATOR
 
     def user_code(self) -> tuple[Any, ...]:
-        """The function, and what says when it is called again."""
+        """The function, and its retry strategy."""
         return (self.function, self.retry_strategy)

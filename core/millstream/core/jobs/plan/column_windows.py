@@ -69,5 +69,5 @@ class ColumnWindowSpec(OperatorSpec, Struct, frozen=True):
         return OperatorSpec.user_code(self)
 
     def keeps_records(self) -> bool:
-        """What it emits is made anew each time."""
+        """What it emits is made again each time."""
         return False

@@ -1,7 +1,7 @@
 """What the client hands to the tasks: operator specifications, chains of them, and how edges partition.
 
 These objects travel as cloudpickle inside the job graph and are loaded only in the job's own environment. A
-specification says what to run, and declares what that needs; the task manager decides how
+specification names what to run, and declares what that needs; the task manager decides how
 (`millstream.taskmanager.worker.operators`).
 """
 
@@ -39,7 +39,7 @@ class OperatorSpec:
     """Base of all specifications: what the others have to know of an operator, without knowing which it is.
 
     A new operator is a class derived from this one, what makes it in the API, and its file in
-    `millstream.taskmanager.worker.operators`, which says with `builds` that it is for this class.
+    `millstream.taskmanager.worker.operators`, which is marked with `builds` for this class.
     """
 
     __slots__ = ()
@@ -53,7 +53,7 @@ class OperatorSpec:
     is_sink: ClassVar[bool] = False
     """Whether records leave the job here."""
     makes_columns: ClassVar[bool] = False
-    """Whether its function answers columns, which no declared type keeps from being changed."""
+    """Whether its function returns columns, which no declared type keeps from being changed."""
 
     @property
     def kind(self) -> str:
@@ -80,9 +80,9 @@ class OperatorSpec:
 
     @property
     def reads_timestamps(self) -> bool:
-        """Whether it or its user's code may look at the timestamps of its records, or keeps them in its state.
+        """Whether it or its user's code may read the timestamps of its records, or keeps them in its state.
 
-        One that does not gives its results the timestamps of their records, or makes all of them anew.
+        One that does not gives its results the timestamps of their records, or makes all of them again.
         """
         return True
 
@@ -140,7 +140,7 @@ class SourceSpec(OperatorSpec, Struct, frozen=True):
         return (self.source,) if self.strategy is None else (self.source, self.strategy)
 
     def keeps_records(self) -> bool:
-        """As the source says."""
+        """As the source declares."""
         return bool(self.source.keeps_records())
 
 
@@ -153,7 +153,7 @@ class TimestampsSpec(OperatorSpec, Struct, frozen=True):
 
     @property
     def reads_timestamps(self) -> bool:
-        """A function that assigns timestamps is told the record's last one; without any, that stays."""
+        """A function that assigns timestamps receives the record's last one; without any, that stays."""
         return self.strategy.timestamp_field is None
 
     def in_batch(self) -> OperatorSpec:
@@ -165,7 +165,7 @@ class TimestampsSpec(OperatorSpec, Struct, frozen=True):
         return (self.strategy,)
 
     def keeps_records(self) -> bool:
-        """It only looks at them."""
+        """It only reads them."""
         return False
 
 
@@ -184,7 +184,7 @@ class FlatMapSpec(FunctionSpec, frozen=True):
 
 
 class FilterSpec(FunctionSpec, frozen=True):
-    """Keeps the records for which the function answers true."""
+    """Keeps the records for which the function returns true."""
 
     kind = "filter"
     reads_timestamps = False
@@ -206,7 +206,7 @@ class KeyedProcessSpec(FunctionSpec, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Its own, or that of the operator that the user asked for."""
+        """Its own, or that of the operator that the user chose."""
         return self.stands_for or "keyed_process"
 
     @property
@@ -335,7 +335,7 @@ class SinkSpec(OperatorSpec, Struct, frozen=True):
 
     @property
     def reads_timestamps(self) -> bool:
-        """As the sink says."""
+        """As the sink declares."""
         return bool(self.sink.reads_timestamps)
 
     def held_state(self) -> frozenset[StateKind]:
@@ -369,7 +369,7 @@ class ChainedOutput(Struct, frozen=True):
     tag: str | None = None  # a side output's id; None: the main output
     tag_type: TypeInformation = PICKLED  # of a side output's records
     edge: str = ""  # to another operator: what the edge is named, as in EdgeSpec
-    timed: bool = True  # whether anybody behind it may look at timestamps
+    timed: bool = True  # whether an operator behind it may read timestamps
 
 
 class ChainedOperator(Struct, frozen=True):

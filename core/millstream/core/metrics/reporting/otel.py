@@ -65,12 +65,12 @@ class OtelReporter(MetricReporter):
         try:
             connection.request("POST", self._path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
-            told = response.read(200)
+            detail = response.read(200)
         finally:
             connection.close()
         if response.status >= 300:
-            why = told.decode(errors="replace").strip()
-            raise MillstreamError(f"{self._endpoint} answers {response.status} {response.reason}: {why}")
+            why = detail.decode(errors="replace").strip()
+            raise MillstreamError(f"{self._endpoint} returned {response.status} {response.reason}: {why}")
 
 
 def export(groups: list[MetricGroup], resource: dict[str, str], started: int, now: int) -> dict[str, Any]:

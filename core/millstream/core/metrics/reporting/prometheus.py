@@ -48,7 +48,7 @@ class PrometheusReporter(MetricReporter):
         """Listens."""
         host = self.settings.text("host")
 
-        async def answer(request: PlainRequest) -> PlainResponse:
+        async def respond(request: PlainRequest) -> PlainResponse:
             if request.path not in ("/metrics", "/"):
                 return PlainResponse(HTTPStatus.NOT_FOUND, b"there is /metrics\n")
             groups = read()  # on the loop; what follows may take its time
@@ -56,7 +56,7 @@ class PrometheusReporter(MetricReporter):
 
         for port in self._ports:
             try:
-                self._server = await serve_plain(answer, host, port)
+                self._server = await serve_plain(respond, host, port)
             except OSError:
                 continue
             self.address = f"{host}:{self._server.sockets[0].getsockname()[1]}"
@@ -114,7 +114,7 @@ def prometheus_name(parts: tuple[str, ...]) -> str:
 
 
 def families(groups: list[MetricGroup], filters_values: bool = True) -> Iterator[Metric]:
-    """All figures by name. Of two that differ in nothing that Prometheus can tell, the first counts."""
+    """All figures by name. Of two that Prometheus cannot distinguish, the first counts."""
     found: dict[str, Metric] = {}
     seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     known: dict[int, tuple[dict[str, str], tuple[tuple[str, str], ...]]] = {}

@@ -38,13 +38,13 @@ class MetricReporter:
     """Whether others come for the metrics, by `read` of `open`: then nothing is handed to `report`."""
 
     async def open(self, read: Read) -> None:
-        """Before the first report. `read` answers all metrics at this moment, and is called on the service's loop.
+        """Before the first report. `read` returns all metrics at this moment, and is called on the service's loop.
 
-        Raises MillstreamError when nothing can be reported: the service goes on without.
+        Raises MillstreamError when nothing can be reported: the service continues without.
         """
 
     async def report(self, groups: list[MetricGroup]) -> None:
-        """Once in each interval. What it raises is told once, until it works again. Blocking work is for a thread."""
+        """Once in each interval. What it raises is logged once, until it works again. Blocking work is for a thread."""
 
     async def close(self) -> None:
         """When the service stops, also after a failed `open`."""

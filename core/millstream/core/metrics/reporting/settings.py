@@ -38,7 +38,7 @@ class ReporterSettings(Struct, frozen=True):
     name: str
     service: str
     kind: str
-    """What its `factory.class` says."""
+    """What its `factory.class` names."""
     configuration: Configuration
     includes: tuple[MetricFilter, ...]
     excludes: tuple[MetricFilter, ...]
@@ -99,13 +99,13 @@ def reporter_settings(configuration: Configuration, service: str) -> list[Report
     """Of all reporters that are configured. Raises ConfigurationError."""
     given = {key.removeprefix(_PREFIX) for key in configuration.to_dict() if key.startswith(_PREFIX)}
     defined = sorted({key.partition(".")[0] for key in given if key.partition(".")[2] == _CLASS})
-    asked = [name.strip() for name in configuration.string("metrics.reporters").split(",") if name.strip()]
-    for name in asked:
+    listed = [name.strip() for name in configuration.string("metrics.reporters").split(",") if name.strip()]
+    for name in listed:
         if name not in defined:
             raise ConfigurationError(
                 f"option 'metrics.reporters' names '{name}', which has no class: set '{_PREFIX}{name}.{_CLASS}'"
             )
-    return [_settings(configuration, service, name) for name in asked or defined]
+    return [_settings(configuration, service, name) for name in listed or defined]
 
 
 def _settings(configuration: Configuration, service: str, name: str) -> ReporterSettings:

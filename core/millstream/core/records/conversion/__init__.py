@@ -10,9 +10,9 @@ fields have a column. The values themselves are those that went in, or refused: 
 
 from __future__ import annotations
 
-from millstream.core.records.conversion.answers import to_record_batch
 from millstream.core.records.conversion.arrow_kinds import in_microseconds, keeps_values
 from millstream.core.records.conversion.fields import columns_of
+from millstream.core.records.conversion.results import to_record_batch
 from millstream.core.records.conversion.schemas import (
     UNKNOWN,
     VALUE_COLUMN,

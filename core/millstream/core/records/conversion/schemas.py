@@ -1,4 +1,4 @@
-"""What records become as columns, by their declared type, and what is said when they do not fit."""
+"""What records become as columns, by their declared type, and the errors when they do not fit."""
 
 from __future__ import annotations
 

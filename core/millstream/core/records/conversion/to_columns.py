@@ -1,6 +1,6 @@
 """From records to columns.
 
-What is inside of values is looked at before Arrow sees it, which would make other numbers and times of some: a column
+The parts of values are checked before Arrow sees it, which would make other numbers and times of some: a column
 holds the values that went in, or they are refused (`exact_values`).
 """
 

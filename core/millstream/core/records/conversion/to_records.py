@@ -42,7 +42,7 @@ def record_batch_to_rows(batch: pa.RecordBatch, type: TypeInformation) -> list[A
         if batch.num_columns != 1:
             raise ConversionError(
                 f"a batch of columns {', '.join(batch.schema.names)} cannot become records of the single value "
-                f"{type.describe()}: declare a row, tuple or dataclass type, or answer one column"
+                f"{type.describe()}: declare a row, tuple or dataclass type, or return one column"
             )
         return _to_values(batch.column(0), type, batch.schema.names[0])
     of_names, own = Row.of_names, tuple(batch.schema.names)

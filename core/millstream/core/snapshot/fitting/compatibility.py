@@ -64,11 +64,11 @@ def compare_types(stored: TypeJson, declared: TypeJson | TypeInformation) -> Com
         return Compatibility(CompatibilityKind.INCOMPATIBLE, message=f"{refused}: {schemas}")
     if same and not changes.declared:
         return Compatibility(CompatibilityKind.SAME)
-    told = [f"added with their default: {', '.join(changes.added)}"] if changes.added else []
-    told += [f"removed: {', '.join(changes.removed)}"] if changes.removed else []
-    told += [f"wider: {', '.join(changes.widened)}"] if changes.widened else []
-    told += [f"pickled, and declared now: {', '.join(changes.declared)}"] if changes.declared else []
-    message = f"{'; '.join(told) or 'fields in another order'}: {schemas}"
+    parts = [f"added with their default: {', '.join(changes.added)}"] if changes.added else []
+    parts += [f"removed: {', '.join(changes.removed)}"] if changes.removed else []
+    parts += [f"wider: {', '.join(changes.widened)}"] if changes.widened else []
+    parts += [f"pickled, and declared now: {', '.join(changes.declared)}"] if changes.declared else []
+    message = f"{'; '.join(parts) or 'fields in another order'}: {schemas}"
     return Compatibility(
         CompatibilityKind.COMPATIBLE, tuple(changes.added), tuple(changes.removed), message, tuple(changes.widened),
         tuple(changes.warnings), same,
@@ -106,8 +106,8 @@ def _compare_optional(what: str, stored: TypeJson | None, declared: TypeJson | N
         return compare_types(stored, declared)
     if stored is None and declared is None:
         return Compatibility(CompatibilityKind.SAME)
-    told = [describe_json(side) if side is not None else "none" for side in (stored, declared)]
-    return Compatibility(CompatibilityKind.INCOMPATIBLE, message=f"{what}: stored {told[0]}, declared {told[1]}")
+    parts = [describe_json(side) if side is not None else "none" for side in (stored, declared)]
+    return Compatibility(CompatibilityKind.INCOMPATIBLE, message=f"{what}: stored {parts[0]}, declared {parts[1]}")
 
 
 class _Changes(Struct, frozen=True):

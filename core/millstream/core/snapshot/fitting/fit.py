@@ -2,10 +2,10 @@
 
 Operators meet by uid, or by id where the program gives none; states meet by name. A stored operator that the program
 does not have, and a stored state that its operator can no longer hold, are unclaimed: a restore refuses them unless it
-is told to leave them behind. What the program merely does not ask for stays in its operator, and in later snapshots.
-Keyed state cannot change its max parallelism, and the operators of one task have one together.
+is configured to leave them behind. State that the program merely does not use stays in its operator, and in later
+snapshots. Keyed state cannot change its max parallelism, and the operators of one task have one together.
 
-The job manager decides by this when a job starts, and `run --dry-run` says by it what the job manager will decide.
+The job manager decides by this when a job starts, and `run --dry-run` reports by it what the job manager will decide.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ class StateFit(Struct, frozen=True):
 class OperatorFit(Struct, frozen=True):
     """One operator: as stored, as the program has it, and what becomes of it.
 
-    `problems` stand in a restore's way; `warnings` do not, and say where values are likely lost. `unknown` says why it
-    cannot be told what the operator declares. With `leaves_enumerator`, the state of a source's split enumerator is
-    taken over by nobody.
+    `problems` stand in a restore's way; `warnings` do not, and name where values are likely lost. `unknown` is the
+    reason why it is not known what the operator declares. With `leaves_enumerator`, the state of a source's split
+    enumerator is not taken over.
     """
 
     match: OperatorMatch
@@ -118,7 +118,7 @@ class OperatorFit(Struct, frozen=True):
 
     @property
     def leaves_state(self) -> bool:
-        """Whether state of it is taken over by nobody."""
+        """Whether state of it is not taken over."""
         unclaimed = any(state.match is StateMatch.UNCLAIMED for state in self.states)
         return self.match is OperatorMatch.UNCLAIMED or self.leaves_enumerator or unclaimed
 
@@ -135,7 +135,7 @@ class Fit(Struct, frozen=True):
 
     @property
     def leaves_state(self) -> bool:
-        """Whether state is taken over by nobody."""
+        """Whether state is not taken over."""
         return any(operator.leaves_state for operator in self.operators)
 
     @property
@@ -155,7 +155,7 @@ class Fit(Struct, frozen=True):
 
 
 def fit(metadata: SnapshotMetadata, program: Sequence[ProgramOperator], allow_unclaimed: bool = False) -> Fit:
-    """Compares a snapshot with a program. With `allow_unclaimed`, state that nobody takes over is no problem."""
+    """Compares a snapshot with a program. With `allow_unclaimed`, state that is not taken over is no problem."""
     matched = match_operators(metadata, [operator.declared for operator in program])
     known: list[OperatorFit] = []
     tasks: dict[str, OperatorSnapshot] = {}
@@ -201,7 +201,7 @@ def _new(operator: ProgramOperator) -> OperatorFit:
 def _unclaimed(stored: OperatorSnapshot, new: Sequence[OperatorSnapshot], allowed: bool) -> OperatorFit:
     states = tuple(StateFit(state.name, StateMatch.UNCLAIMED, state) for state in stored.states)
     hint = "" if stored.uid else "; it had no uid, so its place in the job identified it"
-    told = f"operator {named(stored)} has state in the snapshot, and the program has no such operator{hint}"
+    detail = f"operator {named(stored)} has state in the snapshot, and the program has no such operator{hint}"
     alike = [named(operator) for operator in new if _declares_all(operator, stored)]
     warnings = (
         [f"operator {named(stored)} is gone, and {' and '.join(alike)} with the same states is new: if it has another "
@@ -209,7 +209,7 @@ def _unclaimed(stored: OperatorSnapshot, new: Sequence[OperatorSnapshot], allowe
         if alike else []
     )  # fmt: skip
     return OperatorFit(
-        OperatorMatch.UNCLAIMED, stored, None, states, () if allowed else (told,), warnings=tuple(warnings)
+        OperatorMatch.UNCLAIMED, stored, None, states, () if allowed else (detail,), warnings=tuple(warnings)
     )
 
 
@@ -236,8 +236,8 @@ def _compared(
             problems.append(f"operator {named(declared)}, state '{state.name}': {state.message}")
     leaves_enumerator = enumerates and StateKind.SPLITS not in operator.holds
     if leaves_enumerator and not allowed:
-        told = "is no source any more, so its split enumerator's state would be lost"
-        problems.append(f"operator {named(declared)} {told}")
+        detail = "is no source any more, so its split enumerator's state would be lost"
+        problems.append(f"operator {named(declared)} {detail}")
     warnings = [
         f"operator {named(declared)}, state '{state.name}': {warning}" for state in states for warning in state.warnings
     ]
@@ -248,7 +248,7 @@ def _compared(
 
 
 def _possibly_renamed(state: StateFit, states: Sequence[StateFit]) -> StateFit:
-    """A state that is not asked for any more, beside new ones that its values could be read as."""
+    """A state that is no longer used, beside new ones that its values could be read as."""
     if state.match is not StateMatch.KEPT or state.stored is None or not _has_rows(state.stored):
         return state
     new = [
@@ -259,11 +259,11 @@ def _possibly_renamed(state: StateFit, states: Sequence[StateFit]) -> StateFit:
     ]  # fmt: skip
     if not new:
         return state
-    told = (
-        f"it is not asked for, and {' and '.join(new)} of the same kind and type {'is' if len(new) == 1 else 'are'} "
+    detail = (
+        f"it is not used, and {' and '.join(new)} of the same kind and type {'is' if len(new) == 1 else 'are'} "
         "new: if it was renamed, its values are lost to the program"
     )
-    return replace(state, warnings=(told,))
+    return replace(state, warnings=(detail,))
 
 
 def _scaling_problems(stored: OperatorSnapshot, operator: ProgramOperator, scales_with: OperatorSnapshot) -> list[str]:
@@ -271,15 +271,15 @@ def _scaling_problems(stored: OperatorSnapshot, operator: ProgramOperator, scale
     declared, most = operator.declared, stored.max_parallelism
     if not _brings_keyed_state(stored, operator):
         return []
-    told = f"operator {named(declared)} was stored with max parallelism {most}, and"
+    detail = f"operator {named(declared)} was stored with max parallelism {most}, and"
     if most != declared.max_parallelism and not operator.max_parallelism_derived:
         sets = declared.max_parallelism
-        return [f"{told} the program sets {sets}: keyed state cannot change it; set it back, or do not set it"]
+        return [f"{detail} the program sets {sets}: keyed state cannot change it; set it back, or do not set it"]
     if most != scales_with.max_parallelism:
         other = f"{named(scales_with)}, which runs in the same task, with {scales_with.max_parallelism}"
-        return [f"{told} {other}: start a new chain between them"]
+        return [f"{detail} {other}: start a new chain between them"]
     if most < declared.parallelism:
-        return [f"{told} the program runs it {declared.parallelism} times: lower its parallelism"]
+        return [f"{detail} the program runs it {declared.parallelism} times: lower its parallelism"]
     return []
 
 
@@ -294,8 +294,8 @@ def _compared_state(stored: StateSnapshot, declared: StateSnapshot | None, opera
         return StateFit(name, StateMatch.NEW, stored, declared)
     if declared is not None:
         verdict = compare_state(stored, declared)
-        told = [verdict.message, _ttl_change(stored.ttl, declared.ttl)]
-        message = "; ".join(part for part in told if part)
+        parts = [verdict.message, _ttl_change(stored.ttl, declared.ttl)]
+        message = "; ".join(part for part in parts if part)
         return StateFit(name, _MATCHES[verdict.kind], stored, declared, message, verdict.warnings)
     if operator.error is not None:
         return StateFit(name, StateMatch.UNKNOWN, stored)
@@ -306,7 +306,7 @@ def _compared_state(stored: StateSnapshot, declared: StateSnapshot | None, opera
         return StateFit(name, StateMatch.UNCLAIMED, stored, message=message)
     if stored.kind in _UNDECLARED:
         return StateFit(name, StateMatch.SAME, stored)
-    return StateFit(name, StateMatch.KEPT, stored, message="not asked for in open(): kept as it is")
+    return StateFit(name, StateMatch.KEPT, stored, message="not used in open(): kept as it is")
 
 
 _MATCHES = {
@@ -317,8 +317,8 @@ _MATCHES = {
 
 
 def _ttl_change(stored: TtlSettings | None, declared: TtlSettings | None) -> str:
-    told = [f"{side.ttl_ms} ms" if side is not None else "none" for side in (stored, declared)]
-    return f"time-to-live changed from {told[0]} to {told[1]}" if told[0] != told[1] else ""
+    sides = [f"{side.ttl_ms} ms" if side is not None else "none" for side in (stored, declared)]
+    return f"time-to-live changed from {sides[0]} to {sides[1]}" if sides[0] != sides[1] else ""
 
 
 def _unknown(operator: ProgramOperator) -> str:

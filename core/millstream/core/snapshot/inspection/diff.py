@@ -55,7 +55,7 @@ class Entry:
     """An entry that differs: `+` only in the second snapshot, `-` only in the first, `~` in both.
 
     `path` names it: the key, then the namespace and the key in a map where there are such; or an element itself.
-    `old` and `new` are its values, ABSENT on a side that does not have it, and where the path says all.
+    `old` and `new` are its values, ABSENT on a side that does not have it, and where the path is the whole difference.
     """
 
     sign: str
@@ -86,7 +86,7 @@ class StateDiff(Struct, frozen=True):
         return both and not (self.types or self.added or self.removed or self.changed)
 
     def with_entries(self, entries: Iterable[Entry], listed: int) -> StateDiff:
-        """With the entries counted, and the first of them listed; of a state of one side only those are looked at."""
+        """With the entries counted, and the first of them listed; of a state of one side only those are read."""
         if self.first is None or self.second is None:
             return replace(self, entries=tuple(islice(entries, listed)))
         counts, first = Counter[str](), list[Entry]()
@@ -193,7 +193,7 @@ class StateComparison:
         self, first: OpenedSnapshot, second: OpenedSnapshot, operator: OperatorDiff, state: StateDiff,
         window_rows: int | None = None,
     ) -> None:  # fmt: skip
-        """`window_rows` says how many rows are compared at a time; whoever shares the work has to say the same."""
+        """`window_rows` is the number of rows compared at a time, the same for all that share the work."""
         some = state.first or state.second
         assert some is not None, "a state is on one side at least"
         self._before, self._after = state.first or replace(some, files=()), state.second or replace(some, files=())

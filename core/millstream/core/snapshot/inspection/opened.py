@@ -1,4 +1,4 @@
-"""A snapshot opened to be looked into: its metadata, its operators by name, and the rows of its states by key groups.
+"""A snapshot opened for inspection: its metadata, its operators by name, and the rows of its states by key groups.
 
 Nothing is imported and no pickle is loaded. Every file is compared with its checksum before any of it is used.
 """
@@ -60,7 +60,7 @@ class OpenedSnapshot(Struct, frozen=True):
         return file_name(self.location, file)
 
     def files(self, state: StateSnapshot) -> list[StateFile]:
-        """Those of a state, in the order in which their rows are told."""
+        """Those of a state, in the order in which their rows are listed."""
         return sorted(state.files, key=_order)
 
     def tables(self, state: StateSnapshot, key_group: int | None = None) -> Iterator[tuple[StateFile, pa.Table]]:

@@ -48,7 +48,7 @@ def verify_snapshot(storage: CheckpointStorage, pointer: str) -> SnapshotMetadat
 
 
 def check_files(storage: CheckpointStorage, location: str, metadata: SnapshotMetadata) -> None:
-    """Whether all files of a snapshot are there, and whole as far as one can tell before they are read for use.
+    """Whether all files of a snapshot are there, and whole as far as can be checked before they are read for use.
 
     Files of a savepoint, which may have been copied about, are compared with their checksums; those of a checkpoint,
     which may be large, with their sizes.

@@ -1,6 +1,6 @@
-"""The logical model of a snapshot: what `_metadata.json` says, whatever the encoding of the state files.
+"""The logical model of a snapshot: the content of `_metadata.json`, whatever the encoding of the state files.
 
-Values only: nothing here reads or writes. Types are kept as JSON (`types_json`), so that a service can look at a
+Values only: nothing here reads or writes. Types are kept as JSON (`types_json`), so that a service can inspect a
 snapshot without importing the user's classes.
 """
 

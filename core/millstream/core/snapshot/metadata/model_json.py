@@ -245,7 +245,7 @@ def _file(node: JsonNode, kind: StateKind, max_parallelism: int) -> StateFile:
     start, end = _key_groups(node, kind, max_parallelism)
     inline = None if node.field("inline").is_null() else _bytes(node.field("inline"))
     if inline is not None and len(inline) != size:
-        raise node.error(f"holds {len(inline)} bytes inline, and says that they are {size}")
+        raise node.error(f"holds {len(inline)} bytes inline, and lists {size}")
     return StateFile(
         path.text(), node.field("subtask").integer(0), start, end, node.field("rows").integer(0), size, checksum.text(),
         inline,

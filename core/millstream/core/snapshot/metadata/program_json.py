@@ -37,6 +37,6 @@ def _operator(node: JsonNode) -> ProgramOperator:
     (declared,) = operators_of(JsonNode([node.field("operator").value], node.file, "operators"))
     error = node.field("error")
     holds = frozenset(item.enum(StateKind) for item in node.field("holds").items())
-    told = None if error.is_null() else error.text(empty=True)
+    detail = None if error.is_null() else error.text(empty=True)
     derived = node.field("max_parallelism_derived").boolean()
-    return ProgramOperator(declared, holds, told, derived, node.field("task").text(empty=True))
+    return ProgramOperator(declared, holds, detail, derived, node.field("task").text(empty=True))

@@ -10,7 +10,7 @@
 | a dict | `{"type": "map", "key": ..., "value": ...}` |
 | a dataclass | `{"type": "dataclass", "class": "module:Name", "fields": [{"name", "type", "has_default"}]}` |
 
-A field that does not count when instances are compared has `"compared": false`: it says nothing of a key's key group.
+A field that does not count when instances are compared has `"compared": false`: it does not affect a key's key group.
 
 Reading never imports: a dataclass comes back as a `Row` type with the dataclass's field names.
 """

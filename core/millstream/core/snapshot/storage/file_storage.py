@@ -43,7 +43,7 @@ class FileSystemStorage:
     def create_root(self, *, private: bool = True) -> None:
         """Makes the directory, so that one that cannot be written to is found out before tasks try.
 
-        That of checkpoints is private: for this user only. That of savepoints is made as umask says.
+        That of checkpoints is private: for this user only. That of savepoints is made by the umask.
         """
         self._files.create_folder(self._files.root, private=private)
 
@@ -71,7 +71,7 @@ class FileSystemStorage:
         return FileWriter(self._files, f"{location_of(location)}/{path}", path, inline_below, private=private)
 
     def _is_own(self, location: str) -> bool:
-        """Whether it is a checkpoint's: for this user only. Savepoints are made as umask says, to be shared."""
+        """Whether it is a checkpoint's: for this user only. Savepoints are made by the umask, to be shared."""
         return plain_uri(location_of(location)).startswith(f"{self._home}/")
 
     def write_metadata(self, location: str, metadata: SnapshotMetadata) -> str:
@@ -108,7 +108,7 @@ class FileSystemStorage:
         return self._files.read(path if is_uri(path) else f"{_uri(location)}/{quote(path)}")
 
     def file_size(self, location: str, path: str) -> int:
-        """Asks the file system."""
+        """Reads it from the file system."""
         return self._files.size(path if is_uri(path) else f"{_uri(location)}/{quote(path)}")
 
     def list_checkpoints(self) -> list[StoredCheckpoint]:

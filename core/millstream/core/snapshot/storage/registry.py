@@ -1,6 +1,6 @@
 """Which files retained checkpoints share, and which of them may go.
 
-Pure: owned by whoever owns the completed checkpoints. A file is released when the last checkpoint that references it
+Pure: owned by the owner of the completed checkpoints. A file is released when the last checkpoint that references it
 is unregistered, and never before.
 """
 
@@ -30,7 +30,7 @@ class SharedFileRegistry:
             raise SnapshotError(f"checkpoint {checkpoint_id}", "is registered already, with other files")
 
     def unregister(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Forgets a checkpoint, and answers the files that no other one references: those may be deleted."""
+        """Removes a checkpoint, and returns the files that no other one references: those may be deleted."""
         released = []
         for path in self._files.pop(checkpoint_id, frozenset()):
             self._references[path] -= 1

@@ -59,7 +59,7 @@ class StateWriter(Protocol):
         ...
 
     def commit(self) -> WrittenFile:
-        """Makes the content durable, and says what was written."""
+        """Makes the content durable, and returns what was written."""
         ...
 
     def abort(self) -> None:
@@ -102,7 +102,7 @@ class CheckpointStorage(FileSource, FileTarget, Protocol):
         ...
 
     def write_metadata(self, location: str, metadata: SnapshotMetadata) -> str:
-        """Completes a snapshot, atomically and durably. Answers its pointer."""
+        """Completes a snapshot, atomically and durably. Returns its pointer."""
         ...
 
     def read_metadata(self, pointer: str) -> SnapshotMetadata:

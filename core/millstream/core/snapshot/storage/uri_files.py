@@ -120,10 +120,10 @@ class UriFiles:
         except FileNotFoundError as error:
             raise MissingFileError(uri) from error
         except (OSError, ValueError, pa.ArrowException) as error:
-            told = self._without_secrets(one_line(error))
-            if "libjvm" in told or "libhdfs" in told:
-                told = "HDFS needs Java and Hadoop's libhdfs; set JAVA_HOME, HADOOP_HOME and CLASSPATH"
-            raise SnapshotError(uri, f"storage failed: {told}") from error
+            detail = self._without_secrets(one_line(error))
+            if "libjvm" in detail or "libhdfs" in detail:
+                detail = "HDFS needs Java and Hadoop's libhdfs; set JAVA_HOME, HADOOP_HOME and CLASSPATH"
+            raise SnapshotError(uri, f"storage failed: {detail}") from error
 
     def _without_secrets(self, text: str) -> str:
         credentials = self._parts.netloc.rpartition("@")[0]
@@ -241,9 +241,10 @@ class UriFiles:
             return True
 
     def create_folder(self, uri: str, *, private: bool = False) -> None:
-        """Makes a folder to write to, and those above it. An object store has none, and is asked for the bucket.
+        """Makes a folder to write to, and those above it. An object store has none, and is checked for the bucket.
 
-        A private one is for this user only where it is local; those above it that are made are writable by nobody else.
+        A private one is for this user only where it is local; those above it that are made are writable by no other
+        user.
         """
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)):
@@ -334,7 +335,7 @@ def _is_object_store(system: Any) -> bool:
 
 
 def _find_bucket(system: Any, path: str) -> None:
-    """Raises when the store does not answer or has no such bucket. Not everyone may ask for a bucket as such."""
+    """Raises when the store does not respond or has no such bucket. Not every user may query a bucket as such."""
     from pyarrow import fs
 
     if system.get_file_info(path).type != fs.FileType.NotFound:

@@ -107,8 +107,8 @@ def _misfit(
         try:
             _to_array([value], type, pickler, held)
         except InexactError as inexact:
-            told = f"{inexact.value!r:.200} is not a {inexact.declared or type.describe()} ({inexact.reason})"
-            return ConversionError(f"column '{name}{inexact.path}', row {number}: {told}", number)
+            detail = f"{inexact.value!r:.200} is not a {inexact.declared or type.describe()} ({inexact.reason})"
+            return ConversionError(f"column '{name}{inexact.path}', row {number}: {detail}", number)
         except _misfits() as single:
             return ConversionError(
                 f"column '{name}', row {number}: {value!r:.200} is not a {type.describe()} ({one_line(single)})", number
@@ -201,8 +201,8 @@ def _equal_keys(values: Sequence[Any], type: t.BasicType) -> Sequence[Any]:
 def _equal_key(number: int, key: Any, kind: type) -> Any:
     made = kind(key) if isinstance(key, (Number, kind)) else None
     if made != key and key == key:
-        told = "it would not be found" if made is None else f"it would become {made!r:.100}"
-        raise InexactError(number, key, f"it is a {key.__class__.__qualname__}, and as a key {told} after a restore")
+        detail = "it would not be found" if made is None else f"it would become {made!r:.100}"
+        raise InexactError(number, key, f"it is a {key.__class__.__qualname__}, and as a key {detail} after a restore")
     return made
 
 
@@ -273,7 +273,7 @@ def from_array(
     """The values of a column, as the program declares their type.
 
     With `new_fields`, a dataclass field that the column lacks gets its default, and a tuple, row or dataclass may have
-    been pickled. Pickled values stay `Pickled` unless the caller asks for them, because loading a pickle can run any
+    been pickled. Pickled values stay `Pickled` unless the caller requests them, because loading a pickle can run any
     code.
     """
     import pyarrow as pa

@@ -15,8 +15,8 @@ _CONTENT = (VALUE, ELEMENT, MAP_VALUE)
 def inexact_values(snapshot: OpenedSnapshot, found: Fit) -> list[str]:
     """What stands in a restore's way because of values, though the types fit; one for each state."""
     pairs = ((operator, state) for operator in found.operators for state in operator.states)
-    told = (_inexact(snapshot, operator, state) for operator, state in pairs if state.match is StateMatch.COMPATIBLE)
-    return [problem for problem in told if problem]
+    detected = (_inexact(snapshot, operator, state) for operator, state in pairs if state.match is StateMatch.COMPATIBLE)
+    return [problem for problem in detected if problem]
 
 
 def _inexact(snapshot: OpenedSnapshot, operator: OperatorFit, state: StateFit) -> str:

@@ -2,7 +2,7 @@
 
 Rows are sorted by key group, and record batches and row groups end where a key group ends, so that a reader decodes
 only those of the key groups it wants; only a key group that is large by itself is cut. A file is compared with its
-checksum before anything in it is looked at. A big state becomes several files, so that a rescaled restore does not even
+checksum before anything in it is read. A big state becomes several files, so that a rescaled restore does not even
 fetch what it does not need, and no column in one comes near the 2 GiB that Arrow can address.
 """
 
@@ -282,7 +282,7 @@ def decode_table(data: Any, file: StateFile, where: str, key_groups: Iterable[ra
     except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise SnapshotError(where, f"cannot be read: {one_line(error)}") from error
     if decoded.rows != file.rows:
-        raise SnapshotError(where, f"has {decoded.rows} rows, and the metadata says {file.rows}")
+        raise SnapshotError(where, f"has {decoded.rows} rows, and the metadata lists {file.rows}")
     if owned is None:
         return decoded.table
     if KEY_GROUP not in decoded.table.column_names:

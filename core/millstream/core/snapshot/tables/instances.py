@@ -2,7 +2,7 @@
 
 A dataclass with the constructor that `@dataclass` makes is called in bulk. One with `__post_init__`, or with fields
 that its constructor does not take, is constructed and then gets the stored values of all fields, so that what its
-constructor computes anew (an id, a time) does not replace what was stored.
+constructor computes again (an id, a time) does not replace what was stored.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from millstream.core.snapshot.metadata.types_json import has_default
 
 
 class Held(Enum):
-    """What is asked of values that come back from a column."""
+    """What is required of values that come back from a column."""
 
     EXACTLY = "exactly"  # the same, down to classes and repr
-    EXACTLY_AS_KEYS = "exactly as keys"  # the same, told of the keys of maps
+    EXACTLY_AS_KEYS = "exactly as keys"  # the same, for the keys of maps
     AS_KEYS = "as keys"  # equal, which is how keys are found
 
 

@@ -25,7 +25,7 @@ _AS_TEXT = (t.BIG_INT, t.BIG_DEC)
 
 
 def key_hashes(array: pa.Array, type: TypeJson, *, unpickle: bool = False) -> npt.NDArray[np.uint64]:
-    """The hashes of stored keys of a type. Pickled ones are loaded only when the caller asks for it."""
+    """The hashes of stored keys of a type. Pickled ones are loaded only when the caller requests it."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,7 +1,7 @@
 """The parts of a state file: record batches of an Arrow file, row groups of a Parquet file.
 
 A reader takes those that it wants, and of those the columns that it wants; the others are not decoded. What the file
-says of its parts is looked at, so it has to be one that was compared with its checksum.
+lists as its parts is trusted, so it has to be one that was compared with its checksum.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def open_parts(data: Any, file: StateFile, where: str) -> FileParts:
         return _ParquetParts(data)
     if native := native_format(file):
         reason = f"is in the format of the state backend {native}, which only a job with it reads"
-        raise SnapshotError(where, f"{reason}: take a savepoint to look at its state")
+        raise SnapshotError(where, f"{reason}: take a savepoint to inspect its state")
     raise SnapshotError(where, "has a name that ends neither with .arrow nor with .parquet")
 
 
@@ -64,10 +64,10 @@ class _ArrowParts:
         self._data = data
         with self._open() as reader:
             self.schema = reader.schema.remove_metadata()
-            told = json.loads((reader.schema.metadata or {}).get(KEY_GROUPS_OF_BATCHES, b"[]"))
-            if len(told) == reader.num_record_batches:
-                self.rows = sum(rows for _, _, rows in told)
-                self.ranges: list[Ends | None] = [None if start is None else (start, end) for start, end, _ in told]
+            parts = json.loads((reader.schema.metadata or {}).get(KEY_GROUPS_OF_BATCHES, b"[]"))
+            if len(parts) == reader.num_record_batches:
+                self.rows = sum(rows for _, _, rows in parts)
+                self.ranges: list[Ends | None] = [None if start is None else (start, end) for start, end, _ in parts]
             else:
                 self.rows = reader.read_all().num_rows
                 self.ranges = [None] * reader.num_record_batches

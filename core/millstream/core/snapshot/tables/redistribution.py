@@ -4,7 +4,7 @@
 - lists, splits and sink transactions: under the same parallelism its own files; under another one all files, whose
   elements are dealt out in turn (a file cannot be divided without reading it);
 - broadcast state: one of the copies, which are equal; the reading is spread over them;
-- records that were on their way: those of a former producer go to one new producer. What it had queued is in files of
+- records that were in flight: those of a former producer go to one new producer. What it had queued is in files of
   its own; what the consumers had received is in theirs, each with records of all producers, so all of them are read;
 - union lists: all files.
 
@@ -22,7 +22,7 @@ from millstream.core.snapshot.metadata.model import StateFile, StateKind, StateS
 T = TypeVar("T")
 
 QUEUED = "queued"
-"""How the names of states end that hold what producers had queued of their records on their way."""
+"""How the names of states end that hold what producers had queued of their records in flight."""
 
 _DEALT = frozenset({StateKind.OPERATOR_LIST, StateKind.SPLITS, StateKind.SINK_TRANSACTIONS})
 
@@ -56,5 +56,5 @@ def dealt(elements: Sequence[T], subtask: int, parallelism: int) -> list[T]:
 
 
 def takes_over(producer: int, parallelism: int) -> int:
-    """Which new subtask sends the records again that were on their way from a former one."""
+    """Which new subtask sends the records again that were in flight from a former one."""
     return producer % parallelism

@@ -1,7 +1,7 @@
 """Tables back to state: only the wanted key groups, checked against the stored types, as the declared types.
 
 Rows may come from another tool (a savepoint is open data), so nothing is taken on trust: columns, types, nulls, the
-order of key groups, and, when asked, that each key is in its key group.
+order of key groups, and, on request, that each key is in its key group.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def check_keys(table: pa.Table, state: StateSnapshot, max_parallelism: int, wher
     key_type = StateTypes.of(state).key
     if not state.kind.keyed or state.key_type is None or key_type is None:
         return
-    content = [name for name in (VALUE, MAP_VALUE) if name in table.column_names]  # says nothing of the keys
+    content = [name for name in (VALUE, MAP_VALUE) if name in table.column_names]  # holds nothing of the keys
     table = table.drop_columns(content)
     if not holds_pickled(state.key_type):
         expected = (key_hashes(_whole(table, KEY), state.key_type) % np.uint64(max_parallelism)).astype(np.int32)

@@ -286,7 +286,7 @@ class _Columns:
 
         lengths = {name: len(array) for name, array in self.arrays.items()}
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{name} {count}" for name, count in lengths.items())
-            raise SnapshotError("state", f"has columns of different lengths: {told}")
+            detail = ", ".join(f"{name} {count}" for name, count in lengths.items())
+            raise SnapshotError("state", f"has columns of different lengths: {detail}")
         table = pa.table({name: pa.array(a) if not is_array(a) else a for name, a in self.arrays.items()})
         return table if self._order is None else table.take(pa.array(self._order))

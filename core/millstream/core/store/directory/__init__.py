@@ -1,1 +1,1 @@
-"""The store in a directory, for the processes of one host; `store.py` says what it promises, and what it cannot."""
+"""The store in a directory, for the processes of one host; `store.py` defines its guarantees and limits."""

@@ -1,4 +1,4 @@
-"""One session's way to the folder. Its life there begins with the first turn, and anew after it was lost."""
+"""One session's way to the folder. Its life there begins with the first turn, and again after it was lost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Connection:
         return work(folder, self._life.session)
 
     async def connected(self) -> None:
-        """See `Store`. A store that failed a moment ago is given one: it may answer this, and fail the next write."""
+        """See `Store`. A store that failed a moment ago is given one: it may serve this, and fail the next write."""
         while True:
             if self._failed:
                 await asyncio.sleep(self.shared.look_every)
@@ -74,5 +74,5 @@ class Connection:
         if self._life is not None:
             self._life.end()
             self._life = None
-            with contextlib.suppress(OSError, StoreError):  # else whoever looks next sees that it is over
+            with contextlib.suppress(OSError, StoreError):  # else the next process that reads finds it over
                 folder.settle()

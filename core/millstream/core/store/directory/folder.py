@@ -4,10 +4,10 @@
     elections                    the `Lines`
     entries/<kind>/<name>.entry  the version in a line of its own, then the value
     sessions/<id>                locked by the session as long as it lives
-    new                          what the holder of the lock writes before it is renamed; read by nobody
+    new                          what the holder of the lock writes before it is renamed; never read
 
-Whoever looks first finds a session dead, and brings the lines up to date: its candidates are out, the next ones lead.
-Used by one thread of each process.
+The first process that reads finds a session dead, and brings the lines up to date: its candidates are out, the next
+ones lead. Used by one thread of each process.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class StoreFolder:
         return sorted(re.sub(r"\+(.)", lambda letter: letter[1].upper(), name) for name in found)
 
     def _path_of(self, key: Key) -> Path:
-        """Capital letters are marked: not all file systems tell them from small ones."""
+        """Capital letters are marked: not all file systems distinguish them from small ones."""
         return self._entries / key.kind / (re.sub("[A-Z]", lambda letter: f"+{letter[0].lower()}", key.name) + _ENTRY)
 
     # Leaders
@@ -160,9 +160,9 @@ class StoreFolder:
         return Life(self._sessions / new_id())
 
     def look(self) -> tuple[bytes, frozenset[str]]:
-        """Anything else than the last time means that leaders may have changed. Needs no lock, so it waits for nobody.
+        """Anything else than the last time means that leaders may have changed. Needs no lock, so it never blocks.
 
-        What it sees need not be durable yet: whoever acts on it asks under the lock.
+        What it sees need not be durable yet: a process that acts on it reads again under the lock.
         """
         try:
             raw = self._lines.read_bytes()

@@ -67,7 +67,7 @@ class Lines(Struct, frozen=True):
         return replace(self, standings=tuple(s for s in self.standings if s.session not in sessions))
 
     def revised(self) -> Lines:
-        """The same, to be told from what it was made of."""
+        """The same, to be distinguished from its source."""
         return replace(self, revision=self.revision + 1)
 
     def settled(self) -> Lines:

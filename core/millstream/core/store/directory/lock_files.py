@@ -44,7 +44,7 @@ def is_still_at(path: Path, file: FileIO) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether someone holds the lock of the file; nobody does of one that is not there."""
+    """Whether someone holds the lock of the file; False for one that does not exist."""
     try:
         file = FileIO(str(path), "r")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A thread that does one thing after the other for an asyncio loop, in the order in which it was told.
+"""A thread that runs one call after another for an asyncio loop, in the order of submission.
 
 It is a daemon: it may wait for a lock that a frozen process holds, which must keep no process from ending.
 """
@@ -63,7 +63,7 @@ class OrderedThread:
             result = work.do()
         except BaseException as error:
             raised = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits any more
             work.outcome.get_loop().call_soon_threadsafe(_settle, work.outcome, result, raised)
 
 

@@ -1,7 +1,7 @@
 """Small files that are there as they were written, or not at all.
 
 A file is written under another name, made durable, and renamed: a crash at any point leaves the old one or the new one.
-A checksum tells of what no crash does: a damaged file is an error that names it, and never an entry, nor none.
+A checksum detects what no crash does: a damaged file is an error that names it, and never an entry, nor none.
 """
 
 from __future__ import annotations

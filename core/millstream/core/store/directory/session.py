@@ -66,7 +66,7 @@ class DirectorySession:
             with contextlib.suppress(SuspendedError, SessionLostError):
                 epoch = await self._lead(contest, candidate, address)
         finally:
-            if epoch is None:  # or it was cancelled, and nobody waits for this
+            if epoch is None:  # or it was cancelled, and the result is not needed
                 self._shared.later(lambda folder: folder.leave(candidate))
         return epoch
 
@@ -117,7 +117,7 @@ class DirectorySession:
                 await self._new_session()
                 continue
             except StoreError:
-                pass  # the file is damaged: whoever repairs it is noticed
+                pass  # the file is damaged: its repair is noticed
             else:
                 if (known.epoch if known is not None else ANY_EPOCH) != epoch:
                     return known

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class SharedFolder:
-    """Owned by one asyncio loop. All work on files is done in the thread, in the order in which it was asked for."""
+    """Owned by one asyncio loop. All work on files is done in the thread, in the order of submission."""
 
     def __init__(self, path: Path, look_every: float, patience: float) -> None:
         self.look_every = look_every
@@ -28,7 +28,7 @@ class SharedFolder:
         self._thread = OrderedThread("millstream store")
         self._moved = asyncio.Event()
         self._revision = 0
-        self._answers = True
+        self._responds = True
         self._waiting = 0
         self._watch: asyncio.Task[None] | None = None
         self._seen: object = None
@@ -36,21 +36,21 @@ class SharedFolder:
     async def turn(self, work: Callable[[StoreFolder], T]) -> T:
         """What the work returns or raises, which is done under the lock.
 
-        Raises SuspendedError after `patience`. It may be done later even so, but before all that is asked for later.
+        Raises SuspendedError after `patience`. It may be done later even so, but before all that is submitted later.
         """
         try:
             async with asyncio.timeout(self.patience):
                 result = await self._submit(work)
         except OSError as error:  # a timeout is one
-            self._now_answers(False, error)
+            self._now_responds(False, error)
             raise SuspendedError from error
         finally:
             self._tell()
-        self._now_answers(True)
+        self._now_responds(True)
         return result
 
     def later(self, work: Callable[[StoreFolder], None]) -> asyncio.Future[None]:
-        """Has it done under the lock, whether anybody waits for it or not; again and again while the disk fails it."""
+        """Runs it under the lock, whether a caller waits for it or not; again and again while the disk fails it."""
         outcome = self._submit(work)
         outcome.add_done_callback(partial(self._done_later, work))
         return outcome
@@ -66,18 +66,19 @@ class SharedFolder:
         self._tell()
         match outcome.exception() if not outcome.cancelled() else None:
             case OSError() as error:
-                self._now_answers(False, error)
+                self._now_responds(False, error)
                 outcome.get_loop().call_later(self.look_every, self.later, work)
             case Exception() as error:
                 _log.error("the store in %s: %s", self._folder.path, error)
 
-    def _now_answers(self, answers: bool, error: OSError | None = None) -> None:
-        if answers is not self._answers:
-            self._answers = answers
-            if answers:
-                _log.info("the store in %s answers again", self._folder.path)
+    def _now_responds(self, responds: bool, error: OSError | None = None) -> None:
+        if responds is not self._responds:
+            self._responds = responds
+            if responds:
+                _log.info("the store in %s responds again", self._folder.path)
             else:
-                _log.warning("the store in %s does not answer: %s", self._folder.path, str(error) or "its lock is held")
+                cause = str(error) or "its lock is held"
+                _log.warning("the store in %s does not respond: %s", self._folder.path, cause)
 
     # Waiting
 
@@ -87,11 +88,11 @@ class SharedFolder:
         self._moved = asyncio.Event()
 
     def next_move(self) -> asyncio.Event:
-        """Set by the next `move`. Asked for before a turn, of which the answer may then be waited for to change."""
+        """Set by the next `move`. Taken before a turn, whose result may then be waited for to change."""
         return self._moved
 
     async def wait(self, moved: asyncio.Event) -> None:
-        """Returns when it is set. While anyone waits, the folder is looked at."""
+        """Returns when it is set. While anyone waits, the folder is polled."""
         self._waiting += 1
         if self._watch is None:
             self._watch = asyncio.create_task(self._look())

@@ -1,13 +1,13 @@
 """The bridge between kazoo, which lives on threads of its own, and the loop that owns the store.
 
-Requests are handed over without waiting; answers, watches and changes of state are posted to the loop, in the order in
-which they happened. The loop never waits for a thread.
+Requests are handed over without waiting; responses, watches and changes of state are posted to the loop, in the order
+in which they happened. The loop never waits for a thread.
 
-kazoo's states are the store's: SUSPENDED is suspended, LOST is lost. CONNECTED is not yet connected: what was asked
-before may still be on its way through another server of the ensemble, or wait in kazoo's queue. So the first thing that
-is asked is a write. kazoo's queue and ZooKeeper's connections keep their order, and writes have one order in the whole
-ensemble: when it is answered, all that came before has taken effect or never will, and reads see it. ZooKeeper's `sync`
-is no such promise: a leader that does not know yet that it was deposed answers it, too.
+kazoo's states are the store's: SUSPENDED is suspended, LOST is lost. CONNECTED is not yet connected: what was requested
+before may still be in flight through another server of the ensemble, or wait in kazoo's queue. So the first thing that
+is requested is a write. kazoo's queue and ZooKeeper's connections keep their order, and writes have one order in the
+whole ensemble: when it has returned, all that came before has taken effect or never will, and reads see it. ZooKeeper's
+`sync` is no such promise: a leader that has not noticed yet that it was deposed serves it, too.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Connection:
         self._settings = settings
         self._failures = Repeats()
         self._loop = asyncio.get_running_loop()
-        self._asked: set[asyncio.Future[Any]] = set()
+        self._pending: set[asyncio.Future[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Event()
         self._closed = asyncio.Event()
@@ -70,42 +70,42 @@ class Connection:
     # Asking
 
     async def ask(self, request: Request) -> Any:
-        """The answer. Raises SuspendedError, SessionLostError, or what ZooKeeper says of the znode."""
+        """The response. Raises SuspendedError, SessionLostError, or ZooKeeper's error for the znode."""
         if self.state is State.CONNECTED:
             return await self._ask(request)
         raise SuspendedError if self.state is State.SUSPENDED else SessionLostError
 
     async def catch_up(self) -> None:
-        """Returns when reads see all that was written before the call, by anybody."""
+        """Returns when reads see all that was written before the call, by any client."""
         await self.ask(self._write_root)
 
     async def _ask(self, request: Request) -> Any:
-        answer = self._loop.create_future()
-        self._asked.add(answer)
+        response = self._loop.create_future()
+        self._pending.add(response)
         try:
             result = request(self._client)
-            result.rawlink(lambda result: self._post(lambda: self._answered(answer, result)))
-            return await answer
+            result.rawlink(lambda result: self._post(lambda: self._complete(response, result)))
+            return await response
         finally:
-            self._asked.discard(answer)
+            self._pending.discard(response)
 
-    def _answered(self, answer: asyncio.Future[Any], result: Any) -> None:
-        if answer.done():
+    def _complete(self, response: asyncio.Future[Any], result: Any) -> None:
+        if response.done():
             return
         try:
-            answer.set_result(result.get_nowait())
+            response.set_result(result.get_nowait())
         except _ANSWERS as error:
-            answer.set_exception(error)
+            response.set_exception(error)
         except kazoo.ConnectionLoss:
-            self._become(State.SUSPENDED)  # as kazoo is about to tell: it has dropped the requests first
+            self._become(State.SUSPENDED)  # as kazoo is about to report: it has dropped the requests first
         except _UNANSWERED:
-            answer.set_exception(SuspendedError())
+            response.set_exception(SuspendedError())
         except _OVER:
-            answer.set_exception(SessionLostError())
+            response.set_exception(SessionLostError())
         except Exception as error:
             refusal = StoreError(f"ZooKeeper has refused a request: {error!r}")
             refusal.__cause__ = error
-            answer.set_exception(refusal)
+            response.set_exception(refusal)
 
     def _write_root(self, client: KazooClient) -> Any:
         return client.set_async(self.layout.root, b"")
@@ -124,7 +124,7 @@ class Connection:
         await self._moved.wait()
 
     def later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does something that nobody waits for; what the connection raises ends it."""
+        """Starts something in the background; what the connection raises ends it."""
 
         async def guarded() -> None:
             with suppress(SuspendedError, SessionLostError):
@@ -137,7 +137,7 @@ class Connection:
     # kazoo's threads
 
     def _post(self, work: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody is there to be told
+        with suppress(RuntimeError):  # the loop is closed: nothing is left to notify
             self._loop.call_soon_threadsafe(work)
 
     def _start(self) -> KazooClient:
@@ -153,7 +153,7 @@ class Connection:
         return client
 
     def _why_over(self, state: KeeperState) -> str:
-        """Empty: kazoo goes on by itself."""
+        """Empty: kazoo continues by itself."""
         if state == KeeperState.AUTH_FAILED:
             who = self._settings.credentials.username if self._settings.credentials else ""
             return f"it refuses the user '{who}', or the password ('high-availability.zookeeper.client.sasl.*')"
@@ -178,9 +178,9 @@ class Connection:
         self.state = state
         if state is not State.CONNECTED:
             self.watches.fire_all()
-            for answer in self._asked:
-                if not answer.done():
-                    answer.set_exception(SuspendedError() if state is State.SUSPENDED else SessionLostError())
+            for response in self._pending:
+                if not response.done():
+                    response.set_exception(SuspendedError() if state is State.SUSPENDED else SessionLostError())
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -231,7 +231,7 @@ class Connection:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _end(self, client: KazooClient) -> None:
-        """Stopping waits for kazoo's threads, and those for a server that may never answer: nobody waits so long."""
+        """Stopping waits for kazoo's threads, and those for a server that may never respond: not waited for."""
         ended = asyncio.Event()
 
         def end() -> None:

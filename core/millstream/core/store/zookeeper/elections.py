@@ -1,9 +1,9 @@
-"""Elections: candidates in line by their ephemeral znodes, of which the first one leads once it has said so.
+"""Elections: candidates in line by their ephemeral znodes, of which the first one leads once it has declared so.
 
 A candidate that is the first of its line stays so until its znode is gone: it is sure of that without asking again. It
 claims the leadership by writing to its znode, which makes that version 1. The epoch is ZooKeeper's number of this
-write: those grow in the whole ensemble, for good, so no contest has to wait for another to get one. Whoever writes
-under a leadership has ZooKeeper check in the same transaction that its znode is there and claimed.
+write: those grow in the whole ensemble, for good, so no contest has to wait for another to get one. A leader that
+writes under a leadership has ZooKeeper check in the same transaction that its znode is there and claimed.
 
 The claim is a write of the new leader, after the last one of all leaders before: it sees what they have written.
 
@@ -34,7 +34,7 @@ class ZookeeperElections:
 
     async def campaign(self, contest: Contest, address: str) -> Leadership:
         """As `Elections.campaign`."""
-        token = uuid.uuid4().hex  # the same in all sessions: a znode that nobody heard of is found by it
+        token = uuid.uuid4().hex  # the same in all sessions: a znode whose creation was not confirmed is found by it
         try:
             while True:
                 await self._connection.connected()
@@ -66,7 +66,7 @@ class ZookeeperElections:
         stat: ZnodeStat
         try:
             stat = await self._connection.ask(lambda client: client.set_async(mine, address.encode(), WAITING))
-        except BadVersionError:  # claimed before, without an answer
+        except BadVersionError:  # claimed before, without a response
             stat = await self._connection.ask(lambda client: client.exists_async(mine))
         except NoNodeError:
             stat = None

@@ -1,11 +1,11 @@
 """Which znode is what.
 
-    <root>                                     written by whoever wants to be behind all that was written before
+    <root>                                     written by a client that waits for all earlier writes
     <root>/<kind>/<name>                       an entry
     <root>/contests/<contest>/<token>-<number> a candidate: ephemeral, its data is its address
 
 The number is ZooKeeper's and gives the order of the line. The token is the candidate's own, so that it finds its znode
-when it did not hear what came of creating it. No path of a candidate ever comes again: the numbers begin anew in a
+when it did not hear what came of creating it. No path of a candidate ever comes again: the numbers begin again in a
 contest that was empty and removed, the tokens do not.
 """
 

@@ -52,7 +52,7 @@ class Line:
         return found
 
     async def first(self) -> First | None:
-        """Who is the first, or None when nobody is in line."""
+        """The first, or None when the line is empty."""
         while candidates := await self.candidates():
             with suppress(NoNodeError):
                 return await self._look(candidates[0], None)

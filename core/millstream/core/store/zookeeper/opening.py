@@ -1,4 +1,4 @@
-"""Where a service gets its session with ZooKeeper: kazoo is loaded here, and by nobody who does not ask."""
+"""Where a service gets its session with ZooKeeper: kazoo is loaded here, and only on request."""
 
 from __future__ import annotations
 

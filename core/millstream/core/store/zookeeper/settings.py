@@ -28,7 +28,7 @@ class Credentials(Struct, frozen=True):
 class ZookeeperSettings(Struct, frozen=True):
     """One store is one `root` in one ensemble. All services of a cluster are given the same.
 
-    `quorum` is `host:port,host:port`. The server may grant another session timeout than is asked for.
+    `quorum` is `host:port,host:port`. The server may grant another session timeout than requested.
     """
 
     quorum: str
@@ -44,4 +44,4 @@ class ZookeeperSettings(Struct, frozen=True):
         if "/" in self.quorum or not self.quorum.strip():
             raise ValueError(f"'{self.quorum}' is no quorum of ZooKeeper: it looks like host:2181,host:2181")
         if self.acl is Acl.CREATOR and self.credentials is None:
-            raise ValueError("the ACL 'creator' needs credentials: nobody could touch what nobody has created")
+            raise ValueError("the ACL 'creator' needs credentials: without them a created znode belongs to no client")

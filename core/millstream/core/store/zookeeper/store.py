@@ -76,7 +76,7 @@ class ZookeeperStore:
 
         def change(transaction: TransactionRequest) -> None:
             if expected == ABSENT:
-                transaction.create(path)  # fails if there is one: only so a transaction asks
+                transaction.create(path)  # fails if there is one: only so a transaction checks
             transaction.delete(path, max(expected - 1, 0))
 
         await self._transact(key, expected, under, change)

@@ -1,4 +1,4 @@
-"""Waiting for what ZooKeeper tells of a znode: one watch for each path, however many wait and however many gave up."""
+"""Waiting for changes of a znode in ZooKeeper: one watch for each path, however many wait or gave up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From anything that holds columns, as functions over batches answer it, to a record batch."""
+"""From anything that holds columns, as functions over batches return it, to a record batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def to_record_batch(result: Any) -> pa.RecordBatch:
-    """What a vectorised function answered: a record batch, a table, a pandas DataFrame, or a dict of columns."""
+    """The result of a vectorised function: a record batch, a table, a pandas DataFrame, or a dict of columns."""
     import pyarrow as pa
 
     if isinstance(result, pa.RecordBatch):
