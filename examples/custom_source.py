@@ -2,7 +2,7 @@
 
 The enumerator runs once, in a process of the job's, and finds the splits; a reader runs in each subtask, asks for a
 split when it has none, and must not block for long. `QueueEnumerator` and `OneSplitReader` do the handing out; what is
-left is to find the tables and to read one. A split knows its position, so that reading can go on from there.
+left is to find the tables and to read one. A split knows its position, so that reading can continue from there.
 """
 
 import sqlite3

@@ -17,7 +17,7 @@ from waiting import run
 register_profiles()
 
 # A shell that runs the tests in the background has them ignore SIGINT, and so every process that they start: the tests
-# of Ctrl-C would wait for ever. With a handler of its own in this process, children start with the default again.
+# of Ctrl-C would wait forever. With a handler of its own in this process, children start with the default again.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What runs on this machine is reached without the proxy that packages may have to come through.

@@ -37,7 +37,7 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
                 await scenario()
         except TimeoutError as error:
             if limit.expired():
-                raise DeadlineError(f"after {DEADLINE:g} s the scenario still goes on") from error
+                raise DeadlineError(f"after {DEADLINE:g} s the scenario still continues") from error
             raise
 
     asyncio.run(within_the_deadline())

@@ -1,6 +1,6 @@
 // What paths of the REST API answer, kept up to date while something on the page shows it.
 //
-// One stream of server-sent events carries all of them; it is opened anew when other paths are wanted. While there is
+// One stream of server-sent events carries all of them; it is opened again when other paths are wanted. While there is
 // no stream they are asked for one by one every few seconds, and each time the stream is tried again. Each path has one
 // signal, whose value is replaced when the answer changes: what shows it is updated in place.
 

@@ -1,8 +1,8 @@
-"""No single point of failure: whatever of a cluster is killed, frozen or cut off, jobs go on, and end as was told.
+"""No single point of failure: whatever of a cluster is killed, frozen or cut off, jobs continue, and end as was told.
 
 Two dispatchers, resource managers and job managers, three task managers and a ZooKeeper ensemble of three, each on a
 host of its own. From a seed, they and their networks fail at random, while users submit, stop and cancel jobs that
-write to the exactly-once file sink. Then all of it is healed: every job goes on within a bounded time, was run once,
+write to the exactly-once file sink. Then all of it is healed: every job continues within a bounded time, was run once,
 and ends as its user was told, with exactly the right output; all slots are free, and no process is left. The seed is
 printed with a failure; set LEADERS_SEED to run it again, and LEADERS_MINUTES for how long.
 """
@@ -55,7 +55,7 @@ class Fire:
                     pending.append(pool.submit(self._act, step.action))
                 self._havoc.strike(step.faults)
                 if step.recovers:
-                    self._tell(f"goes on after {self._users.goes_on(self._main):.1f} s")
+                    self._tell(f"continues after {self._users.goes_on(self._main):.1f} s")
             for done in pending:
                 done.result(4 * RECOVERY)
 

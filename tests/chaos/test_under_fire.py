@@ -1,6 +1,6 @@
 """Exactly-once under fire: a keyed pipeline into the file sink, while processes die and storage fails at random.
 
-Slot workers and task managers are killed, workers freeze until their job has given them up and then go on, and
+Slot workers and task managers are killed, workers freeze until their job has given them up and then continue, and
 checkpoints find their folder blocked, in an order that a seed decides.
 At the end the job is drained and stopped: the committed files must hold the effect of every record that the savepoint
 counts, once. The seed is printed with a failure; set CHAOS_SEED to run it again.

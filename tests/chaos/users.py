@@ -16,7 +16,7 @@ from system import ENDED, completed, given, write_job
 from waiting import wait_until
 
 RECOVERY = 8 * (HEARTBEAT_TIMEOUT + SESSION_TIMEOUT)
-"""Seconds within which a job goes on after all faults. A few of either timeout are what it takes when they add up."""
+"""Seconds within which a job continues after all faults. A few of either timeout are what it takes when they add up."""
 _OPTIONS = (
     "execution.checkpointing.interval=300ms",
     "execution.checkpointing.tolerable-failed-checkpoints=1000000",
@@ -128,7 +128,7 @@ class Users:
         return time.time() - begun
 
     def all_is_as_told(self, hint: str) -> None:
-        """After all faults: those that nobody has ended go on; all of them are ended, and have had the right effect."""
+        """After all faults: those not ended yet continue; all are ended, and have had the right effect."""
         found = self._jobs_by_name()
         for job in self.jobs:
             ids = found.get(job.name, [])
@@ -142,7 +142,7 @@ class Users:
             if not job.ends and job.stops and self._cluster.state(job.id) == "FINISHED":
                 job.ends = ("FINISHED",)  # of which its user was told that it may be so
             if not job.ends:
-                self._tell(f"{job.name} goes on after {self.goes_on(job):.1f} s")
+                self._tell(f"{job.name} continues after {self.goes_on(job):.1f} s")
                 assert self.stop(job), f"{job.name} cannot be stopped, {hint}"
         for job in accepted:
             end = self._cluster.wait_for(job.id, *ENDED, deadline=RECOVERY)

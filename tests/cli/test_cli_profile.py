@@ -97,7 +97,7 @@ def test_profile(played: PlayedCluster, tmp_path: Path, capsys: pytest.CaptureFi
     first, *others = [path for path in played.asked if "flamegraph" in path]
     assert first.startswith(f"/jobs/{JOB}/vertices/v2/flamegraph?type=on_cpu&interval=10&duration=500&runtime=false")
     assert first.endswith("&refresh=true")
-    assert not any("refresh" in path for path in others), "that would begin anew each time"
+    assert not any("refresh" in path for path in others), "that would begin again each time"
     for name, begins in (("g.html", "<!DOCTYPE html>"), ("g.json", '{"$schema"'), ("g.txt", "Map;price")):
         assert main(["profile", "-m", "h:1", JOB, "v2", "-o", str(tmp_path / name)]) == 0
         assert (tmp_path / name).read_text().startswith(begins)

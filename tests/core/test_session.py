@@ -158,7 +158,7 @@ class Hanging:
             self._incoming.put_nowait(grpc.aio.EOF)
 
     async def send_initial_metadata(self, _metadata: Any) -> None:
-        """The dialling end would go on."""
+        """The dialling end would continue."""
 
     async def read(self) -> Any:
         return await self._incoming.get()

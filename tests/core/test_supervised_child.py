@@ -34,7 +34,7 @@ class PlayedChild:
 
 
 class Launch:
-    """A launch that waits as for an install, until a test lets it go on."""
+    """A launch that waits as for an install, until a test lets it continue."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()

@@ -230,7 +230,7 @@ def test_the_keyboard_is_enough(browser: Browser, cluster: Cluster, jobs: Jobs) 
 
     tab_to("Savepoint")
     page.keyboard.press("Enter")
-    expect(dialog).to_contain_text("The job goes on meanwhile")
+    expect(dialog).to_contain_text("The job continues meanwhile")
     watched.picture("light-dialog")
     faults = watched.faults()
     for _ in range(5):  # the focus stays inside, or with the browser itself

@@ -101,7 +101,7 @@ async def test_the_events_of_a_job_and_of_its_tasks(tmp_path: Path, monkeypatch:
             monkeypatch.setattr("millstream.core.logs.recent_events.parsed", noted)
             all_of_it = ["one", "two", "three", "printed", "restart 1"]
             assert await messages() == all_of_it
-            assert threads == {"log search_0"}, "the dispatcher's loop goes on meanwhile"
+            assert threads == {"log search_0"}, "the dispatcher's loop continues meanwhile"
             assert await messages(query="?limit=2") == all_of_it[-2:]
             assert await messages(query="?level=WARNING") == ["two", "restart 1"]
             assert await messages(query="?since=3000") == ["three", "printed", "restart 1"]

@@ -116,7 +116,7 @@ def say(port: int, content: bytes) -> bytes:
 
 @contextmanager
 def attacked_cluster(folder: Path, options: Mapping[str, str] | None = None) -> Iterator[AttackedCluster]:
-    """With a job that goes on until the end of the block, and ends there as if nothing had been."""
+    """With a job that continues until the end of the block, and ends there as if nothing had been."""
     go = folder / "go"
 
     def slowly(number: int) -> int:

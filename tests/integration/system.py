@@ -43,7 +43,7 @@ def highest_counts(folder: Path) -> dict[int, int]:
 
 
 def beginnings(folder: Path) -> set[int]:
-    """How often each key was counted from the start: once, unless a restart had no checkpoint to go on from."""
+    """How often each key was counted from the start: once, unless a restart had no checkpoint to continue from."""
     return {file.read_text().split().count("1") for file in folder.iterdir()}
 
 
@@ -53,7 +53,7 @@ def given(*options: str) -> list[str]:
 
 
 def recovering(checkpoints: Path | str, interval: str = "200ms", attempts: int = 20) -> tuple[str, ...]:
-    """The options of a job that takes checkpoints, and soon goes on from them when something of it is lost."""
+    """The options of a job that takes checkpoints, and soon continues from them when something of it is lost."""
     return (
         f"execution.checkpointing.interval={interval}",
         f"execution.checkpointing.dir={checkpoints}",

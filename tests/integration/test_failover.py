@@ -1,4 +1,4 @@
-"""Any leader may be killed or frozen at any time: every job goes on by itself, and commits each record once.
+"""Any leader may be killed or frozen at any time: every job continues by itself, and commits each record once.
 
 The job writes into an exactly-once file sink. It dawdles, so that it cannot end by itself, until the test lets it `go`.
 """

@@ -139,7 +139,7 @@ def test_a_job_manager_that_comes_back_starts_afresh(lone_cluster: Cluster, tmp_
 
 
 def test_a_dispatcher_that_comes_back_learns_of_the_running_jobs(own_cluster: Cluster, tmp_path: Path) -> None:
-    """The job restarts if that takes long: its job manager does not go on alone for ever."""
+    """The job restarts if that takes long: its job manager does not continue alone forever."""
     restarts = ("-D", "restart-strategy.type=fixed-delay")
     job_id = own_cluster.submit_running(write_job(tmp_path, "busy", BUSY), *restarts, parallelism=2)
     own_cluster.restart("dispatcher")

@@ -1,4 +1,4 @@
-"""A job whose code writes to file descriptors that are not its own ends with the reason; the job beside it goes on."""
+"""A job whose code writes to descriptors that are not its own ends with the reason; the job beside it continues."""
 
 from __future__ import annotations
 

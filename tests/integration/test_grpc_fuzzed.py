@@ -1,7 +1,7 @@
 """Whatever is sent to the ports of a cluster is refused with a reason, and nothing else is disturbed by it.
 
 Bytes that are no HTTP/2, frames with huge lengths, messages that are none of the contract or have anything in their
-fields, methods that a service does not have, messages out of order: the services go on, none of it is an error of
+fields, methods that a service does not have, messages out of order: the services continue, none of it is an error of
 theirs, memory stays bounded, and the job that runs meanwhile ends right.
 """
 

@@ -1,4 +1,4 @@
-"""Checkpoints and savepoints in object storage: a job restarts from one, stops with the other and goes on from it."""
+"""Checkpoints and savepoints in object storage: a job restarts from one, stops with the other and continues from it."""
 
 from __future__ import annotations
 

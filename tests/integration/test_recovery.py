@@ -1,4 +1,4 @@
-"""Jobs that lose slot workers or task managers go on from their last checkpoint, as if nothing had happened.
+"""Jobs that lose slot workers or task managers continue from their last checkpoint, as if nothing had happened.
 
 Each job dawdles, so that it cannot end by itself, until the test has done to it what it wanted and lets it `go`.
 """
@@ -66,7 +66,7 @@ def wait_for_state(cluster: Cluster, job_id: str, results: Path) -> None:
 
 
 def ends_exactly(cluster: Cluster, job_id: str, results: Path) -> None:
-    """Lets the job go: it counts every record once, and has not begun anew."""
+    """Lets the job go: it counts every record once, and has not begun again."""
     (results.parent / "go").touch()
     cluster.wait_for(job_id, "FINISHED")
     assert highest_counts(results) == expected()
@@ -190,7 +190,7 @@ def test_only_the_failed_pipeline_restarts_and_its_splits_are_read_again(cluster
 def test_a_job_stops_before_it_may_be_reported_as_failed_and_keeps_its_checkpoint(
     lone_cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Without its dispatcher, a job manager stops its jobs, and goes on with them; one that is lost leaves a name."""
+    """Without its dispatcher, a job manager stops its jobs, and continues with them; one that is lost leaves a name."""
     cluster = lone_cluster
     job_id, results, _ = submit(cluster, tmp_path)
     wait_for_state(cluster, job_id, results)

@@ -1,4 +1,4 @@
-"""Jobs that go on at another parallelism: on request, and as task managers come and go. No record is lost or doubled.
+"""Jobs continue at another parallelism: on request, and as task managers come and go, without lost or doubled records.
 
 Each job counts numbers by key into files, and dawdles until the test has done what it wanted and lets it `go`.
 """

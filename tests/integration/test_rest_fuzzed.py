@@ -1,6 +1,6 @@
 """The REST API of a real cluster, asked what its OpenAPI document allows and forbids: it keeps to what that says.
 
-No answer is an error of the cluster, none takes forever, and the jobs that no request was about go on undisturbed.
+No answer is an error of the cluster, none takes forever, and the jobs that no request was about continue undisturbed.
 """
 
 from __future__ import annotations

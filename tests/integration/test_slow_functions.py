@@ -24,7 +24,7 @@ env.execute("slow function")
 
 LIMIT = 1000
 """Records. Those that last for the target of a second are 50 for each of both functions, and metrics are a second old.
-Without debloating, 14,000 were on their way behind `key_by`: a checkpoint took more than two minutes, as did `stop`."""
+Without debloating, 14,000 were in flight behind `key_by`: a checkpoint took more than two minutes, as did `stop`."""
 
 
 @pytest.mark.parametrize("exchange", [".key_by(lambda n: n % 100)", ".disable_chaining()"], ids=["hash", "forward"])

@@ -75,7 +75,7 @@ def test_an_idle_partition_that_holds_back_a_window(cluster: Cluster, tmp_path: 
     append(silent, 7_600)
     (vertex,) = (v["id"] for v in cluster.get(f"/jobs/{job_id}")["vertices"] if "Sums" in v["name"])
     moved = {"id": "0.currentInputWatermark", "value": "7499"}
-    wait_until(lambda: moved in cluster.get(f"/jobs/{job_id}/vertices/{vertex}/watermarks"), "event time to go on")
+    wait_until(lambda: moved in cluster.get(f"/jobs/{job_id}/vertices/{vertex}/watermarks"), "event time to continue")
     assert "WATERMARK_HELD_BACK" not in kinds(cluster, job_id)
     cluster.cancel(job_id)
     assert explained(cluster, job_id) == f"Job 'held back' ({job_id}) is CANCELED. The job was cancelled."

@@ -1,4 +1,4 @@
-"""Jobs whose job manager is killed go on with the tasks that they have: nothing restarts, and records keep flowing."""
+"""Jobs whose job manager is killed continue with the tasks that they have: nothing restarts, and records flow."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_job_goes_on_with_its_tasks_when_its_job_manager_is_killed(
         else:
             cluster.restart("jobmanager")
         cluster.wait_for(job_id, "FINISHED")
-        assert {int(file.name) for file in results.iterdir()} == set(workers), "a slot worker was started anew"
+        assert {int(file.name) for file in results.iterdir()} == set(workers), "a slot worker was started again"
         assert cluster.attempts(job_id) == [0] * len(cluster.attempts(job_id))
     came = lines(results)
     assert sorted(number for number, _ in came) == list(range(RECORDS)), "a record is missing, or came twice"

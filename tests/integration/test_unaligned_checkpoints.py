@@ -70,7 +70,7 @@ def test_a_backpressured_job_is_checkpointed_quickly_and_goes_on_exactly(
     patient, quick = Run(cluster, tmp_path / "patient", ALIGNED), Run(cluster, tmp_path / "quick", options)
     for run in (patient, quick):
         cluster.wait_for(run.job_id, "RUNNING")
-    wait_until(lambda: any(map(records_on_their_way, quick.completed())), "a checkpoint with records on their way")
+    wait_until(lambda: any(map(records_on_their_way, quick.completed())), "a checkpoint with records in flight")
     wait_until(
         lambda: len(quick.completed()) >= 2 * len(patient.completed()) + 4,
         "many more checkpoints than aligned ones, each of which waits for all that is queued",

@@ -263,7 +263,7 @@ class JobDriver:
                     assert self.held[allocation] == task_manager
                     assert allocation in self.addresses, "tasks for a worker that is not there"
                     assert tasks
-                    assert self.answered, "tasks without the state that they go on from"
+                    assert self.answered, "tasks without the state that they continue from"
                     for task in tasks:
                         assert task.attempt_id not in self.deployed
                         self.deployed[task.attempt_id] = allocation
@@ -354,7 +354,7 @@ class JobDriver:
             assert (self.declared, self.held) == (0, {}), "a job that may not run has or wants slots"
             assert all(state.is_terminal for state in self.states()), self.states()
         elif self.declared is not None:
-            assert self.declared == master.slots_wanted, "a job that goes on declares something else than it takes"
+            assert self.declared == master.slots_wanted, "a job that continues declares something else than it takes"
         if self.ended:
             assert not self.waiting_for_rescale, "whoever wanted the job to be rescaled is not told of its end"
             assert not self.held

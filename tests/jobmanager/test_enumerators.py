@@ -474,5 +474,5 @@ def test_an_enumerator_that_knows_nothing_of_that_goes_on_if_readers_were_given_
 
 def test_an_enumerator_that_knows_nothing_of_that_refuses_readers_that_were_given_splits() -> None:
     running = taking_over(FakeSource(), "b")
-    assert "the enumerator of source v cannot go on" in running.next(src.TakeoverRefused).reason
+    assert "the enumerator of source v cannot continue" in running.next(src.TakeoverRefused).reason
     end(running)

@@ -96,7 +96,7 @@ def test_readers_are_answered_where_they_run_and_those_of_earlier_attempts_do_no
         says(first, 1)
         assert len(told.limits) == 2
         says(second, 100)
-        assert told.limits[2:] == [(second, 110)], "it is of another region, and goes on"
+        assert told.limits[2:] == [(second, 110)], "it is of another region, and continues"
         await job.stop()
         await background.cancel()
 

@@ -218,7 +218,7 @@ def test_a_source_that_has_gone_silent_as_a_whole() -> None:
     finding = the_only(orders, windows(channels(orders)))
     assert finding.kind is FindingKind.NO_RECORDS
     assert "the others" not in finding.message
-    assert finding.advice == "have records sent: event time goes on with those that come, and ends with the input"
+    assert finding.advice == "send records: event time advances with those that come, and ends with the input"
 
 
 def test_timers_of_a_process_function_wait_as_windows_do() -> None:

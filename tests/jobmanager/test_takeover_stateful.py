@@ -1,4 +1,4 @@
-"""A new leader under any order of reports, losses and late answers: all of the latest attempts go on, or none does."""
+"""A new leader under any order of reports, losses and late answers: all latest attempts continue, or none."""
 
 from __future__ import annotations
 

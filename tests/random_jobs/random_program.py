@@ -428,7 +428,7 @@ class KeyedRules(Stateful, KeyedBroadcastProcessFunction):
 
 
 class Ledger(ProcessFunction, CheckpointedFunction):
-    """Numbers records in lanes. A lane is an element of a list state: it goes on where it is restored, only there."""
+    """Numbers records in lanes. A lane is an element of a list state: it continues where it is restored, only there."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         if not self._lanes:

@@ -1,4 +1,4 @@
-"""How a random job is run: in legs, each going on where the one before was stopped, while workers die."""
+"""How a random job is run: in legs, each continuing where the one before was stopped, while workers die."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class RandomJob:
         if state == "CANCELED":
             self.happened["cancelled"] += 1
             self._snapshot = running.newest_checkpoint() or self._snapshot
-            self._tell(f"goes on from {self._snapshot}")
+            self._tell(f"continues from {self._snapshot}")
         return state
 
     @contextlib.contextmanager
@@ -239,7 +239,7 @@ class RandomJob:
                     f"there: {few}"
                 )
         assert not wrong, f"RANDOM_JOB_SEED={self._seed}: {wrong}"
-        # A cancelled job may leave hidden files, and the job that goes on from its checkpoint does not remove them.
+        # A cancelled job may leave hidden files, and the job that continues from its checkpoint does not remove them.
         hidden = [] if self.happened["cancelled"] else [*map(str, (self._folder / "output").rglob(".*.inprogress"))]
         assert not hidden, f"RANDOM_JOB_SEED={self._seed}: {hidden} are left of dead attempts"
 
@@ -328,7 +328,7 @@ def test_what_is_committed_is_what_the_oracle_says(
     """A job may be over before anything happens to it; then others follow, until one was restored.
 
     The short version runs the same jobs each time, those of `seeds` first: with windows of columns, timers, joins
-    and answers of a service that are waited for in order or not; they go on at another parallelism.
+    and answers of a service that are waited for in order or not; they continue at another parallelism.
     """
     given = os.environ.get("RANDOM_JOB_SEED")
     happened: Counter[str] = Counter()

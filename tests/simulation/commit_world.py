@@ -1,7 +1,7 @@
 """Two sink subtasks, the checkpoint coordinator and the stores outside, one step at a time, with crashes between steps.
 
 The coordinator, the sinks' operator and its bookkeeping are real. Everything that one of them does, and everything that
-reaches a store, is a step with a number; a crash comes just after a step. What is stored survives, what is on its way
+reaches a store, is a step with a number; a crash comes just after a step. What is stored survives, what is in flight
 to or from the dead does not. The subtasks read numbers from a source that goes back to the restored position.
 """
 
@@ -101,7 +101,7 @@ class StoreSink(TwoPhaseCommitSink[int]):
         self._moved(transaction, "aborted")
 
     def recover_and_abort(self, transaction: int) -> None:
-        """The dead attempt may have gone on with it."""
+        """The dead attempt may have continued with it."""
         assert self._world.store[transaction].status != "committed"
         self._moved(transaction, "aborted")
 
@@ -161,7 +161,7 @@ class SinkTask:
 class CommitWorld:
     """`run` it once; `steps` is how many steps that took, `story` what they were.
 
-    With a `pace`, tasks go on and time passes each time that so much was done, though checkpoints are under way.
+    With a `pace`, tasks continue and time passes each time that so much was done, though checkpoints are under way.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class CommitWorld:
             self._crash(crashed)
 
     def _idle(self) -> None:
-        """Nothing is on its way, so what will be restored is known."""
+        """Nothing is in flight, so what will be restored is known."""
         if self._waiting:
             self._start(min(self._waiting))
         else:

@@ -51,7 +51,7 @@ def writes_not_fenced() -> Iterator[None]:
 
 @contextlib.contextmanager
 def lease_never_ends() -> Iterator[None]:
-    """A job manager that the dispatcher has given up, and whose jobs it reports as failed, goes on with them."""
+    """A job manager that the dispatcher has given up, and whose jobs it reports as failed, continues with them."""
     with patch.object(lease.Lease, "holds", lambda _self, _now: True):
         yield
 

@@ -75,7 +75,7 @@ class SimulatedStore(MemoryStore):
             self.world.later(self.process, self.session_timeout, self.end, session)
 
     def heal(self) -> None:
-        """No more trouble: all sessions go on, or begin anew."""
+        """No more trouble: all sessions continue, or begin again."""
         self._is_healed = True
         for session in self.sessions.values():
             session.heal()
@@ -115,7 +115,7 @@ class SimulatedSession(MemorySession):
             world.later(store.process, world.up_to(LONGEST_TROUBLE), self.resume)
 
     def heal(self) -> None:
-        """It goes on, or a new one begins, and nothing more comes in between."""
+        """It continues, or a new one begins, and nothing more comes in between."""
         self._breaks_off = None
         self.resume()
 

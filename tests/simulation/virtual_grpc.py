@@ -38,7 +38,7 @@ class VirtualServer:
         return method
 
     async def stop(self, grace: float | None) -> None:
-        """Methods may go on for the grace; then they are cancelled."""
+        """Methods may continue for the grace; then they are cancelled."""
         self._network.stop_listening(self)
         if self._methods:
             await asyncio.wait(list(self._methods), timeout=grace)

@@ -229,7 +229,7 @@ def test_state_of_every_kind_and_type_is_the_same_in_other_key_groups(
 
 
 def _placed(tables: list[pa.Table], number: int) -> pa.Table:
-    """Elements of several subtasks one after the other."""
+    """Elements of several subtasks one after another."""
     table, before = tables[number], sum(table.num_rows for table in tables[:number])
     if "position" not in table.column_names:
         return table

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Gates:
-    """Lets calls go on one by one; lives outside of the function, as a service does."""
+    """Lets calls continue one by one; lives outside of the function, as a service does."""
 
     def __init__(self) -> None:
         self.begun: list[Any] = []

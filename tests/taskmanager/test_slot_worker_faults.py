@@ -1,4 +1,4 @@
-"""Trouble that must stay inside of its task: whatever user code does, the worker's loop goes on."""
+"""Trouble that must stay inside of its task: whatever user code does, the worker's loop continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers with functions that cost time, on a clock that only those functions move: what is on its way to them."""
+"""Workers with functions that cost time, on a clock that only those functions move: what is in flight to them."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def test_of_two_splits_of_a_built_in_reader_the_one_ahead_waits_for_the_group_an
     limit(rig, task, MAX_TIMESTAMP)
     rig.tell(task, Custom(to_bytes(NoMore(0))) if hybrid else NoMoreSplits())
     rig.turn_until(rig.ended(task))
-    assert sorted(written("numbers", int)) == list(range(40_000)), "each went on where it was"
+    assert sorted(written("numbers", int)) == list(range(40_000)), "each continued where it was"
 
 
 def origin_of(rig: WorkerRig) -> Any:

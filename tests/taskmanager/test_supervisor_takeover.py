@@ -1,4 +1,4 @@
-"""The task manager between two leaders of a job: who is listened to, and how long tasks go on without either."""
+"""The task manager between two leaders of a job: who is listened to, and how long tasks continue without either."""
 
 from __future__ import annotations
 

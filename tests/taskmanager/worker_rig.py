@@ -151,7 +151,7 @@ def written(name: str, kind: type = tuple) -> list[Any]:
 
 
 def chain(*specs: plan.OperatorSpec, outputs: int = 0, prefix: str = "op") -> bytes:
-    """Operators one after the other, with stable ids; the last one emits to the task's outputs."""
+    """Operators one after another, with stable ids; the last one emits to the task's outputs."""
     last = len(specs) - 1
     tail = tuple(plan.ChainedOutput(output=n) for n in range(outputs))
     operators = tuple(

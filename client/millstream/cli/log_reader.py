@@ -64,7 +64,7 @@ def last_lines(client: RestClient, source: LogSource, number: int) -> list[bytes
 def follow(
     client: RestClient, sources: list[LogSource], listed: Callable[[], Sequence[LogSource]] = tuple
 ) -> Iterator[tuple[LogSource, bytes]]:
-    """Whole lines as they come, for ever. Files that were moved aside are read to their end first.
+    """Whole lines as they come, forever. Files that were moved aside are read to their end first.
 
     `listed` answers the files that there are by now: a job that restarts may do so in other slots. New ones are added.
     A cluster that cannot be reached meanwhile is waited for, and said so once, on stderr.

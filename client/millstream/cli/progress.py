@@ -1,6 +1,6 @@
 """Progress for people: a line that changes on a terminal, lines with -v elsewhere, nothing otherwise.
 
-`run` prints lines everywhere: what it does is part of the job's story, which goes on below them.
+`run` prints lines everywhere: what it does is part of the job's story, which continues below them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command `rescale`: a running job goes on at another parallelism."""
+"""The command `rescale`: a running job continues at another parallelism."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rescale(
     parallelism: int,
     job: str,
 ) -> int:
-    """Run a job at another parallelism: it goes on from a checkpoint that it takes for that."""
+    """Run a job at another parallelism: it continues from a checkpoint that it takes for that."""
     client = RestClient(client_configuration(config_dir, overrides, address))
     job_id = job_id_of(client, job)
     path = f"/jobs/{job_id}/rescaling"

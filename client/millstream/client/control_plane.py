@@ -63,7 +63,7 @@ class ControlPlane:
         return ""
 
     async def failure(self) -> MillstreamError:
-        """Returns when one of them cannot go on."""
+        """Returns when one of them cannot continue."""
         waits = [asyncio.ensure_future(service.failure()) for service in self._services]
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -34,7 +34,7 @@ function CancelDialog({ job, onClose }: { job: Job; onClose: () => void }): JSX.
   };
   return (
     <Dialog title={`Cancel ${job.name}?`} action="Cancel the job" danger onConfirm={cancel} onClose={onClose}>
-      <p>It ends at once, without a savepoint. To go on from where it is later, stop it instead.</p>
+      <p>It ends at once, without a savepoint. To continue from where it is later, stop it instead.</p>
     </Dialog>
   );
 }
@@ -62,7 +62,7 @@ function SnapshotDialog({ job, stops, onClose }: { job: Job; stops: boolean; onC
       onConfirm={trigger}
       onClose={onClose}
     >
-      <p>{stops ? "Its sources end, what is under way is finished, and a job can go on from the savepoint." : "The job goes on meanwhile."}</p>
+      <p>{stops ? "Its sources end, what is under way is finished, and a job can continue from the savepoint." : "The job continues meanwhile."}</p>
       <label class="field">
         Folder <span class="note">empty: the configured one</span>
         <input type="text" placeholder="file:///savepoints" value={directory} onInput={(event) => setDirectory(event.currentTarget.value.trim())} />
@@ -89,7 +89,7 @@ function RescaleDialog({ job, onClose }: { job: Job; onClose: () => void }): JSX
   };
   return (
     <Dialog title={`Rescale ${job.name}?`} action="Rescale" onConfirm={rescale} onClose={onClose}>
-      <p>The job goes on from a snapshot with all vertices whose parallelism the program left open at the new one.</p>
+      <p>The job continues from a snapshot with all vertices whose parallelism the program left open at the new one.</p>
       <label class="field">
         Parallelism
         <input type="number" min="1" max="32768" required value={parallelism} onInput={(event) => setParallelism(Number(event.currentTarget.value))} />

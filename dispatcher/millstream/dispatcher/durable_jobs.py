@@ -1,8 +1,9 @@
 """What the dispatcher keeps of its jobs in the store, for the dispatcher that follows it.
 
 Owned by the dispatcher's loop, for one term of its leadership. What is to be cleaned up is tried for as long as the
-term lasts, and the next one goes on with it. Of a job that has ended, its job manager deletes its checkpoints and last
-its pointers; if it died over that, another one is asked to. Only then the graph goes, and only then the result may.
+term lasts, and the next one continues with it. Of a job that has ended, its job manager deletes its checkpoints and
+last its pointers; if it died over that, another one is asked to. Only then the graph goes, and only then the result
+may.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ With it (`recovers`), a job belongs to whoever leads it, and all jobs are known 
 - one that nobody is heard of for a grace time, while job managers are registered that could run it, is recalled: it is
   led by somebody who reaches the store and its tasks, but not the dispatcher. Its leader, which looks for that in the
   store, leaves it. That is decided here, and not by the leader alone: only the dispatcher knows of others that could
-  lead the job, and where there are none, or no dispatcher leads, it is better left where its tasks go on;
+  lead the job, and where there are none, or no dispatcher leads, it is better left where its tasks continue;
 - of two that claim a job, the one with the higher epoch has it.
 """
 
@@ -332,7 +332,7 @@ class JobTable:
     def _registered(
         self, key: JobManagerId, session: SessionId, claims: Mapping[JobId, Claim], now: float
     ) -> list[Effect]:
-        if not self._managers:  # it was out of touch with all of them: the others may be on their way
+        if not self._managers:  # it was out of touch with all of them: the others may be in flight
             for job in self._jobs.values():
                 job.recall_at = max(job.recall_at, now + self._grace)
         manager = self._managers.setdefault(key, _Manager(session))

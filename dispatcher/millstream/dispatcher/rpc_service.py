@@ -1,7 +1,7 @@
 """The dispatcher's gRPC service, as `dispatcher.proto` has it. Errors become status codes here.
 
-gRPC cancels the method of a client that goes away. What changes something goes on to its end all the same, and into the
-audit log: a job that is in the store but not in the table would be run by the next leader, and by no other.
+gRPC cancels the method of a client that goes away. What changes something proceeds to its end all the same, and into
+the audit log: a job that is in the store but not in the table would be run by the next leader, and by no other.
 """
 
 from __future__ import annotations

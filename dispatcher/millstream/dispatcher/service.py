@@ -176,7 +176,7 @@ class DispatcherService:
             log.info("deleted %d artifacts that no job has needed for %g s", len(deleted), self._retention)
 
     async def stop(self) -> None:
-        """Stops listening and ends the sessions. Jobs that run go on, and are taken up again by the next dispatcher."""
+        """Stops listening and ends the sessions. Running jobs continue, and are taken over by the next dispatcher."""
         if self._stopped:
             return
         self._stopped = True

@@ -1,6 +1,6 @@
 """What a job's checkpoints leave in storage, and the order in which it goes again.
 
-Owned by the job manager's loop; everything that may block runs on threads. Deletions run one after the other. A file
+Owned by the job manager's loop; everything that may block runs on threads. Deletions run one after another. A file
 that another retained checkpoint refers to stays, and so does one that a checkpoint under way may refer to, until that
 has ended; what cannot be deleted is logged, and tried again with each checkpoint that completes and when the job ends.
 

@@ -5,7 +5,7 @@ can; but their users are shown nothing of them, and can neither cancel nor resca
 in the store (`millstream.core.store.job_graphs`), and the job manager looks there while it is out of touch.
 
 Silence alone is no reason to leave a job. While dispatchers are being replaced, or when there is no other job manager,
-nobody could go on with it: its tasks would be stopped for nothing. The dispatcher that leads knows whether somebody
+nobody could continue with it: its tasks would be stopped for nothing. The dispatcher that leads knows whether somebody
 could, so its word is waited for; that of one that leads no more does not count. Both ends wait for `heartbeat.timeout`
 before: a session that broke is back much sooner.
 

@@ -7,7 +7,7 @@ sent before the allocation arrived, so the slot stays pending until it is confir
 Requirements are declarative: a job gets slots while those that it holds or has pending are fewer than it wants, all
 that it misses at once or none, unless it runs with fewer, too (`slot_shares` has the rule). Jobs have their turns in
 the order in which they first declared themselves; one whose slots are recalled goes to the end. Task managers are
-filled one after the other, in the order in which they registered. A job whose slots need something gets slots of task
+filled one after another, in the order in which they registered. A job whose slots need something gets slots of task
 managers that have it, beside what the others of their slots need.
 
 A job may come to be led by another job manager. Its slots stay as they are, and the task managers that hold them are

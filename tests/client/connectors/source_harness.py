@@ -1,7 +1,7 @@
 """Runs a source in memory: one enumerator, its readers, and the messages between them, one step at a time.
 
 The caller chooses every step, so any interleaving of polls, messages and background work can be tried and replayed.
-`snapshot` answers what a checkpoint would hold; a harness made from it goes on from there.
+`snapshot` answers what a checkpoint would hold; a harness made from it continues from there.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class SourceHarness:
         raise AssertionError("the source does not end")
 
     def snapshot(self) -> Snapshot:
-        """What a checkpoint at this moment holds. Splits on their way belong to the readers that they go to."""
+        """What a checkpoint at this moment holds. Splits in flight belong to the readers that they go to."""
         splits = [split for reader in self.readers for split in reader.snapshot_state(1)]
         on_their_way = [message for queue in self.to_reader for message in queue if isinstance(message, list)]
         splits += [split for message in on_their_way for split in message]

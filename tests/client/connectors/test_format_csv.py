@@ -108,7 +108,7 @@ def _two() -> CsvSchemaBuilder:
         ("a,1,2", "expected 2 values, got 3"),
         ("a,b", "column 'n': 'b' is no Byte"),
         ("a,128", "column 'n': '128' is no Byte"),
-        ('"a"b,1', "a quote that does not end, or goes on behind its end, in value 1"),
+        ('"a"b,1', "a quote that does not end, or continues behind its end, in value 1"),
     ],
 )
 def test_what_is_no_record_is_named_with_its_file_and_line(tmp_path: Path, line: str, reason: str) -> None:

@@ -194,7 +194,7 @@ _CASES: dict[str, Callable[[Path], _Case]] = {
     "csv": _csv,
     "csv in small blocks": _small_blocks,
     "parquet": _parquet,
-    "one after the other": _hybrid,
+    "one after another": _hybrid,
     "avro": _avro,
     "avro in parquet": _avro_parquet,
     "parquet of a row type": _columnar,

@@ -46,7 +46,7 @@ class FakeContext(SplitEnumeratorContext[str]):
 
 
 def asked(again: bool) -> FakeContext:
-    """Reader 0 asks, is lost and perhaps asks anew before splits are found; so does reader 1, which stays."""
+    """Reader 0 asks, is lost and perhaps asks again before splits are found; so does reader 1, which stays."""
     context = FakeContext()
     enumerator = DiscoveringEnumerator[str](context, lambda: ["a", "b", "c"])
     enumerator.start()

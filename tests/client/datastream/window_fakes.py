@@ -86,7 +86,7 @@ class TriggerRig(Trigger.OnMergeContext):
             self.timers.remove((domain, time, window))
             self.window = window
             decided.append((time, window, call(time, window, self)))
-        raise AssertionError("timers fire for ever")
+        raise AssertionError("timers fire forever")
 
     def get_current_processing_time(self) -> int:
         return self.now

@@ -247,7 +247,7 @@ async def test_a_suspended_session_gets_no_answers_and_leads_still(server: Store
     await still_waits(back)
     store.resume()
     await back
-    await store.write(OTHER, b"goes on", ABSENT, lead)
+    await store.write(OTHER, b"continues", ABSENT, lead)
 
 
 @pytest.mark.parametrize("takes_effect", [False, True])

@@ -649,7 +649,7 @@ def test_a_failed_savepoint_is_abandoned_until_a_later_snapshot_holds_what_it_wa
     driver.run_all()
     driver.pass_time(1000)
     driver.complete(7)
-    assert coordinator.abandoned_savepoints == (), "all tasks have begun anew since, and cleaned up"
+    assert coordinator.abandoned_savepoints == (), "all tasks have begun again since, and cleaned up"
 
 
 def test_a_savepoint_that_fails_is_answered_and_counts_only_when_a_task_declined() -> None:

@@ -402,7 +402,7 @@ def test_an_incremental_checkpoint_writes_what_was_touched_and_refers_to_the_res
     rig.notice(3, True, task)
     (fourth,) = rig.checkpoint(4, task, oldest_base=3)
     assert state_of(fourth, "reduce").files == state_of(third, "reduce").files
-    # the fourth is complete, and the third may be gone: the notice is on its way
+    # the fourth is complete, and the third may be gone: the notice is in flight
     (fifth,) = rig.checkpoint(5, task, oldest_base=4)
     assert not paths(fifth) & paths(third)
     assert contents(5, fifth) == expected

@@ -110,7 +110,7 @@ def test_a_copy_that_cannot_be_made_harms_nothing(remote: Remote, caplog: pytest
         writer.write(b"content")
         paths.append(writer.commit().path)
     assert [bytes(remote.storage.read_file(location, path)) for path in paths] == [b"content"] * 3
-    assert caplog.text.count("checkpoint 1 goes on without local copies") == 1
+    assert caplog.text.count("checkpoint 1 continues without local copies") == 1
 
 
 def test_a_copy_that_fails_while_it_is_written_is_dropped(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:

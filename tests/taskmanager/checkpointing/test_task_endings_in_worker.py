@@ -214,7 +214,7 @@ def test_a_savepoint_stops_the_tasks_when_it_is_complete(rig: CheckpointRig, mod
 
 
 def test_a_stop_that_is_given_up_lets_the_source_go_on(rig: CheckpointRig) -> None:
-    pipeline = Pipeline(rig, "goes on", range(1000))
+    pipeline = Pipeline(rig, "continues", range(1000))
     rig.turn_until(lambda: len(pipeline.rows()) >= 50)
     pipeline.from_the_source(1, savepoint=True, full=True, stop=StopMode.SUSPEND)
     assert len(pipeline.rows()) < 1000
@@ -225,7 +225,7 @@ def test_a_stop_that_is_given_up_lets_the_source_go_on(rig: CheckpointRig) -> No
     rig.notice(1, False, pipeline.sink)
     rig.turn_until(pipeline.both_ended)
     assert pipeline.rows() == list(range(1000))
-    assert WRITTEN["goes on"].count("flushed") == 1
+    assert WRITTEN["continues"].count("flushed") == 1
 
 
 def test_a_stop_reaches_tasks_that_had_ended(rig: CheckpointRig) -> None:

@@ -228,7 +228,7 @@ def test_a_stuck_pipeline_is_stored_at_once_and_restored(
     everywhere = {("source-0", "in-flight-0-queued"), ("source-0", "in-flight-0-received")}
     assert found <= everywhere if mixed else found == everywhere  # a full local channel may stop the source first
 
-    job.turn_until(lambda: len(job.out()) > 0)  # it goes on, and this is lost with it
+    job.turn_until(lambda: len(job.out()) > 0)  # it continues, and this is lost with it
     job.cancel()
     again = Pipeline(workers, sources, counters, 2000, merged(acks, PARALLELISMS))
     assert Counter(done + again.run_out()) == counted(WORDS)
@@ -257,7 +257,7 @@ def test_records_of_a_producer_that_had_finished_are_sent_again(workers: list[Ch
 
 @pytest.mark.parametrize("restored", [False, True])
 def test_several_checkpoints_lose_and_double_nothing(workers: list[CheckpointRig], restored: bool) -> None:
-    """In one attempt, or each restored from the one before: what was restored is on its way again in the next."""
+    """In one attempt, or each restored from the one before: what was restored is in flight again in the next."""
     job = reading_words(workers)
     done: list[Any] = []
     for checkpoint in (1, 2, 3):
@@ -342,7 +342,7 @@ def test_an_aborted_checkpoint_keeps_nothing_and_the_next_one_is_whole(
 
 
 def test_ends_on_their_way_are_waited_for(workers: list[CheckpointRig]) -> None:
-    """A source that has finished meanwhile: its last records are on their way, and its end stands for the barrier."""
+    """A source that has finished meanwhile: its last records are in flight, and its end stands for the barrier."""
     job = Pipeline(workers[:1], 2, 1, 1000)
     job.read(WORDS[:40], WORDS[600:])
     workers[0].feed(job.sources[0], last=True)
@@ -416,7 +416,7 @@ def test_a_graph_that_has_changed_is_refused(workers: list[CheckpointRig]) -> No
     alone = workers[0].subtask(chain(SOURCE, prefix="source"), restore=restore)
     workers[0].deploy(alone)
     failure = workers[0].updates(alone)[-1].failure
-    assert "holds records on their way" in failure.exception
+    assert "holds records in flight" in failure.exception
     assert "restore from a savepoint" in failure.exception
 
 
@@ -520,7 +520,7 @@ def test_a_record_that_cannot_be_stored_declines_the_checkpoint(rig: CheckpointR
     rig.turn_until(rig.answered(1, 1))
     (decline,) = rig.declines(1)
     assert decline.reason == DeclineReason.NOT_WRITTEN
-    assert "records on their way: cannot be stored" in decline.message
+    assert "records in flight: cannot be stored" in decline.message
 
 
 def test_the_end_of_a_channel_does_not_complete_what_a_newer_barrier_stopped(rig: CheckpointRig) -> None:

@@ -34,7 +34,7 @@ def gate_of(channels: list[InputChannel], kind: t.TypeInformation = t.LONG, excl
 
 
 class Link:
-    """The gate is started: its first credit is on its way. With a `limit`, it says how many rows it wants."""
+    """The gate is started: its first credit is in flight. With a `limit`, it says how many rows it wants."""
 
     def __init__(
         self, channels: int = 1, *, segment: int = 1000, compressed: bool = False, timeout: float = -1,
@@ -93,7 +93,7 @@ class Link:
             self.sending.arrived(CONSUMER, FRAME.from_bytes(self.credits.popleft()))
 
     def carry(self) -> None:
-        """Delivers everything that is on its way, in both directions, until nothing is."""
+        """Delivers everything that is in flight, in both directions, until nothing is."""
         while self.frames or self.credits:
             self.carry_data()
             self.carry_credit()

@@ -23,7 +23,7 @@ def make(channels: int = 1, exclusive: int = EXCLUSIVE, floating: int = 8) -> De
 
 
 def on_its_way(allowed: Allowance, channels: int = 1) -> int:
-    """The rows that an allowance lets be on their way."""
+    """The rows that an allowance lets be in flight."""
     return allowed.rows * (channels * (EXCLUSIVE + SENDING) + allowed.floating)
 
 

@@ -15,7 +15,7 @@ from millstream.taskmanager.worker.network.outbox import Outbox
 
 
 class Meeting(deque[Any]):
-    """Threads that append meet before they go on: each has appended, and none has looked around yet."""
+    """Threads that append meet before they continue: each has appended, and none has looked around yet."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -80,7 +80,7 @@ def test_results_are_kept_until_the_next_are_asked_for() -> None:
     assert results(ask(operator, version, 1)) == ["a", "b", "c"]  # a chunk goes as a whole
     answer = ask(operator, version, 2)
     assert (answer.offset, results(answer)) == (2, ["c"])
-    answer = ask(operator, version, 0)  # too late for what was confirmed: the offset says where it goes on
+    answer = ask(operator, version, 0)  # too late for what was confirmed: the offset says where it continues
     assert (answer.offset, results(answer)) == (2, ["c"])
 
 

@@ -1,7 +1,7 @@
 """Windows over columns against a model that keeps all records and looks at everything each time.
 
 Random records with nulls, watermarks, lateness and kinds of windows, in batches of rows or columns; with a snapshot at
-any point, from which the operator goes on at another parallelism.
+any point, from which the operator continues at another parallelism.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Joins of two streams against models that keep all records and look at everything each time.
 
-Random records, watermarks, lateness, windows and bounds; with a snapshot at any point, from which the operator goes on
-at another parallelism.
+Random records, watermarks, lateness, windows and bounds; with a snapshot at any point, from which the operator
+continues at another parallelism.
 """
 
 from __future__ import annotations

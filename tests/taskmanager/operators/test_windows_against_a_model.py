@@ -1,7 +1,7 @@
 """Windows of event time against a model that keeps all records and looks at everything each time.
 
-Random records, watermarks, lateness and kinds of windows; with a snapshot at any point, from which the operator goes on
-at another parallelism.
+Random records, watermarks, lateness and kinds of windows; with a snapshot at any point, from which the operator
+continues at another parallelism.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def snapshot_of(harnesses: Iterable[OperatorHarness]) -> Snapshot:
 
 
 def advanced(harnesses: Iterable[OperatorHarness], watermark: Watermark) -> list[Any]:
-    """What comes out of all subtasks when event time goes on."""
+    """What comes out of all subtasks when event time continues."""
     out: list[Any] = []
     for harness in harnesses:
         before = len(harness.out.rows)

@@ -85,7 +85,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return request.param  # type: ignore[no-any-return]
 
 
-@pytest.fixture(params=[None, 1000], ids=["for ever", "for a while"])
+@pytest.fixture(params=[None, 1000], ids=["forever", "for a while"])
 def config(request: pytest.FixtureRequest) -> StateTtlConfig.Builder | None:
     return request.param and ttl(request.param)
 

@@ -58,7 +58,7 @@ class Application:
         self._running = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Ends the program and the services; jobs are not cancelled, as a new process may go on with them."""
+        """Ends the program and the services; jobs are not cancelled, as a new process may continue with them."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
@@ -69,7 +69,7 @@ class Application:
         return await self._services.lacks()
 
     async def failure(self) -> MillstreamError:
-        """Returns when the application is over, or a service cannot go on."""
+        """Returns when the application is over, or a service cannot continue."""
         assert self._running is not None, "start comes first"
         broken = asyncio.ensure_future(self._services.failure())
         try:

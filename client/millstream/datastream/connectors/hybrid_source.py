@@ -1,4 +1,4 @@
-"""`HybridSource`: several sources read one after the other, such as files of the past and then what is new."""
+"""`HybridSource`: several sources read one after another, such as files of the past and then what is new."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class HybridSourceBuilder:
         self._sources = list(sources)
 
     def add_source(self, source: Source[Any]) -> HybridSourceBuilder:
-        """The source to go on with."""
+        """The source to continue with."""
         if not isinstance(source, Source):
             raise InvalidProgramError(f"HybridSource: expected a Source, got {type(source).__qualname__}")
         if self._sources and self._sources[-1].get_boundedness() is not Boundedness.BOUNDED:

@@ -2,7 +2,8 @@
 
 The thread owns the socket. The buffer is shared under one lock; when it is full the thread stops reading, so the sender
 feels the backpressure through TCP. `close` interrupts every wait of the thread: connecting, reading, a full buffer and
-the pause between two attempts; only a name lookup cannot be interrupted, and then the thread ends by itself after it.
+the pause between two attempts; only a name lookup cannot be interrupted, and then the thread ends automatically after
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CLOSE_TIMEOUT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
-    """Where to connect and how to cut the stream. `max_retry` -1 retries for ever."""
+    """Where to connect and how to cut the stream. `max_retry` -1 retries forever."""
 
     host: str
     port: int

@@ -111,7 +111,7 @@ class MalformedRecords:
         if self.fails:
             more = f" (and {len(found) - 1} more that were read with it)" if len(found) > 1 else ""
             told = f"{self._locate(found[0])}: {_described(found[0])}{more}"
-            raise ConnectorError(f"{told}; on_error='skip' or 'dead-letter' would go on without such records")
+            raise ConnectorError(f"{told}; on_error='skip' or 'dead-letter' would continue without such records")
         self._add(len(found))
         first = found[0]
         if first.source not in self._told and len(self._told) < 100:

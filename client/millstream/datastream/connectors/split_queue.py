@@ -72,7 +72,7 @@ class QueueEnumerator(SplitEnumerator[SplitT]):
             self._context.signal_no_more_splits(subtask)
 
     def add_splits_back(self, splits: list[SplitT], subtask: int) -> None:
-        """Puts them first in the queue, in their order, for any reader that asks; the failed one is to start anew."""
+        """Puts them first in the queue, in their order, for any reader that asks; the failed one is to start again."""
         self._told.discard(subtask)
         self._pending.extendleft(reversed(splits))
 
@@ -99,7 +99,7 @@ class DiscoveringEnumerator(QueueEnumerator[SplitT]):
         self._waiting: list[tuple[int, str]] = []
 
     def add_reader(self, subtask: int) -> None:
-        """A new reader asks anew: what the one before it asked for is forgotten."""
+        """A new reader asks again: what the one before it asked for is forgotten."""
         super().add_reader(subtask)
         self._waiting = [request for request in self._waiting if request[0] != subtask]
 
@@ -138,9 +138,9 @@ class DiscoveringEnumerator(QueueEnumerator[SplitT]):
 
 
 class OneSplitReader(SourceReader[SplitT]):
-    """Reads its splits one after the other, asking for the next one when it has none.
+    """Reads its splits one after another, asking for the next one when it has none.
 
-    Of several, one that is too far ahead of its alignment group is closed and goes on later, where it was.
+    Of several, one that is too far ahead of its alignment group is closed and continues later, where it was.
     A subclass opens a split, reads from it until it answers None, and can tell the open split with its position at
     any time between two reads.
     """
@@ -167,7 +167,7 @@ class OneSplitReader(SourceReader[SplitT]):
 
     @abstractmethod
     def current_split(self) -> SplitT:
-        """The open split with its position, so that `open_split` with it goes on after the last batch."""
+        """The open split with its position, so that `open_split` with it continues after the last batch."""
 
     def close_split(self) -> None:
         """Releases what the open split holds; called at its end, and when the reader is closed."""
@@ -221,7 +221,7 @@ class OneSplitReader(SourceReader[SplitT]):
             self.context.wake_up()
 
     def set_aside(self) -> None:
-        """Puts the open split behind the others, to go on with it later."""
+        """Puts the open split behind the others, to continue with it later."""
         self._queue.append(self.current_split())
         self._is_open = False
         self.close_split()

@@ -62,9 +62,9 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
     def pre_commit_for_savepoint(self, transaction: T, checkpoint_id: int) -> None:
         """Called instead of `pre_commit` at the barrier of a savepoint, which the user owns and may start from later.
 
-        The job goes on, and may fail before a checkpoint holds the transaction too. Its next attempt then does not know
-        it, so a sink whose `abort_leftovers` removes what it does not know has to put this one out of its reach, until
-        the savepoint of this id is among the failed ones there.
+        The job continues, and may fail before a checkpoint holds the transaction too. Its next attempt then does not
+        know it, so a sink whose `abort_leftovers` removes what it does not know has to put this one out of its reach,
+        until the savepoint of this id is among the failed ones there.
         """
         self.pre_commit(transaction)
 
@@ -89,12 +89,12 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
         """Called instead of `abort` for the transaction that was open at the barrier of a restored checkpoint.
 
         Must be idempotent, and bear that the dead attempt had written to it, aborted it, or even pre-committed it. A
-        job that went on behind a savepoint may also have committed it, and then it has to stay.
+        job that continued behind a savepoint may also have committed it, and then it has to stay.
         """
         self.abort(transaction)
 
     def snapshot_writer_state(self, checkpoint_id: int) -> list[Any]:
-        """What goes on over the barrier: each element is picklable, and restored by one subtask, maybe another one.
+        """What continues over the barrier: each element is picklable, and restored by one subtask, maybe another one.
 
         For what is written but not part of the pre-committed transaction, such as a file that stays open. It has to be
         durable when this returns.

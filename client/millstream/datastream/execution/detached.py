@@ -1,7 +1,7 @@
 """What a program gets whose jobs are only submitted: `run -d`, and programs that are run over REST.
 
-Nobody waits for the end of such a job, so its result cannot be had: asking for it raises, and the job goes on. How such
-a program ends says nothing about its jobs, so whoever runs it has to know which it has submitted.
+Nobody waits for the end of such a job, so its result cannot be had: asking for it raises, and the job continues. How
+such a program ends says nothing about its jobs, so whoever runs it has to know which it has submitted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class DetachedResultError(InvalidProgramError):
 
     def __init__(self, job_id: str) -> None:
         super().__init__(
-            f"job {job_id} was submitted detached: its result is not waited for. The job goes on; run the program "
+            f"job {job_id} was submitted detached: its result is not waited for. The job continues; run the program "
             "attached, with `millstream run` without -d, to have its result"
         )
 

@@ -13,6 +13,6 @@ from millstream.datastream.functions.checkpointed import CheckpointedFunction
 
 
 def held_state(spec: OperatorSpec) -> frozenset[StateKind]:
-    """The kinds of state of an operator; records on their way, which every operator takes, are not among them."""
+    """The kinds of state of an operator; records in flight, which every operator takes, are not among them."""
     is_checkpointed = isinstance(spec, FunctionSpec) and isinstance(spec.function, CheckpointedFunction)
     return spec.held_state() | (OPERATOR if is_checkpointed else frozenset())

@@ -148,7 +148,7 @@ def _make_edge(chain: NodeChain, edge: StreamEdge, output: int, chain_by_head: d
 def _edge_name(edge: StreamEdge) -> str:
     """The same for an edge between the same operators, however they are chained; of several, each has its own.
 
-    Records on their way are restored by it, and how operators are chained depends on their parallelism.
+    Records in flight are restored by it, and how operators are chained depends on their parallelism.
     """
     equal = [e for e in edge.target.inputs if (e.source, e.tag, e.input) == (edge.source, edge.tag, edge.input)]
     number = next(number for number, other in enumerate(equal) if other is edge)

@@ -41,7 +41,7 @@ def read_piece(path: Path, offset: int | None = None, length: int = LIMIT) -> Lo
 
 
 def read_ends(paths: Iterable[Path], length: int = LIMIT) -> LogContent:
-    """The files one after the other, the last one whole if it can be, within a bound on all of them."""
+    """The files one after another, the last one whole if it can be, within a bound on all of them."""
     pieces: list[bytes] = []
     for path in reversed(list(paths)):
         piece = read_piece(path, None, length).content

@@ -1,8 +1,8 @@
 """Which of many equal events are told: the first, then ever fewer, with how many there were. Pure.
 
-A job that restarts for ever, or a peer that cannot be reached, says the same thing a thousand times, and hides what
+A job that restarts forever, or a peer that cannot be reached, says the same thing a thousand times, and hides what
 else happened. It is told the first three times, the 10th, the 100th and so on, and once in an hour, so that whoever
-looks at the end of the log sees that it still goes on.
+looks at the end of the log sees that it still continues.
 """
 
 from __future__ import annotations

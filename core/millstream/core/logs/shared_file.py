@@ -13,7 +13,7 @@ from millstream.core.logs.log_files import LogBounds, move_aside
 
 
 class SharedFileHandler(WatchedFileHandler):
-    """Each event is one write at the end of the file; one that another process has moved aside is opened anew."""
+    """Each event is one write at the end of the file; one that another process has moved aside is opened again."""
 
     def __init__(self, file: str, bounds: LogBounds) -> None:
         super().__init__(Path(file), delay=True)

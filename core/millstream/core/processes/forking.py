@@ -6,7 +6,7 @@ Such a child has a copy of everything but the threads. Two things must not happe
   that the parent is gone; one that ends in order would shut them down under its parent. So the first thing in a forked
   child is that our sockets are replaced by the null device. They are known by the ports that we listen on and dial,
   because gRPC keeps its sockets to itself; the user's own stay as they are.
-- It must not go on with our loops, as a second worker that nobody knows. When the user's function is over, so is it.
+- It must not continue with our loops, as a second worker that nobody knows. When the user's function is over, so is it.
 
 A program that is started in place of the child (`subprocess`, spawn, forkserver) inherits nothing of ours anyway.
 """

@@ -18,7 +18,7 @@ from millstream.core.services.leader_lookup import KnownLeader
 
 
 def epoch_of_start(clock: Clock) -> LeaderEpoch:
-    """Of a service that nobody else can follow: a later start of it has a higher one, as far as the clock goes on."""
+    """Of a service that nobody else can follow: a later start of it has a higher one, as far as the clock continues."""
     return LeaderEpoch(clock.now_ms())
 
 

@@ -1,4 +1,4 @@
-"""Where a service of the cluster is reached now. Whoever talks to one asks here, each time anew.
+"""Where a service of the cluster is reached now. Whoever talks to one asks here, each time again.
 
 Without high availability the configuration says it, once and for all. With several candidates for a role it is the one
 that leads, which changes while the cluster runs (`core/store/leaders.py`).

@@ -19,12 +19,12 @@ _PAUSE = 0.1  # of the duration: to hear from the peer after a standstill
 
 
 def lease_seconds(configuration: Configuration) -> float:
-    """How long one side goes on without the other, which gives it up after `heartbeat.timeout`."""
+    """How long one side continues without the other, which gives it up after `heartbeat.timeout`."""
     return _SHARE * configuration.seconds("heartbeat.timeout")
 
 
 def leaderless_seconds(configuration: Configuration) -> float:
-    """How long tasks go on without a job manager.
+    """How long tasks continue without a job manager.
 
     With high availability another one comes to lead their job, and nobody reports it as failed meanwhile: so they also
     wait until ZooKeeper has noticed that the first one is gone.

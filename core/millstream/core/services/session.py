@@ -113,7 +113,7 @@ class Session(Generic[S, R]):
         refusal: Callable[[LeaderEpoch], str],
         started: Callable[[Session[S, R]], Callable[[R], None]],
     ) -> str:
-        """Says `epoch`, and goes on unless what the peer says is a `refusal`; answers why the session ended.
+        """Says `epoch`, and continues unless what the peer says is a `refusal`; answers why the session ended.
 
         `started` is called then, and answers the handler of the peer's messages.
         """
@@ -340,7 +340,7 @@ class Dialer(Generic[S, R]):
                 ended(reason)
             elif failures.is_told(peer, loop.time()) and failures.count > _USUAL:
                 seconds = loop.time() - reachable_at
-                log.warning("%s; dialled %d times in %.0f s, and goes on", reason, failures.count, seconds)
+                log.warning("%s; dialled %d times in %.0f s, and continues", reason, failures.count, seconds)
             if not connected and give_up_after is not None and loop.time() - reachable_at > give_up_after:
                 return f"{reason} (tried for {give_up_after:g} s)"
             await asyncio.sleep(self.RETRY_AFTER)

@@ -1,7 +1,7 @@
 """Flame graphs of what runs, sampled when somebody asks, and shown for a while: Flink's way.
 
 Who asks is answered at once: with what was sampled last, or that it is awaited. Sampling begins when nothing is known,
-when that is older than `rest.flamegraph.refresh-interval`, or when it is asked for anew.
+when that is older than `rest.flamegraph.refresh-interval`, or when it is asked for again.
 
 Owned by the dispatcher's loop.
 """
@@ -89,7 +89,7 @@ class FlameGraphs:
         self._free = asyncio.Semaphore(_AT_ONCE)
 
     def latest(
-        self, request: SampleRequest, addresses: Mapping[str, str], anew: bool, lost: Sequence[str] = ()
+        self, request: SampleRequest, addresses: Mapping[str, str], again: bool, lost: Sequence[str] = ()
     ) -> Sampled | None:
         """What was sampled last, or None while that is awaited.
 
@@ -102,8 +102,8 @@ class FlameGraphs:
         self._entries[key] = entry  # the last one that was asked for
         entry.asked = now
         age = self._clock.now_ms() - entry.sampled.ended_ms if entry.sampled is not None else None
-        if not entry.is_under_way and (anew or age is None or age > 1000 * self._refresh):
-            if anew:
+        if not entry.is_under_way and (again or age is None or age > 1000 * self._refresh):
+            if again:
                 entry.sampled = None
             entry.is_under_way = True
             self._background.spawn(self._take(entry, request, dict(addresses), tuple(lost)))

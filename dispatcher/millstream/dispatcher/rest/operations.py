@@ -63,7 +63,7 @@ class RestOperations:
         return {"status": {"id": "COMPLETED"}, "operation": shape(outcome)}
 
     async def close(self) -> None:
-        """Waits for nothing: what a job manager was asked for goes on there."""
+        """Waits for nothing: what a job manager was asked for continues there."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

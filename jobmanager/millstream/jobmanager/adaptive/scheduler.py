@@ -1,7 +1,7 @@
 """When a job that runs in the slots that there are starts, and when it is rescaled. Pure; time is handed in.
 
-A job that waits goes on at once with all slots that it can use. With fewer, but enough, it waits for more until the
-stabilisation timeout is over; after the wait timeout it goes on with what there is, or fails. A running job is left
+A job that waits continues at once with all slots that it can use. With fewer, but enough, it waits for more until the
+stabilisation timeout is over; after the wait timeout it continues with what there is, or fails. A running job is left
 alone for the cooldown after it was (re)started or rescaled. After it, a change that gives it all that it can use is
 acted upon at once, any other when the job could have been rescaled for the stabilisation timeout without a break: so a
 task manager that comes and goes does not rescale it every time.

@@ -27,7 +27,7 @@ class AdaptiveSettings(Struct, frozen=True):
 
     reactive: bool = False
     wait_timeout_ms: float | None = 300_000
-    """How long it waits for all slots that it can use before it runs in fewer, or fails; None: for ever."""
+    """How long it waits for all slots that it can use before it runs in fewer, or fails; None: forever."""
     stabilization_ms: float = 10_000
     """How long it waits for more slots when it could run in those that there are."""
     cooldown_ms: float = 30_000

@@ -78,5 +78,5 @@ def fail_job(state: CoordinatorState, message: str, cause: TaskFailure | None = 
 
 
 def run_all_again() -> list[ev.Effect]:
-    """Tasks that a savepoint has drained or ended do not go on by themselves when others restart."""
+    """Tasks that a savepoint has drained or ended do not continue by themselves when others restart."""
     return [ev.FailJob("tasks failed while a savepoint was to stop the job: all tasks run again")]

@@ -194,7 +194,7 @@ class CheckpointCoordinator:
         return []
 
     def _inputs_ended(self, attempts: tuple[AttemptId, ...]) -> list[ev.Effect]:
-        """No barrier comes out of these any more, so what is under way goes on behind them."""
+        """No barrier comes out of these any more, so what is under way continues behind them."""
         self._state.tasks.end(attempts)
         collecting = [pending for pending in self._state.pending if pending.phase is Phase.COLLECTING]
         return [effect for pending in collecting for effect in self._send_barriers(pending)]
@@ -240,7 +240,7 @@ class CheckpointCoordinator:
         for request in self._state.queue.stop_schedule():
             effects += answers.failed(request, Reason.JOB_FAILOVER_REGION, message)
         self._state.commits.keep(self._state.tasks.is_active)
-        unstopped = self._state.stop_with.fall_through(Reason.JOB_FAILOVER_REGION, "the job goes on from it")
+        unstopped = self._state.stop_with.fall_through(Reason.JOB_FAILOVER_REGION, "the job continues from it")
         effects += unstopped
         return effects + run_all_again() if (unstopped or drained) and not self._state.tasks.is_empty else effects
 

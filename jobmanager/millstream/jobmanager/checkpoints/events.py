@@ -229,7 +229,7 @@ class NotifyComplete(Struct, frozen=True):
 
 
 class NotifyAborted(Struct, frozen=True):
-    """Have these tasks give up the checkpoint, and go on if it was to stop them."""
+    """Have these tasks give up the checkpoint, and continue if it was to stop them."""
 
     checkpoint_id: CheckpointId
     attempts: tuple[AttemptId, ...]

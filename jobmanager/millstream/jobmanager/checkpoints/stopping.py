@@ -1,7 +1,7 @@
-"""Stopping a job with a savepoint: from the request until the job has ended, or goes on after all.
+"""Stopping a job with a savepoint: from the request until the job has ended, or continues after all.
 
 The user is answered with success only when the savepoint is complete and the job has finished. When tasks fail in
-between, the savepoint is the restore point, so the job goes on from it, and the answer says so with the savepoint's
+between, the savepoint is the restore point, so the job continues from it, and the answer says so with the savepoint's
 path.
 """
 
@@ -31,7 +31,7 @@ class StopWithSavepoint:
         self._checkpoint_id = checkpoint_id
 
     def failed(self, checkpoint_id: CheckpointId) -> bool:
-        """A savepoint that was to stop a job will not be; answers whether the job goes on because of that."""
+        """A savepoint that was to stop a job will not be; answers whether the job continues because of that."""
         if checkpoint_id != self._checkpoint_id:
             return False
         self._checkpoint_id = None
@@ -49,7 +49,7 @@ class StopWithSavepoint:
         return _incomplete(pending, CheckpointFailureReason.JOB_FAILOVER_REGION, "the job did not stop with it")
 
     def fall_through(self, reason: CheckpointFailureReason, message: str) -> list[ev.Effect]:
-        """The job goes on, or ends in another way."""
+        """The job continues, or ends in another way."""
         pending, self._complete, self._checkpoint_id = self._complete, None, None
         return _incomplete(pending, reason, message) if pending is not None else []
 

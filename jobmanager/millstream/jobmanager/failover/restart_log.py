@@ -45,7 +45,7 @@ class RestartLog:
     def _line(self, cause: TaskFailure, event: str, times: int) -> str:
         untold = self._restarts.take_untold()
         if times == ALL_TOLD:
-            event += "; if it goes on like this, restarts are only counted, and told less often"
+            event += "; if it continues like this, restarts are only counted, and told less often"
         elif untold:
             event += f" ({untold} restarts before it were not told)"
         is_new = max(times, cause.times) <= 1

@@ -16,7 +16,7 @@ class Phase(Enum):
     GATHERING = auto()
     """The job runs, and waits for the slots and workers that it will need."""
     CHECKPOINTING = auto()
-    """The job runs, and takes a checkpoint to go on from."""
+    """The job runs, and takes a checkpoint to continue from."""
     CANCELLING = auto()
     """Its tasks end."""
     STARTING = auto()

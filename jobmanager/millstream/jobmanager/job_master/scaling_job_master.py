@@ -2,9 +2,9 @@
 
 A rescale loses and duplicates nothing, for it is a restart from a completed checkpoint. The job runs until all that it
 will need is there: slots, workers in them, and a checkpoint of its own (after too many that failed, the last one that
-completed does). Then its tasks are cancelled, the execution graph is made anew, and all tasks are restored from the
+completed does). Then its tasks are cancelled, the execution graph is made again, and all tasks are restored from the
 checkpoint, as those of a job that starts from a snapshot at another parallelism. Slots that are not needed any more go
-back when all tasks run. Whatever fails before that, the job goes on at the parallelism that it had: without a restart
+back when all tasks run. Whatever fails before that, the job continues at the parallelism that it had: without a restart
 while its tasks still ran, else once more from the checkpoint. No restart strategy is asked about that. As long as its
 tasks still run, a rescale gives way to the next one: it may be waiting for slots that never come.
 
@@ -345,7 +345,7 @@ class ScalingJobMaster(JobMaster):
     # Ends of a rescale
 
     def _give_up(self, why: str, now: Instant) -> list[ev.Effect]:
-        """The tasks still run, and go on."""
+        """The tasks still run, and continue."""
         assert self._rescale is not None
         self.message = ""
         if self._adaptive is not None:
@@ -367,7 +367,7 @@ class ScalingJobMaster(JobMaster):
         seconds = (now.steady_ms - rescale.stopped_ms) / 1000
         if error:
             told = f"to parallelism {rescale.words}: {error}"
-            told += "; the job goes on as before" if self.status in _GOING_ON else ""
+            told += "; the job continues as before" if self.status in _GOING_ON else ""
             self.remember(JobEventKind.RESCALE_FAILED, told, now)
         else:
             told = f"the job runs at parallelism {rescale.words}"
@@ -398,7 +398,7 @@ class ScalingJobMaster(JobMaster):
     # The adaptive scheduler
 
     def _whole_if_slots_miss(self, failed: Collection[Subtask]) -> Collection[Subtask]:
-        """A job that may go on in fewer slots does so as a whole."""
+        """A job that may continue in fewer slots does so as a whole."""
         return self._all if self._adaptive is not None and not self._slots.complete else failed
 
     def _prepare(self, now: Instant) -> list[ev.Effect]:

@@ -1,10 +1,10 @@
 """What of a job still runs when another job manager comes to lead it, as task managers tell. Pure.
 
-Task managers offer the slots that they hold for the job with what is in them. The job goes on with these tasks only if
-all of it is found: of every subtask the latest attempt, as the store has it, which runs or has finished. Anything less
-would be a mixture of attempts that have not exchanged the same records. A slot with other attempts holds what an
+Task managers offer the slots that they hold for the job with what is in them. The job continues with these tasks only
+if all of it is found: of every subtask the latest attempt, as the store has it, which runs or has finished. Anything
+less would be a mixture of attempts that have not exchanged the same records. A slot with other attempts holds what an
 earlier leader has given up, and is not taken. One in which nothing was started is kept for the case that the job has to
-start again. When no task is found for a while, or the resource manager gives the job all its slots anew, there is
+start again. When no task is found for a while, or the resource manager gives the job all its slots again, there is
 nothing to wait for: the whole cluster was restarted, or the job had not come so far.
 
 The machine is owned by the JobMaster, which gives up the slots that are found when the takeover is off.
@@ -34,7 +34,7 @@ _MAY_GO_ON = _GOES_ON | {ExecutionState.DEPLOYING, ExecutionState.INITIALIZING}
 
 
 class Takeover:
-    """Until the job goes on with what was found, or `off` says why it cannot. `graph` has the latest attempts' numbers.
+    """Until the job runs on what was found, or `off` has the reason against it. `graph` has the latest attempts.
 
     Slots with tasks are put into `slots`; `spare` are those without.
     """
@@ -64,7 +64,7 @@ class Takeover:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every task of the job was found, and goes on."""
+        """Whether every task of the job was found, and continues."""
         return len(self._tasks) == len(self._graph.executions) and all(
             task.state in _GOES_ON for task in self._tasks.values()
         )
@@ -169,7 +169,7 @@ class Takeover:
         self._slots.release(keys)
 
     def spare_lost(self, task_manager: str) -> None:
-        """Slots in which nothing runs are offered anew, if at all."""
+        """Slots in which nothing runs are offered again, if at all."""
         self._spare = {a: offer for a, offer in self._spare.items() if offer.task_manager != task_manager}
 
     def _forget(self, place: Subtask) -> None:

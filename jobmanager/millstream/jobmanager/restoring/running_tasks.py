@@ -1,7 +1,7 @@
-"""Whether a job can go on with tasks that run already, from the restore point that is stored for it. Pure.
+"""Whether a job can continue with tasks that run already, from the restore point that is stored for it. Pure.
 
 Tasks of an earlier leader are beyond the last completed checkpoint, all by the same records. The enumerators of sources
-are not: they lived with that leader, and go on from the checkpoint. What they gave to readers after it, the readers
+are not: they lived with that leader, and continue from the checkpoint. What they gave to readers after it, the readers
 have, and a new enumerator has to know.
 """
 
@@ -16,7 +16,7 @@ from millstream.core.messages.takeover import NOT_CAPTURED, FoundReader, FoundTa
 
 
 def why_not(graph: JobGraph, tasks: Iterable[FoundTask], restore_point: int) -> str:
-    """Why the tasks cannot go on; empty when they can. The graph is that of the job as it fits the restore point."""
+    """Why the tasks cannot continue; empty when they can. The graph is that of the job as it fits the restore point."""
     vertices = {vertex.id: vertex for vertex in graph.vertices}
     for task in tasks:
         vertex = vertices[task.vertex_id]

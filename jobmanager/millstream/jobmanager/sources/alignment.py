@@ -2,7 +2,7 @@
 
 Every reader of a group says how far it is, at its own interval, and is answered how far it may go: the slowest of the
 group, and its drift. One of which nobody has to wait, because it is idle or has ended, reports the highest watermark.
-Readers whose attempts are over are forgotten: after a restart a group forms anew, of those that report.
+Readers whose attempts are over are forgotten: after a restart a group forms again, of those that report.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ It runs the split enumerators of the job's sources, in the job's own environment
 with their readers through the job manager. Nothing of the user's runs in the job manager itself.
 
 When another job manager led the job before, and its tasks run on, enumerators are told what their readers were given
-since the states that they start from. One that cannot go on with that refuses: all of the job starts again then.
+since the states that they start from. One that cannot continue with that refuses: all of the job starts again then.
 
 The answer to a snapshot leaves on the same pipe as assignments of splits, after all that were made before it. A reset
 and a return of splits are confirmed with `ready`: what was sent before that belongs to readers that are gone.
@@ -266,7 +266,7 @@ class Enumerators:
         }
         if not enumerator.take_over(assigned):
             self._refused = (
-                f"the enumerator of {source.name} cannot go on with readers that were given splits since the last "
+                f"the enumerator of {source.name} cannot continue with readers that were given splits since the last "
                 "checkpoint: it has no method take_over that could"
             )
 

@@ -101,7 +101,7 @@ def _judged(holder: Holder, others_are_ahead: bool) -> tuple[FindingKind, str]:
         )
     if stream.idle:
         return FindingKind.ALL_IDLE, (
-            "have records sent: event time goes on with the next one; an idle stream alone does not move it"
+            "have records sent: event time continues with the next one; an idle stream alone does not move it"
         )
     if stream.record_at - stream.moved_at >= PATIENCE_MS:
         return FindingKind.WATERMARK_HELD_BACK, (
@@ -110,4 +110,4 @@ def _judged(holder: Holder, others_are_ahead: bool) -> tuple[FindingKind, str]:
         )
     if others_are_ahead:
         return FindingKind.WATERMARK_HELD_BACK, _IDLENESS
-    return FindingKind.NO_RECORDS, "have records sent: event time goes on with those that come, and ends with the input"
+    return FindingKind.NO_RECORDS, "send records: event time advances with those that come, and ends with the input"

@@ -39,7 +39,7 @@ _SUBTASK_BITS = 40  # of a position are above those that count elements
 def state_frame(spark: SparkSession, uri: str, operator: str, state: StateSnapshot) -> DataFrame:
     """The rows with the columns of the snapshot format, but for the key group; pickled values stay bytes.
 
-    Elements of several subtasks, each of which counts its own, have the positions that they have one after the other.
+    Elements of several subtasks, each of which counts its own, have the positions that they have one after another.
     """
     from pyspark.sql import functions as f
 

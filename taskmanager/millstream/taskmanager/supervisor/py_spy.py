@@ -4,7 +4,7 @@ Whether it may look is found out by trying: it is not installed everywhere, and 
 that containers and hardened hosts do not give. What came of it is remembered for all workers of this task manager.
 
 A look starts a process, which stops the worker for some milliseconds and answers its stacks with the addresses of local
-variables: those say whose stack it is. Workers are looked at one after the other, so that many slots do not take more
+variables: those say whose stack it is. Workers are looked at one after another, so that many slots do not take more
 of a host than one.
 """
 

@@ -3,8 +3,8 @@
     taskmanager-1.log, .out                       its own
     taskmanager-1.<job id>.slot-<n>.log, .out     what the worker of a job in a slot logs and prints
 
-Workers append, so that a restarted one goes on in the same file; each keeps its own within bounds. Files of ended jobs
-are removed when there are more than `env.log.max` of those.
+Workers append, so that a restarted one continues in the same file; each keeps its own within bounds. Files of ended
+jobs are removed when there are more than `env.log.max` of those.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The consumers of one output, and how they share its records.
 
-Whoever may change a record gets one of its own, and so does everyone else then. Copies are made here, before any
-consumer has seen the batch; consumers that only look at records, now or when they encode them, share theirs.
+A consumer that may change a record gets a copy of its own, and so do all others then. Copies are made here, before any
+consumer has seen the batch; consumers that only read records, now or when they encode them, share theirs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Consumers(Struct):
 
     operator_name: str
     readers: list[Emit] = field(default_factory=list)
-    """They look at the records while they are called."""
+    """They read the records while they are called."""
     encoders: list[Emit] = field(default_factory=list)
     """They hold on to the records to encode them later, and do not change them."""
     owners: list[Emit] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """What the functions of a task count and measure, by dotted name. Owned by the worker's loop.
 
 Counters are added up over subtasks, and are part of the job's result. All else is only reported. Beside its dotted name
-each metric has a place, in which its groups and their variables are told apart, for systems with labels.
+each metric has a place, in which its groups and their variables are separate, for systems with labels.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ class FunctionMetrics:
         self.places: dict[str, tuple[GroupPlace, str]] = {}
         """By dotted name: the group, and the name in it."""
 
-    def groups(self, told: TaskMetrics, variables: Callable[[str], dict[str, str]]) -> list[ReadGroup]:
-        """What was told of the task, in its groups; `variables` are those of an operator. No function is called."""
+    def groups(self, metrics: TaskMetrics, variables: Callable[[str], dict[str, str]]) -> list[ReadGroup]:
+        """What was reported of the task, in its groups; `variables` are those of an operator. No function is called."""
         found: dict[GroupPlace, _Found] = {}
         for dotted, (place, name) in self.places.items():
             of_place = found.setdefault(place, _Found())
             if dotted in self.counters:
-                of_place.counters[name] = told.counters.get(dotted, 0)
-            if dotted in self.gauges and dotted in told.gauges:
-                of_place.gauges[name] = told.gauges[dotted]
+                of_place.counters[name] = metrics.counters.get(dotted, 0)
+            if dotted in self.gauges and dotted in metrics.gauges:
+                of_place.gauges[name] = metrics.gauges[dotted]
             if dotted in self.meters:
-                rate = told.gauges.get(f"{dotted}.rate", 0.0)
+                rate = metrics.gauges.get(f"{dotted}.rate", 0.0)
                 of_place.meters[name] = MeterReading(self.meters[dotted].get_count(), rate)
             if dotted in self.distributions:
                 distribution = self.distributions[dotted]
@@ -101,7 +101,7 @@ class FunctionMetrics:
             except TaskInterrupted:
                 raise
             except Exception as error:
-                log.warning("the gauge %s is not asked any more: %s", name, one_line(error))
+                log.warning("the gauge %s is disabled: %s", name, one_line(error))
                 del self.gauges[name]
         for name, meter in self.meters.items():
             found[f"{name}.rate"] = meter.rate(now)
@@ -126,7 +126,7 @@ class TaskMetricGroup(MetricGroup):
     def gauge(self, name: str, obj: Callable[[], float]) -> None:
         """Has the function called for a number."""
         if not callable(obj):
-            raise ValueError(f"the gauge '{name}' is a function that answers a number, not {obj!r}")
+            raise ValueError(f"the gauge '{name}' is a function that returns a number, not {obj!r}")
         self._metrics.gauges[self._path("gauge", name)] = obj
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:

@@ -1,6 +1,6 @@
-"""Answers the task manager's questions about this slot worker, beside the loop, which may be held up by what it runs.
+"""Serves the task manager's inspections of this slot worker, beside the loop, which may be held up by what it runs.
 
-Each question has a thread of its own, and there are never many: nothing of this is there while nobody asks.
+Each request has a thread of its own, and there are never many; without requests there is none.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ class WorkerInspector:
         self._send = send
         self._free = threading.BoundedSemaphore(_AT_ONCE)
 
-    def look(self, asked: InspectWorker) -> None:
-        """Begins to answer, and returns."""
+    def look(self, request: InspectWorker) -> None:
+        """Starts the inspection, and returns."""
         if not self._free.acquire(blocking=False):
-            problem = f"{_AT_ONCE} others look into it at the same time; try again"
-            self._send(WorkerInspected(asked.request_id, problem=problem))
+            problem = f"{_AT_ONCE} others inspect it at the same time; try again"
+            self._send(WorkerInspected(request.request_id, problem=problem))
             return
         try:
-            threading.Thread(target=self._answer, args=(asked,), name="inspection", daemon=True).start()
-        except RuntimeError as error:  # no memory for one: whoever asks is told, and commands go on
+            threading.Thread(target=self._respond, args=(request,), name="inspection", daemon=True).start()
+        except RuntimeError as error:  # no memory for one: the caller is notified, and commands continue
             self._free.release()
-            self._send(WorkerInspected(asked.request_id, problem=f"looking into it failed: {one_line(error)}"))
+            self._send(WorkerInspected(request.request_id, problem=f"the inspection failed: {one_line(error)}"))
 
-    def _answer(self, asked: InspectWorker) -> None:
+    def _respond(self, request: InspectWorker) -> None:
         try:
-            answer = self._looked(asked)
+            response = self._inspected(request)
         except Exception as error:
-            answer = WorkerInspected(asked.request_id, problem=f"looking into it failed: {one_line(error)}")
+            response = WorkerInspected(request.request_id, problem=f"the inspection failed: {one_line(error)}")
         finally:
             self._free.release()
-        self._send(answer)
+        self._send(response)
 
-    def _looked(self, asked: InspectWorker) -> WorkerInspected:
-        if asked.sample is None:
+    def _inspected(self, request: InspectWorker) -> WorkerInspected:
+        if request.sample is None:
             from millstream.core.inspection.threads import dump_threads
 
-            return WorkerInspected(asked.request_id, threads=dump_threads())
+            return WorkerInspected(request.request_id, threads=dump_threads())
         from millstream.taskmanager.worker.profiling import StackSampler
 
-        return WorkerInspected(asked.request_id, stacks=StackSampler(self._worker, asked.sample).run())
+        return WorkerInspected(request.request_id, stacks=StackSampler(self._worker, request.sample).run())

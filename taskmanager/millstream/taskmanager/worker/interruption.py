@@ -1,7 +1,7 @@
 """How a cancelled task is interrupted inside of a user's function: by an exception that a signal raises there.
 
 Whatever else a user's function raises, also `SystemExit`, `KeyboardInterrupt` and `GeneratorExit`, is the user's error:
-whoever calls one catches `BaseException`, and lets this one pass.
+its caller catches `BaseException`, and lets this one pass.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spreads batches over the consumers of an edge, rows and columns alike.
 
-A `Router` answers the parts of a batch with the index of the channel that each goes to. Records of one batch for one
+A `Router` returns the parts of a batch with the index of the channel that each goes to. Records of one batch for one
 channel keep their order.
 """
 
@@ -41,7 +41,7 @@ class Router(Protocol):
 class PartitioningError(Exception):
     """The user's key selector or partitioner failed on a record, or the router cannot use the key.
 
-    `key_of` tells the record's key, if it has one.
+    `key_of` returns the record's key, if it has one.
     """
 
     def __init__(self, record: Any, cause: BaseException, key_of: Callable[[Any], Any] | None) -> None:
@@ -186,7 +186,7 @@ class _Hash:
         """Where a key is a list, which has no hash, or cannot be used: then it shows of which record."""
         subtasks, row, key = [], None, None
         try:
-            for row, key in zip(rows, keys, strict=True):  # noqa: B007  # told of below
+            for row, key in zip(rows, keys, strict=True):  # noqa: B007  # used below
                 subtasks.append(self._known[hashable(key)])
         except TaskInterrupted:
             raise
@@ -241,10 +241,10 @@ class _Custom:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, None) from error
         return _by_index(batch, indices, self._channels)
 
-    def _checked(self, answer: Any) -> int:
-        index = operator.index(answer) if hasattr(answer, "__index__") else -1
+    def _checked(self, chosen: Any) -> int:
+        index = operator.index(chosen) if hasattr(chosen, "__index__") else -1
         if not 0 <= index < self._channels:
-            raise ValueError(f"the partitioner answered {answer!r}, not a number from 0 to {self._channels - 1}")
+            raise ValueError(f"the partitioner returned {chosen!r}, not a number from 0 to {self._channels - 1}")
         return index
 
 
@@ -257,7 +257,7 @@ def _take(batch: ColumnBatch, indices: Any) -> ColumnBatch:
 
 
 _FEW_CHANNELS = 8
-"""So many are gone through one after the other: with two, 17 ns for each timestamp, where to append it takes 40."""
+"""So many are gone through one after another: with two, 17 ns for each timestamp, where to append it takes 40."""
 _ONE_OF = [bytes([place == channel for place in range(256)]) for channel in range(_FEW_CHANNELS)]
 
 

@@ -1,7 +1,7 @@
-"""Where the time of a slot worker goes: its threads, sampled by another one while somebody asks, and by nobody else.
+"""Where the time of a slot worker goes: its threads, sampled by another one, only on request.
 
-A thread is on the CPU when it took processor time in the moment after it was looked at: that it was seen in some
-function says nothing, for whoever waits is in one, too.
+A thread is on the CPU when it took processor time in the moment after it was sampled: that it was seen in some
+function means nothing, for a waiting thread is in one, too.
 
 Runs on a thread of its own for each request; while native code keeps the interpreter's lock, it stands still.
 """
@@ -68,7 +68,7 @@ class StackSampler:
         for ident, stack in stacks.items():
             frames = [SeenFrame.of(frame, line, WITH_OBJECTS) for frame, line in reversed(stack)]
             seen.append((ident, list(self._reader.stacks(_thread_name(ident), frames, tasks))))
-        stacks.clear()  # whoever owns them is to be rid of them
+        stacks.clear()  # releases what they own
         busy = _taking_time([ident for ident, found in seen if found])
         for ident, found in seen:
             for names, may_be_on, subtask in found:
@@ -97,5 +97,5 @@ def _taking_time(idents: Sequence[int]) -> set[int]:
             if later - earlier > needed or scheduler_state(native) == "R":
                 busy.add(ident)
         elif ident is not None:
-            busy.add(ident)  # nobody can tell: what is seen counts as work, as it does elsewhere
+            busy.add(ident)  # unknown: what is seen counts as work, as it does elsewhere
     return busy

@@ -1,7 +1,7 @@
 """Whose stack it is: which task a slot worker's thread works for, and in which operator. Pure.
 
 All tasks of a slot run on one thread. Whose step it is in, and in which operator, is read from the objects of the
-frames themselves, by their addresses: so a stack says the same whether the worker looks at it or somebody outside. When
+frames themselves, by their addresses: so a stack reads the same from the worker and from outside. When
 the loop waits, so do all of its tasks.
 """
 
@@ -28,7 +28,7 @@ _TASK = "[task]"
 Seen = tuple[tuple[str, ...], bool, int]
 """Names of frames, whether it was on the CPU, and the subtask."""
 Waits = Callable[[PlacedTask], str]
-"""Answers one of the above for a task that waits: what it was held up by last."""
+"""Returns one of the above for a task that waits: what it was held up by last."""
 
 
 class StackReader:
@@ -40,9 +40,9 @@ class StackReader:
         self._worker = worker  # its address, where others run in the same process
 
     def stacks(self, thread: str, stack: Sequence[SeenFrame], tasks: Collection[PlacedTask]) -> Iterator[Seen]:
-        """What a thread's stack, the outermost frame first, says of what was asked about.
+        """What a thread's stack, the outermost frame first, shows of what was requested.
 
-        Whether that may be on the CPU, which the thread's clock says.
+        Whether that may be on the CPU, by the thread's clock.
         """
         request = self._request
         is_of_loop = self._is_of_loop(stack)

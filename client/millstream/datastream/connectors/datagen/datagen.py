@@ -76,7 +76,7 @@ class _GeneratorSource(Source[IndexSplit]):
 
 
 class DataGeneratorSource(_GeneratorSource):
-    """`generator_function(index)` for each index from 0 to before `count`, or for ever."""
+    """`generator_function(index)` for each index from 0 to before `count`, or forever."""
 
     def __init__(
         self,

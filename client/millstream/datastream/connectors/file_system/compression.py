@@ -80,7 +80,7 @@ class _Restartable(io.RawIOBase):
 
 
 class _Inflated:
-    """What zlib wrote: the streams in a `.deflate` file, one after the other."""
+    """What zlib wrote: the streams in a `.deflate` file, one after another."""
 
     def __init__(self, path: str) -> None:
         self._file = open(path, "rb")  # noqa: SIM115  # closed by close

@@ -1,4 +1,4 @@
-"""The enumerator of a file source that goes on looking for new files.
+"""The enumerator of a file source that continues looking for new files.
 
 A file is read once, as it is when it is found: what is added to it later is not, so files should be written elsewhere,
 or under a hidden name, and then moved to where they are looked for. One without a byte is not a file yet. Which paths
@@ -87,7 +87,7 @@ class MonitoringEnumerator(SplitEnumerator[FileSplit]):
                 self._context.assign_splits([self._pending.popleft()], subtask)
 
     def add_reader(self, subtask: int) -> None:
-        """A new reader asks anew: what the one before it asked for is forgotten."""
+        """A new reader asks again: what the one before it asked for is forgotten."""
         self._waiting.pop(subtask, None)
 
     def handle_split_request(self, subtask: int, host: str) -> None:

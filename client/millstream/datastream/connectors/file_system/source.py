@@ -1,4 +1,4 @@
-"""The file source, over any file format: bounded, or looking for new files for ever."""
+"""The file source, over any file format: bounded, or looking for new files forever."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class FileSource(Source[FileSplit]):
         return self._format.produces_columns()
 
     def keeps_records(self) -> bool:
-        """Every record is made anew."""
+        """Every record is made again."""
         return False
 
     def get_produced_type(self) -> TypeInformation:

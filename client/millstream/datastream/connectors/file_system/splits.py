@@ -18,7 +18,7 @@ class FileSplit:
     """From `start` to before `end` of a file, in the format's own unit: bytes, or row groups.
 
     `end` is `WHOLE` when only reading can tell where the file ends. `position` is None before the first read, then
-    where to go on: a byte offset or the number of rows already read, as the format defines.
+    where to continue: a byte offset or the number of rows already read, as the format defines.
     """
 
     path: str
@@ -49,7 +49,7 @@ class FormatReader(ABC):
 
     @abstractmethod
     def position(self) -> int:
-        """Where a new reader has to go on to neither lose nor repeat a record."""
+        """Where a new reader has to proceed to neither lose nor repeat a record."""
 
     @abstractmethod
     def close(self) -> None:

@@ -28,7 +28,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 @dataclass(frozen=True, slots=True)
 class PendingFile:
-    """A finished part. `held`: a checkpoint may hold its beginning as a part that goes on, so only a commit ends it."""
+    """A finished part. `held`: a checkpoint may hold its beginning as an open part, so only a commit ends it."""
 
     hidden: str
     visible: str
@@ -48,7 +48,7 @@ class FileTransaction:
 
 @dataclass(frozen=True, slots=True)
 class PartState:
-    """A part that goes on over a checkpoint: the first `length` bytes of its hidden file belong to it."""
+    """A part that continues over a checkpoint: the first `length` bytes of its hidden file belong to it."""
 
     hidden: str
     visible: str

@@ -1,8 +1,8 @@
 """The enumerator of a hybrid source: that of one source after the other.
 
-It goes on to the next source when every reader has come to the end of the one that it is at. A reader that failed and
+It proceeds to the next source when every reader has come to the end of the one that it is at. A reader that failed and
 was restored may be behind: its checkpoint is older than the last switch. It then gets back what it had been given of
-the earlier sources since that checkpoint, and is led through them, while the others go on.
+the earlier sources since that checkpoint, and is led through them, while the others continue.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """To a reader: go on with this source."""
+    """To a reader: continue with this source."""
 
     source: int
 

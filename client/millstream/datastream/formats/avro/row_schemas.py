@@ -22,7 +22,7 @@ def _schema(record_class: str | None, avro_schema_string: str | None) -> AvroSch
 
 
 class _OfSchema:
-    """What both directions share: what is derived of the schema is made anew after pickling."""
+    """What both directions share: what is derived of the schema is made again after pickling."""
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         self._schema = _schema(record_class, avro_schema_string)

@@ -61,7 +61,7 @@ class Dialect:
         while more:
             found = self._field.match(record, at)
             if found is None:
-                raise CsvError(f"a quote that does not end, or goes on behind its end, in value {len(values) + 1}")
+                raise CsvError(f"a quote that does not end, or continues behind its end, in value {len(values) + 1}")
             at, more = found.end(), bool(found["more"])
             text: str | None
             if quote is not None and (inside := found["quoted"]) is not None:

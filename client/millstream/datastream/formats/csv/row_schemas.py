@@ -15,7 +15,7 @@ from millstream.datastream.formats.csv.record_codec import RecordCodec
 
 
 class _OfRows:
-    """What both directions share: what is derived of the type is made anew after pickling."""
+    """What both directions share: what is derived of the type is made again after pickling."""
 
     def __init__(self, type_info: RowType, dialect: Dialect, separator: str) -> None:
         self._type = type_info

@@ -123,7 +123,7 @@ ROWS = (
         _T.DURATION,
         300.0,
         "How long an adaptive job waits for all slots that it can use, after its submission or a failure. Then it runs "
-        "in those that there are, or fails if they are too few. Negative: it waits for ever, as a reactive job does "
+        "in those that there are, or fails if they are too few. Negative: it waits forever, as a reactive job does "
         "unless this is set.",
     ),
     Option(
@@ -149,14 +149,14 @@ ROWS = (
         f"{ADAPTIVE}.rescale-trigger.max-delay",
         _T.DURATION,
         0.0,
-        "How long a rescale waits for the checkpoint that it takes; then the job goes on from its last one. 0: for as "
+        "How long a rescale waits for the checkpoint that it takes; then the job uses its last one. 0: for as "
         "long as execution.checkpointing.timeout allows.",
     ),
     Option(
         f"{ADAPTIVE}.rescale-trigger.max-checkpoint-failures",
         _T.INT,
         2,
-        "After how many failed checkpoints a rescale goes on from the last one that completed. A job that takes none "
+        "After how many failed checkpoints a rescale continues from the last one that completed. A job that takes none "
         "by itself is then not rescaled.",
     ),
     Option(

@@ -15,7 +15,9 @@ _CONTENT = (VALUE, ELEMENT, MAP_VALUE)
 def inexact_values(snapshot: OpenedSnapshot, found: Fit) -> list[str]:
     """What stands in a restore's way because of values, though the types fit; one for each state."""
     pairs = ((operator, state) for operator in found.operators for state in operator.states)
-    detected = (_inexact(snapshot, operator, state) for operator, state in pairs if state.match is StateMatch.COMPATIBLE)
+    detected = (
+        _inexact(snapshot, operator, state) for operator, state in pairs if state.match is StateMatch.COMPATIBLE
+    )
     return [problem for problem in detected if problem]
 
 

@@ -2,7 +2,7 @@
 
 Aligned (exactly-once): from the first barrier of a checkpoint until the last, channels that delivered theirs are
 blocked, so that the snapshot holds the effect of exactly the records before the barrier. Not aligned (at-least-once):
-nothing is blocked, and the snapshot is taken with the last barrier. Each barrier says which it is. A barrier of a newer
+nothing is blocked, and the snapshot is taken with the last barrier. Each barrier carries its mode. A barrier of a newer
 checkpoint abandons an older aligned one that is still incomplete: the channel that brought it would have been blocked
 if it had delivered the older one, so it never will. For the same reason a checkpoint whose first barrier comes behind
 one of a newer checkpoint is ignored, as are barriers of abandoned and completed checkpoints. Whatever its kind, a
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from millstream.core.records.batches import Barrier
 
 COORDINATOR = -1
-"""Stands for a channel when the coordinator itself asks: channels that are still open are waited for to end."""
+"""Stands for a channel when the coordinator itself triggers: channels that are still open are waited for to end."""
 
 
 class Block(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Unblock(Struct, frozen=True):
 
 
 class TakeSnapshot(Struct, frozen=True):
-    """Snapshot, and send the barrier on. What is on its way on the `recorded` channels is part of the checkpoint."""
+    """Snapshot, and send the barrier on. What is in flight on the `recorded` channels is part of the checkpoint."""
 
     barrier: Barrier
     recorded: frozenset[int] = frozenset()
@@ -124,7 +124,7 @@ class BarrierAligner:
         return [AllDelivered(checkpoint_id)]
 
     def ended(self, channel: int) -> list[Action]:
-        """A channel ended: it owes no barrier any more. What is recorded of it says by itself when it is complete."""
+        """A channel ended: it owes no barrier any more. What is recorded of it is complete by itself."""
         self._open.discard(channel)
         return self._complete()
 
@@ -136,7 +136,7 @@ class BarrierAligner:
         return self._complete()
 
     def aborted(self, checkpoint_id: int) -> list[Action]:
-        """The coordinator gave a checkpoint up: its barriers count no more, also those still on their way."""
+        """The coordinator gave a checkpoint up: its barriers count no more, also those still in flight."""
         if self._recorded.pop(checkpoint_id, None) is not None:
             return [Abandon(checkpoint_id, "aborted")]
         if checkpoint_id <= self._newest_done:

@@ -1,6 +1,6 @@
 """The short, synchronous half of a snapshot: everything a task's operators hold, as it is between two records.
 
-Called on the task's thread. What comes out is read on another one while the task goes on, and has to be released.
+Called on the task's thread. What comes out is read on another one while the task continues, and has to be released.
 """
 
 from __future__ import annotations

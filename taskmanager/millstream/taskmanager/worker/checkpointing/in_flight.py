@@ -1,4 +1,4 @@
-"""Records on their way between two tasks, as part of a checkpoint.
+"""Records in flight between two tasks, as part of a checkpoint.
 
 They belong to the operator that emitted them, one state for each of its edges and side of the exchange. Restored, it
 sends them again along that edge, through its task's router and before anything else; so they find their consumer under
@@ -45,7 +45,7 @@ class CapturedChannel(Struct, frozen=True):
     def elements(self) -> Iterator[bytes]:
         """As they are stored. Called on the writer's thread."""
         if self.error is not None:
-            raise SnapshotError("records on their way", f"cannot be stored: {one_line(self.error)}") from self.error
+            raise SnapshotError("records in flight", f"cannot be stored: {one_line(self.error)}") from self.error
         parts: list[bytes] = []
         for codec, payload, compressed, more in self.buffers:
             if is_signal(codec):

@@ -138,7 +138,7 @@ class _CopyingFiles:
 
     def _copy_failed(self, error: OSError) -> None:
         self._failed = True
-        log.warning("checkpoint %d goes on without local copies: %s", self._checkpoint_id, one_line(error))
+        log.warning("checkpoint %d continues without local copies: %s", self._checkpoint_id, one_line(error))
 
 
 class _CopyingWriter:
@@ -165,7 +165,7 @@ class _CopyingWriter:
         return written
 
     def commit(self) -> WrittenFile:
-        """What the storage says was written."""
+        """What was written, as the storage returned it."""
         result = self._writer.commit()
         if result.inline is not None:
             self._drop()

@@ -73,12 +73,12 @@ class StoredState(Struct, frozen=True):
         """The rows as columns of the declared types, which have to fit the stored ones."""
         self._check_fit(declared)
         stored, now = self.declaration.types.value, declared.stored().value
-        told = f"state '{self.state.name}': cannot be restored: column {VALUE}"
+        what = f"state '{self.state.name}': cannot be restored: column {VALUE}"
         tables = [part.table for part in self.parts]
         for number, table in enumerate(tables):
             place = table.schema.get_field_index(VALUE)
             if place >= 0 and stored is not None and now is not None:
-                column = widened(table.column(place).combine_chunks(), stored, now, told)
+                column = widened(table.column(place).combine_chunks(), stored, now, what)
                 tables[number] = table.set_column(place, VALUE, column)
         return tables
 
@@ -90,7 +90,7 @@ class StoredState(Struct, frozen=True):
             log.warning("state '%s': %s", self.state.name, warning)
 
     def native_files(self, declared: StateTypes | None) -> tuple[RestoredFile, ...]:
-        """What is in a backend's own format: nobody can make other types of that than it was stored with."""
+        """What is in a backend's own format: it cannot become other types than it was stored with."""
         if self.native and declared is not None:
             now = declared.snapshot(self.state.name, self.state.kind)
             if compare_state(self.state, now).kind is not CompatibilityKind.SAME:
@@ -157,7 +157,7 @@ class RestoredTask:
         return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind in OPERATOR]
 
     def in_flight(self) -> list[tuple[str, list[Any]]]:
-        """The records that were on their way from the task's operators, as far as they were handed over, by state."""
+        """The records that were in flight from the task's operators, as far as they were handed over, by state."""
         found = [stored for operator_id in self._states for stored in self._of(operator_id, StateKind.IN_FLIGHT)]
         return [(stored.state.name, stored.elements()) for stored in found]
 

@@ -15,7 +15,7 @@ DIRECTORIES = (
     "execution.checkpointing.dir", "execution.checkpointing.savepoint-dir", "execution.state-recovery.path"
 )  # fmt: skip
 """The options whose URIs may have credentials and options in them. Other locations have none, but that of a savepoint
-may have those of the directory that it was asked for."""
+may have those of the directory that was requested."""
 
 INLINE_BELOW = 20 * 1024
 

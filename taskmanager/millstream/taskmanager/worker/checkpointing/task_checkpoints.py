@@ -2,7 +2,7 @@
 
 Owned by the worker's loop. The capture and the barrier behind it happen between two elements; files are written on a
 thread of the worker's, whose result comes back as a mail. A checkpoint that cannot be taken is declined, and the task
-goes on.
+continues.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from millstream.taskmanager.worker.checkpointing.writer_thread import (
     CheckpointServices,
     SnapshotWritten,
     millis,
-    told,
+    summary,
     write_caught,
     write_states,
 )
@@ -103,7 +103,7 @@ class TaskCheckpoints:
         return self._draining is not None
 
     def go_on(self) -> bool:
-        """Takes that savepoint, if they have come; answers whether they have."""
+        """Takes that savepoint, if they have come; returns whether they have."""
         if self._draining is None or not self._task.finish_operators():
             return False
         (barrier, recorded), self._draining = self._draining, None
@@ -111,7 +111,7 @@ class TaskCheckpoints:
         return True
 
     def trigger(self, barrier: Barrier) -> None:
-        """The coordinator asks: a source, a task that has ended, or one whose producers all have."""
+        """The coordinator triggers it: for a source, a task that has ended, or one whose producers all have."""
         if barrier.checkpoint_id <= self._newest or self._task.had_finished:
             return
         self._note_arrival(barrier)
@@ -127,7 +127,7 @@ class TaskCheckpoints:
         self._apply(self._alignment().received(channel_id, barrier))
 
     def barriers_due(self, now: float) -> float | None:
-        """Sees to barriers that wait behind records, here and in the outputs; answers when to look again, if at all."""
+        """Handles barriers that wait behind records, here and in the outputs; returns when to call it again."""
         announced = [barrier for gate in self._task.gates for barrier in gate.take_announced()]
         for barrier in announced:
             self._note_arrival(barrier)
@@ -163,7 +163,7 @@ class TaskCheckpoints:
             self._services.send(InputsEnded(self._services.allocation_id, self._task.attempt_id))
 
     def completed(self, checkpoint_id: int) -> None:
-        """The checkpoint is durable: commits it. What fails is reported, so that it is told again."""
+        """The checkpoint is durable: commits it. What fails is reported, so that it is notified again."""
         self._acknowledged.pop(checkpoint_id, None)
         self._full_under_way.discard(checkpoint_id)
         if self.copies is not None:
@@ -185,10 +185,10 @@ class TaskCheckpoints:
         else:
             log.warning("%s cannot commit checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, failure)
             allocation_id, attempt_id = self._services.allocation_id, self._task.attempt_id
-            self._services.send(CommitFailed(allocation_id, attempt_id, checkpoint_id, told(failure)))
+            self._services.send(CommitFailed(allocation_id, attempt_id, checkpoint_id, summary(failure)))
 
     def aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up: nothing of it is kept, and a task that it was to stop goes on."""
+        """The checkpoint was given up: nothing of it is kept, and a task that it was to stop continues."""
         self._task.life.aborted(checkpoint_id)
         if self._draining is not None and self._draining[0].checkpoint_id == checkpoint_id:
             self._draining = None
@@ -205,7 +205,7 @@ class TaskCheckpoints:
     def written(self, mail: SnapshotWritten) -> None:
         """The thread is done: acknowledges or declines, unless the checkpoint was given up meanwhile.
 
-        A checkpoint that takes in records on their way is not acknowledged before the last of them is written.
+        A checkpoint that takes in records in flight is not acknowledged before the last of them is written.
         """
         number = mail.barrier.checkpoint_id
         given_up = number in self._given_up
@@ -344,7 +344,7 @@ class TaskCheckpoints:
         except TaskInterrupted:
             raise
         except BaseException as error:
-            self._decline(number, DeclineReason.RAISED, told(error), self._described(error))
+            self._decline(number, DeclineReason.RAISED, summary(error), self._described(error))
         try:
             if captured is not None:
                 self._in_flight.record(barrier, recorded)

@@ -1,4 +1,4 @@
-"""The records on their way that the unaligned checkpoints of one task take in, from the snapshot to the last barrier.
+"""The records in flight that the unaligned checkpoints of one task take in, from the snapshot to the last barrier.
 
 Owned by the worker's loop. With the snapshot, recordings begin on the input channels that have not delivered their
 barrier, and barriers overtake what is queued at the outputs. The acknowledgement waits until every recording is

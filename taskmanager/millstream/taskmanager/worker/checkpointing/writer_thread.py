@@ -85,7 +85,7 @@ def write_states(
         )
         mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, written)
     except BaseException as error:
-        mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, error=told(error), final=_final(error))
+        mail = SnapshotWritten(ack.attempt_id, target.barrier, ack, error=summary(error), final=_final(error))
     finally:
         captured.release()
     services.post(mail)
@@ -109,7 +109,7 @@ def write_caught(
         mail = replace(mail, ack=ack, written=written)
     except BaseException as error:
         services.discard(mail.barrier.location, states.new_files)
-        mail = replace(mail, written=None, error=told(error), final=_final(error))
+        mail = replace(mail, written=None, error=summary(error), final=_final(error))
     services.post(mail)
 
 
@@ -122,8 +122,8 @@ def millis(seconds: float) -> int:
     return max(0, round(seconds * 1000))
 
 
-def told(error: BaseException) -> str:
-    """What a task says about its error: one line, with the operator that it came from."""
+def summary(error: BaseException) -> str:
+    """A task's error in one line, with the operator that it came from."""
     if isinstance(error, OperatorError) and error.__cause__ is not None:
         return f"{error.operator_name}: {one_line(error.__cause__)}"
     return encodable(" ".join(str(error).splitlines())) if isinstance(error, MillstreamError) else one_line(error)

@@ -229,7 +229,7 @@ class _Writer:
 
 @contextlib.contextmanager
 def _naming(operator: CapturedOperator, declaration: StateDeclaration) -> Iterator[None]:
-    """Says whose keys or values do not fit what was declared of them."""
+    """Names the owner of keys or values that do not fit their declared type."""
     try:
         yield
     except (ConversionError, UnhashableKeyError) as error:

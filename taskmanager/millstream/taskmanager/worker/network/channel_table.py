@@ -1,7 +1,7 @@
 """All channels of one slot worker: where a frame belongs, and the hand-over between tasks of the same worker.
 
 Owned by the worker's loop. A frame that fits nowhere is the peer's fault, except on channels that are done: those may
-still see what was on its way when their task ended. A worker lives through many restarts of its tasks, with new
+still see what was in flight when their task ended. A worker lives through many restarts of its tasks, with new
 channels each time, so only the most recent of those that are done, or not there yet, are remembered.
 """
 
@@ -29,7 +29,7 @@ class ChannelTable:
 
     def __init__(self, limit: int = 0) -> None:
         self.limit = limit
-        """The most rows of a batch on a channel, until its consumer has said how many it wants; 0: no limit."""
+        """The most rows of a batch on a channel, until its consumer has sent its limit; 0: no limit."""
         self._inputs: dict[int, tuple[InputGate, RemoteInputChannel]] = {}
         self._outputs: dict[int, RemoteOutputChannel] = {}
         self._local: dict[int, LocalInputChannel] = {}

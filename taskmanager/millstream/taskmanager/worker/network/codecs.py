@@ -3,8 +3,8 @@
 How rows are encoded depends on their declared type, and what is in them decides where the type would not give them
 back: MessagePack (msgspec) for dataclasses, rows and times, if the whole buffer is exactly of its type; else they are
 pickled. Records of text, numbers and bytes, declared or seen to be so, are pickled in any case, without the memory of
-objects that a pickle keeps: that is as quick, and needs no look at them. Columns are Arrow IPC. The codec's number
-travels with each buffer, so a channel may mix them. Signals have tags in its place: see `signals`.
+objects that a pickle keeps: that is as quick, and needs no inspection of them. Columns are Arrow IPC. The codec's
+number travels with each buffer, so a channel may mix them. Signals have tags in its place: see `signals`.
 
 A payload of pickled rows is one pickle or more, one behind the other, each of a batch. A buffer of small records holds
 tens of thousands, whose objects fit into no processor's cache: they are written as they come and read when their turn
@@ -36,7 +36,7 @@ class Codec(IntEnum):
     MESSAGE_PACK = 1
     PICKLE = 2
     ARROW = 3
-    PLAIN = 6  # a pickle of records that nobody can change
+    PLAIN = 6  # a pickle of immutable records
 
 
 PICKLED = frozenset({Codec.PICKLE, Codec.PLAIN})
@@ -44,7 +44,7 @@ _ROWS = 2048  # of one pickle
 
 
 class PickledRows:
-    """The batches of a payload of pickled rows, read one after the other; not shared between threads."""
+    """The batches of a payload of pickled rows, read one after another; not shared between threads."""
 
     __slots__ = ("_file", "_size", "codec")
 
@@ -87,7 +87,7 @@ class ElementCodec:
                 self._decoder = msgspec.msgpack.Decoder(tuple[bytes | None, list[wire]])  # type: ignore[valid-type]  # built at run time
                 self._encoder = msgspec.msgpack.Encoder()
             except TypeError:
-                self._exact = None  # msgspec cannot tell the type's members apart: such records are pickled
+                self._exact = None  # msgspec cannot distinguish the type's members: such records are pickled
 
     def pickles(self, batch: RowBatch) -> bool:
         """Whether the batch's rows are pickled, whatever they are: then payloads of several may be put together."""

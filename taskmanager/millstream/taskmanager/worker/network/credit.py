@@ -28,7 +28,7 @@ class _Room(Struct):
 
 
 class CreditReceiver:
-    """Grants credit for the remote channels of one gate. Each call answers the new grants as (channel, buffers)."""
+    """Grants credit for the remote channels of one gate. Each call returns the new grants as (channel, buffers)."""
 
     def __init__(self, channels: Sequence[int], exclusive: int, floating: int) -> None:
         self._exclusive = exclusive
@@ -56,7 +56,7 @@ class CreditReceiver:
         return self._grant()
 
     def announced(self, channel: int, backlog: int) -> list[tuple[int, int]]:
-        """The sender says how many buffers wait."""
+        """The sender reports how many buffers wait."""
         self._rooms[channel].backlog = backlog
         return self._grant()
 

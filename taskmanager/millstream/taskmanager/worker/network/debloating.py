@@ -3,13 +3,13 @@
 What is queued in front of a task has to be processed before a barrier behind it gets through. So it should last for
 about a target time, however slow the task's functions are. A `Debloater` learns from the task's steps what a record
 costs, with the time that the task waits for its thread or for room in its outputs. The records that fit into the target
-are its window. They are spread over the buffers that may be on their way, each of at most so many rows; when there are
+are its window. They are spread over the buffers that may be in flight, each of at most so many rows; when there are
 fewer records than buffers, shared buffers are withheld. Rows are counted instead of bytes, because the cost of a
 function goes with its records, and because batches handed over inside of a worker have no bytes.
 
 The window starts as small as can be. It grows sixteenfold at most each time, as soon as it has been consumed once: a
 fast task has its full window after a few round trips. It is never so small that a function with a fixed cost for each
-batch, such as a round trip to a database, would get smaller batches than the pace of its task asks for.
+batch, such as a round trip to a database, would get smaller batches than the pace of its task requires.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_ROWS = 1 << 20  # in a buffer: no limit, in effect
 
 
 class Allowance(Struct, frozen=True):
-    """What one input may have on its way: the rows of a buffer, and the credit that its channels share."""
+    """What one input may have in flight: the rows of a buffer, and the credit that its channels share."""
 
     rows: int
     floating: int
@@ -58,7 +58,7 @@ class Debloater:
     def stepped(self, rows: int, seconds: float, wanted: int) -> Allowance | None:
         """The task has processed rows, in a time that includes its waiting; its pace wants so many in a step.
 
-        Answers the new allowance when it has changed by more than the threshold.
+        Returns the new allowance when it has changed by more than the threshold.
         """
         self._rows += rows
         self._seconds += seconds

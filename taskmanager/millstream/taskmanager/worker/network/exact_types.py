@@ -1,7 +1,7 @@
 """Which records MessagePack gives back as they were, down to their classes and `repr`.
 
 MessagePack has no classes: what comes back is what the reader's annotations say. So records go through it only when
-every value in them is exactly what the annotations make of it again. That is looked at for all records of a buffer, not
+every value in them is exactly what the annotations make of it again. That is checked for all records of a buffer, not
 for some: a set of the classes in each column, at every depth. Any other record is pickled.
 """
 
@@ -46,7 +46,7 @@ def is_plain(type: TypeInformation) -> bool:
 
 
 def exact_check(hint: Any) -> Check | None:
-    """What tells whether values that are read by the annotation come back exactly; None: never."""
+    """What checks whether values that are read by the annotation come back exactly; None: never."""
     try:
         return _compiled(hint, {})
     except (TypeError, NameError, AttributeError):  # annotations that exist only where their class was defined

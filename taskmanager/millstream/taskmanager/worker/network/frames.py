@@ -36,7 +36,7 @@ class Data(Struct):
     backlog: int = 0
     """The buffers that wait behind this one."""
     more: bool = False
-    """Whether the batch goes on in the next buffer."""
+    """Whether the batch continues in the next buffer."""
     codec: int = 0
     """How a batch is encoded, or which signal it is: a plain number, since it also goes into snapshots."""
     compressed: bool = False

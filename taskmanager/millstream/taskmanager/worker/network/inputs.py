@@ -62,7 +62,7 @@ class InputChannel:
         self.recording: Recording | None = None
         """Takes what arrives as well, while an unaligned checkpoint waits for the channel's barrier."""
         self.announced: list[Barrier] = []
-        """Barriers that have arrived since the gate was asked; one list for all of its channels."""
+        """Barriers that have arrived since the last call; one list for all of its channels."""
         self.pressing: set[int] = set()
         """The checkpoints whose barriers wait here or at the sender, if others may have overtaken records elsewhere."""
 
@@ -76,7 +76,7 @@ class InputChannel:
                 if signal.may_overtake:
                     self.pressing.add(signal.checkpoint_id)
             case StreamSignal():
-                pass  # nobody has to know before its turn
+                pass  # not needed before its turn
             case _:
                 assert_never(signal)
 
@@ -99,7 +99,7 @@ class LocalInputChannel(InputChannel):
 
     @property
     def has_room(self) -> bool:
-        """Whether the producer may go on."""
+        """Whether the producer may continue."""
         if len(self.queue) >= self.CAPACITY:
             return False
         if not self.limit:
@@ -150,10 +150,10 @@ class RemoteInputChannel(InputChannel):
 
 
 class InputGate:
-    """All channels of one edge into a task; `input_index` says which of the task's inputs the edge leads to.
+    """All channels of one edge into a task; `input_index` is the task's input that the edge leads to.
 
     `edge` is the operator whose records these are, and the edge's name. On an `overtakable` edge, an unaligned
-    checkpoint takes what is on its way as part of that operator's state.
+    checkpoint takes what is in flight as part of that operator's state.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class InputGate:
     ) -> None:
         self.input_index = input_index
         self.keys = keys
-        """Which keys come most often; None: nobody looks."""
+        """Which keys come most often; None: not requested."""
         self.edge = edge
         self.overtakable = overtakable
         self._announced: list[Barrier] = []
@@ -240,7 +240,7 @@ class InputGate:
             self._send(self._credit.consumed(channel.channel_id))
 
     def announced(self, channel: RemoteInputChannel, backlog: int, pressing: int) -> None:
-        """A sender told its backlog, and the checkpoint of a barrier in it that presses."""
+        """A sender reported its backlog, and the checkpoint of a barrier in it that presses."""
         if pressing:
             channel.pressing.add(pressing)
         self._send(self._credit.announced(channel.channel_id, backlog))
@@ -274,7 +274,7 @@ class InputGate:
         return not self.overtakable and any(channel.pressing for channel in self._channels)
 
     def poll(self, like: Batch | None = None, pressed: bool = False) -> tuple[InputChannel, Element] | None:
-        """The next element, channels taking turns; None when none is there, or none of the kind of batch asked for.
+        """The next element, channels taking turns; None when none is there, or none of the requested kind of batch.
 
         With `pressed`, only from the channels in which a barrier presses.
         """

@@ -1,6 +1,6 @@
-"""Frames on their way to one peer: put by any thread, taken by the exchange's loop, which sleeps when there are none.
+"""Frames in flight to one peer: put by any thread, taken by the exchange's loop, which sleeps when there are none.
 
-No frame waits beside a sleeping loop. The loop says that it is about to sleep *before* it looks for the last time, and
+No frame waits beside a sleeping loop. The loop declares that it is about to sleep *before* its last check, and
 a thread looks whether the loop sleeps *after* it has put its frame: one of the two sees the other, however many threads
 put at once.
 """

@@ -169,7 +169,7 @@ class RemoteOutputChannel(OutputChannel):
 
     @property
     def limit(self) -> int:
-        """What the consumer asked for, unless a buffer is full before it has so many rows."""
+        """What the consumer requested, unless a buffer is full before it has so many rows."""
         return self._limit
 
     def emit(self, batch: Batch) -> None:
@@ -205,7 +205,7 @@ class RemoteOutputChannel(OutputChannel):
         self.pump()
 
     def barrier(self, barrier: Barrier) -> Data:
-        """Sends a barrier; answers its frame, which waits in the queue unless it has left."""
+        """Sends a barrier; returns its frame, which waits in the queue unless it has left."""
         self.flush()
         self._encode(barrier)
         frame = self.queue[-1]
@@ -213,12 +213,12 @@ class RemoteOutputChannel(OutputChannel):
         return frame
 
     def press(self, checkpoint_id: int) -> None:
-        """Tells the consumer of a barrier that keeps its place in the queue: see `InputGate.is_pressed`."""
+        """Notifies the consumer of a barrier that keeps its place in the queue: see `InputGate.is_pressed`."""
         if self.queue:
             self._send(self.peer, Backlog(self.channel_id, self._backlog(), checkpoint_id))
 
     def hurry(self, frame: Data, barrier: Barrier) -> list[Data]:
-        """Has a queued barrier overtake the buffers ahead of it; answers those."""
+        """Has a queued barrier overtake the buffers ahead of it; returns those."""
         _, frame.payload = self._codec.encode(replace(barrier, unaligned=True))
         passed = overtake(self.queue, frame, self._in_batch)
         frame.priority = True
@@ -232,7 +232,7 @@ class RemoteOutputChannel(OutputChannel):
 
     @property
     def is_full(self) -> bool:
-        """Whether the consumer has asked for few rows at a time, and as many wait behind a buffer."""
+        """Whether the consumer has requested few rows at a time, and as many wait behind a buffer."""
         return bool(self._limit and self.queue and self._rows >= self._limit)
 
     def flush(self) -> None:
@@ -280,7 +280,7 @@ class RemoteOutputChannel(OutputChannel):
         self._limit = self._asked if self._asked * self._row_bytes < self._segment else 0
 
     def _encode_next(self) -> bool:
-        """Encodes some of what was gathered, if it is enough; answers whether a buffer is ready."""
+        """Encodes some of what was gathered, if it is enough; returns whether a buffer is ready."""
         gathered, limit = self._gathered, self._limit
         if not gathered:
             return False
@@ -310,7 +310,7 @@ class RemoteOutputChannel(OutputChannel):
         return is_ready
 
     def _write(self) -> bool:
-        """Encodes all that was gathered; answers whether what was encoded before is of another kind, and ready."""
+        """Encodes all that was gathered; returns whether what was encoded before is of another kind, and ready."""
         batch = self._cut(self._rows)
         codec, payload = self._codec.encode(batch)
         kind = (codec, batch.is_timed)
@@ -444,15 +444,15 @@ class ResultPartition:
         self._crowding += most
 
     def take_crowding(self) -> float:
-        """How many times what it wants in one batch a consumer was given since this was last asked, at the most."""
+        """How many times what it wants in one batch a consumer was given since the last call, at the most."""
         crowding, self._crowding = self._crowding, 0.0
         return crowding
 
     def barrier(self, barrier: Barrier) -> list[Passage]:
         """Sends a barrier to every consumer, behind the records emitted before it or, unaligned, past them.
 
-        Answers how it gets through the remote channels, if it overtakes records or may come to. Inside of a worker it
-        needs not pass them: the consumer is told of it, and finds them in its own queue.
+        Returns how it gets through the remote channels, if it overtakes records or may come to. Inside of a worker it
+        needs not pass them: the consumer is notified of it, and finds them in its own queue.
         """
         passages: list[Passage] = []
         may_overtake = self._overtakable and barrier.may_overtake
@@ -498,7 +498,7 @@ class ResultPartition:
         return not any(c.queue or c.has_gathered for c in self._remote)
 
     def flush_due(self, now: float) -> float | None:
-        """Flushes what waited for the buffer timeout; answers when to look again, or None."""
+        """Flushes what waited for the buffer timeout; returns when to call it again, or None."""
         timeout = self._timeout
         next_due: float | None = None
         for channel in self._remote:

@@ -2,7 +2,7 @@
 
 Owned by the worker's loop. Only exchanges whose records may be placed again under another parallelism are overtaken:
 those that spread records over all consumers by their content or in turn. On the others a barrier keeps its place,
-because a record on its way there belongs to one pair of subtasks, or, when broadcast, would come twice.
+because a record in flight there belongs to one pair of subtasks, or, when broadcast, would come twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_overtakable(partitioner: plan.Partitioner) -> bool:
 
 
 def overtake(queue: deque[Data], frame: Data, in_batch: bool) -> list[Data]:
-    """Moves a queued frame to the front; answers the buffers that it passed, in their order.
+    """Moves a queued frame to the front; returns the buffers that it passed, in their order.
 
     The rest of a batch that has been sent in part (`in_batch`) stays ahead of it, and so do earlier frames that have
     overtaken others.

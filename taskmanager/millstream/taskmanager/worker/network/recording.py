@@ -1,7 +1,7 @@
-"""What is on its way on one input channel, recorded until the channel's barrier arrives.
+"""What is in flight on one input channel, recorded until the channel's barrier arrives.
 
 Owned by the worker's loop. Buffers are kept as they came. Batches handed over by reference are encoded at once: the
-task goes on with their records, and functions may change them.
+task continues with their records, and functions may change them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Recording:
     """Of one channel for one checkpoint; complete with the checkpoint's barrier, or the end of the input.
 
     When a newer barrier comes first, the awaited one never will: then the recording stays incomplete, and empty. When a
-    batch cannot be encoded, `error` says why, and the checkpoint cannot be taken.
+    batch cannot be encoded, `error` has the reason, and the checkpoint cannot be taken.
     """
 
     __slots__ = ("_codec", "_stopped", "buffers", "checkpoint_id", "error", "is_complete")
@@ -92,7 +92,7 @@ class Recording:
                 if number > self.checkpoint_id:
                     self.buffers.clear()
             case StreamSignal():
-                pass  # it says something of the records' surroundings, and comes again
+                pass  # it describes the records' surroundings, and comes again
             case _:
                 assert_never(signal)
 

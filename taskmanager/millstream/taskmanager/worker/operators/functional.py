@@ -74,7 +74,7 @@ class FlatMapOperator(FunctionOperator):
 
 
 def results_of(call: Callable[[Any], Any], source: Iterable[Any]) -> Iterator[Any]:
-    """What the function answers to each record, but for None."""
+    """What the function returns for each record, but for None."""
     for row in source:
         result = call(row)
         if result is not None:
@@ -102,7 +102,7 @@ class FilterOperator(FunctionOperator):
         self._call = as_callable(spec.function, "filter")
 
     def process(self, batch: Batch) -> None:
-        """Keeps the records for which the function answers true."""
+        """Keeps the records for which the function returns true."""
         rows, call = self.rows_of(batch), self._call
         source = iter(rows)
         kept: list[Any] = []
@@ -139,7 +139,7 @@ class FilterOperator(FunctionOperator):
 
 
 def _judged(call: Callable[[Any], Any], source: Iterable[Any], mask: list[bool]) -> Iterator[Any]:
-    """The records that are kept; `mask` is told of each whether it is."""
+    """The records that are kept; `mask` gets for each whether it is."""
     for row in source:
         keep = bool(call(row))
         mask.append(keep)

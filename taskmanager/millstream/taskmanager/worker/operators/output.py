@@ -1,6 +1,6 @@
 """Where what an operator emits goes: batches and signals, to the next operators of its chain or out of the task.
 
-An operator is handed one `Output` for its main stream, and one for each of its side outputs that somebody reads. It
+An operator is handed one `Output` for its main stream, and one for each of its side outputs that is read. It
 need not know where they lead: whatever it emits arrives there in the order in which it was emitted.
 """
 

@@ -4,7 +4,7 @@ In a batch only the last value of each key counts, which leaves when the key has
 
 A value is both kept and emitted, so a function that changes its first argument in place would change results that
 were emitted before, and a consumer that changes a result would change the state. Where values can be changed, copies
-are kept and emitted. That is told from the declared type, or from the function's code, else from each value.
+are kept and emitted. That is known from the declared type, or from the function's code, else from each value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From a specification to the operator that runs it.
 
-Each file of this folder, and of those in it, says for which specifications it has the operators, with `builds`. They
+Each file of this folder, and of those in it, declares with `builds` the specifications of its operators. They
 are found by looking through the folder, so that a new operator is a new file and no other.
 """
 

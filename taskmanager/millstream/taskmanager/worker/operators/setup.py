@@ -41,11 +41,11 @@ class TaskServices(Struct, frozen=True):
     held_up: Callable[[], float] = lambda: 0.0
     """For how long so far, in seconds, the task could not have emitted anything."""
     report_watermark: Callable[[WatermarkAlignment, int], None] = lambda alignment, watermark: None
-    """Tells the job manager how far a source is whose event time is aligned; `WatermarkLimit` comes back as mail."""
+    """Reports the progress of a source whose event time is aligned; `WatermarkLimit` comes back as mail."""
 
 
 class OperatorSetup(Struct):
-    """Of one operator. State that is asked for comes as the snapshot holds it, if the task is restored from one."""
+    """Of one operator. State that is requested comes as the snapshot holds it, if the task is restored from one."""
 
     services: TaskServices
     operator_id: str
@@ -59,7 +59,7 @@ class OperatorSetup(Struct):
     _operator_state: OperatorStateBackend | None = None
 
     def keyed_state(self, key_type: TypeInformation) -> KeyedStateBackend:
-        """The operator's state by key; asked for once. Its function finds it through the runtime context."""
+        """The operator's state by key; requested once. Its function finds it through the runtime context."""
         backend = self.services.make_keyed_backend(self.name, key_type)
         if self.services.restored is not None:
             backend.restore(self.services.restored.keyed_state(self.operator_id))
@@ -75,7 +75,7 @@ class OperatorSetup(Struct):
         return self._operator_state
 
     def state_entries(self) -> dict[str, int]:
-        """How many entries the states have that were asked for, by name."""
+        """How many entries the requested states have, by name."""
         backends = (self.context.keyed_backend, self._operator_state)
         return {name: count for held in backends if held is not None for name, count in held.entry_counts().items()}
 

@@ -67,7 +67,7 @@ def _entering(records: Iterator[Any], key_of: KeyOf, enter: Callable[[Any], None
 
 
 class _GatheringOperator(TwoInputOperator):
-    """Base of operators whose function answers what each record gives, with a method for either input."""
+    """Base of operators whose function returns what each record gives, with a method for either input."""
 
     methods: ClassVar[tuple[str, str]]
 

@@ -1,6 +1,6 @@
 """State whose declared type makes something of the values that it gets: single precision, or rows with names.
 
-A value is what its type makes of it from the moment when the state takes it, so reading it answers the same before and
+A value is what its type makes of it from the moment when the state takes it, so reading it returns the same before and
 after a restore. Other state has no such wrapper.
 """
 
@@ -54,13 +54,13 @@ def _same(value: Any) -> Any:
 
 
 def _telling(name: str, adopt: Adopt) -> Adopt:
-    def told(value: Any) -> Any:
+    def adopted(value: Any) -> Any:
         try:
             return adopt(value)
         except InexactError as error:
             raise StateAccessError(f"state '{name}' cannot hold {error}") from None
 
-    return told
+    return adopted
 
 
 class _AdoptingState(State):

@@ -5,10 +5,10 @@ ask for state by descriptor; operators that work on whole batches ask for a tabl
 thread, but for reading and releasing captures. `tests/taskmanager/state` holds the suite that every backend passes, and
 a second backend, which keeps only bytes.
 
-Whose a value is: what was handed to a state is the state's, and must not be changed any more; what a state answers may
-be changed, and counts as changed only when it is written back (`update`, `put`). A backend need not copy, so nobody may
-rely on a change in place to be kept, nor to be lost. What a capture holds, such a change never reaches while the record
-at hand is processed.
+Whose a value is: what was handed to a state is the state's, and must not be changed any more; what a state returns may
+be changed, and counts as changed only when it is written back (`update`, `put`). A backend need not copy, so no
+function may rely on a change in place to be kept, nor to be lost. What a capture holds, such a change never reaches
+while the record at hand is processed.
 
 Keys, namespaces and the keys of maps are one when they are equal in Python (`1`, `1.0` and `True`), whatever their
 classes, and all keys that are NaN are one. A backend that compares bytes has to encode them so, which plain pickles do
@@ -58,7 +58,7 @@ class KeyedStateBackend(Protocol):
         """The state of a descriptor; the same data each time. An error when the name means another kind or type.
 
         With a type of namespaces, such as windows, the state has entries for each key and namespace: `set_namespace`
-        says which is meant, and, for what can be merged (list, reducing and aggregating state),
+        selects the namespace, and, for what can be merged (list, reducing and aggregating state),
         `merge_namespaces(target, sources)` makes one of several.
         """
 
@@ -71,24 +71,24 @@ class KeyedStateBackend(Protocol):
     def columns(
         self, name: str, types: StateTypes, freeze: Freeze, kind: StateKind = StateKind.AGGREGATING
     ) -> list[pa.Table]:
-        """A state that its operator keeps as Arrow columns; asked for once. Answers what was restored of it.
+        """A state that its operator keeps as Arrow columns; requested once. Returns what was restored of it.
 
         That is in tables of the snapshot format, whose keys are all of this subtask's key groups.
 
         `freeze` is called at each capture, on the task's thread: it takes hold of the columns as they are, which is
-        cheap because columns never change, and answers what makes rows of them on the writer's thread.
+        cheap because columns never change, and returns what makes rows of them on the writer's thread.
         """
 
     def entries(self, name: str) -> list[Any]:
         """All keys that have something in a state, or pairs of key and namespace, at this moment; in any order.
 
-        The state has been asked for. What has expired may be among them.
+        The state has been requested. What has expired may be among them.
         """
 
     def entry_counts(self) -> dict[str, int]:
-        """How many entries each state has that was asked for, or timers; those that are kept as columns are left out.
+        """How many entries each requested state has, or timers; those that are kept as columns are left out.
 
-        For metrics: answered in less than a millisecond, by an estimate where counting takes longer.
+        For metrics: returns in less than a millisecond, by an estimate where counting takes longer.
         """
 
     def forget_all(self) -> None:
@@ -108,7 +108,7 @@ class KeyedStateBackend(Protocol):
         """The checkpoint is complete: incremental ones can build upon it."""
 
     def restore(self, states: Iterable[RestoredState]) -> None:
-        """Takes over state, before any is asked for. Rows are read when the program asks for the state.
+        """Takes over state, before any is requested. Rows are read when the program requests the state.
 
         State that the program does not ask for is kept, and is part of later captures.
         """
@@ -129,13 +129,13 @@ class OperatorStateBackend(Protocol):
         """Where functions get their operator state."""
 
     def entry_counts(self) -> dict[str, int]:
-        """How many elements each list has, and entries each map, of those that were asked for."""
+        """How many elements each list has, and entries each map, of those that were requested."""
 
     def capture(self, checkpoint_id: int) -> CapturedOperatorState:
         """All state as it is now. Later changes do not show in it. Release it when it is written."""
 
     def restore(self, states: Iterable[RestoredState]) -> None:
-        """Takes over state that was redistributed to this subtask, before any is asked for."""
+        """Takes over state that was redistributed to this subtask, before any is requested."""
 
 
 class StateBackend(Protocol):

@@ -1,6 +1,6 @@
 """Batches of entries as Arrow columns, for any table of single values.
 
-A value with fields (a tuple, a row, a dataclass) is a struct, whose children are its columns: `flatten()` answers them
+A value with fields (a tuple, a row, a dataclass) is a struct, whose children are its columns: `flatten()` returns them
 without copying, and `pa.StructArray.from_arrays` makes one of them. To read, compute and write back a batch is to get
 the columns of distinct entries and to put them. A backend that keeps columns or bytes can do better than this, which
 goes through Python values.
@@ -37,7 +37,7 @@ class ColumnAccess(ABC):
         """Sets the values of many entries; MISSING removes."""
 
     def take_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
-        """Removes many entries; answers their values, MISSING where there is none."""
+        """Removes many entries; returns their values, MISSING where there is none."""
         of_keys, of_namespaces = list(keys), None if namespaces is None else list(namespaces)
         found = self.get_all(of_keys, of_namespaces)
         self.put_all(of_keys, repeat(MISSING, len(of_keys)), of_namespaces)

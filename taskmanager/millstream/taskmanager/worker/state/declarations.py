@@ -128,9 +128,9 @@ def undeclared_warning(operator_name: str, descriptor: StateDescriptor) -> str:
 def _described(declaration: StateDeclaration) -> str:
     types = declaration.types
     parts = [kind.describe() for kind in (types.map_key, types.value) if kind is not None]
-    told = f"{declaration.kind.value} state of {', '.join(parts)}" if parts else declaration.kind.value
+    text = f"{declaration.kind.value} state of {', '.join(parts)}" if parts else declaration.kind.value
     if types.namespace is not None:
-        told += f" for each {types.namespace.describe()}"
+        text += f" for each {types.namespace.describe()}"
     if (ttl := declaration.ttl) is not None:
-        told += f" with a time-to-live of {ttl.ttl_ms} ms ({ttl.update.value}, {ttl.visibility.value})"
-    return told
+        text += f" with a time-to-live of {ttl.ttl_ms} ms ({ttl.update.value}, {ttl.visibility.value})"
+    return text

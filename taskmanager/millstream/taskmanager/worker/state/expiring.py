@@ -1,6 +1,6 @@
 """Time-to-live, once for every backend: values are kept as pairs, each with its deadline, and dealt with here.
 
-What has expired is removed when it is read; with the visibility that allows it, it is answered that one time. Elements
+What has expired is removed when it is read; with the visibility that allows it, it is returned that one time. Elements
 of a list and entries of a map expire each on its own. Each access also has the backend clean up a few other entries.
 """
 
@@ -39,7 +39,7 @@ class Expiry:
 
 
 def unexpired(kind: StateKind) -> Callable[[Any, int], Any]:
-    """Tells what is left of an entry's stamped value, list or map: itself if that is all of it; None: nothing."""
+    """Returns what is left of an entry's stamped value, list or map: itself if that is all of it; None: nothing."""
     return _UNEXPIRED.get(kind, _unexpired_value)
 
 
@@ -122,8 +122,8 @@ class ExpiringTable(ColumnAccess):
         if rows:
             chosen = None if namespaces is None else [namespaces[row] for row in rows]
             self._table.put_all([keys[row] for row in rows], [changed[row] for row in rows], chosen)
-        answered = found if expiry.answers_expired else changed
-        return [MISSING if pair is MISSING else pair[1] for pair in answered]
+        pairs = found if expiry.answers_expired else changed
+        return [MISSING if pair is MISSING else pair[1] for pair in pairs]
 
     def put_all(self, keys: Collection[Any], values: Iterable[Any], namespaces: Iterable[Any] | None = None) -> None:
         """Sets the values of many entries, which live from now on."""
@@ -136,7 +136,7 @@ class ExpiringTable(ColumnAccess):
         handover: Handover | None = None, *, namespaces: Iterable[Any] | None = None,
         first: Callable[[Any], Any] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """Folds each record into its entry's value, which begins anew when that has expired."""
+        """Folds each record into its entry's value, which begins again when that has expired."""
         now, ttl_ms, answers_expired = self._expiry.now, self._expiry.ttl_ms, self._expiry.answers_expired
 
         def reduced(old: Stamped, new: Stamped) -> Stamped:

@@ -40,7 +40,7 @@ class KeyGroupIndex:
     def canonical(self, key: Any) -> Any:
         """The key that stands for all keys that are one with it: the same one, but for NaN and lists.
 
-        Raises an UnhashableKeyError when nobody could tell its subtask.
+        Raises an UnhashableKeyError when its subtask cannot be determined.
         """
         if type(key) in PLAIN or (type(key) is tuple and _has_plain_fields(key)):
             return key

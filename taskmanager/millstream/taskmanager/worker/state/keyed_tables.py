@@ -1,6 +1,6 @@
 """What keyed backends have in common: the key at hand, states and timers by name, and what is restored of them.
 
-A backend says how to make an empty table and empty timers, and how to capture them all.
+A backend defines how to make an empty table and empty timers, and how to capture them all.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class KeyedTables(ABC, Generic[T, Q]):
         return cast(T, self._tables.declared[name]).entries()
 
     def entry_counts(self) -> dict[str, int]:
-        """How many entries each state has that was asked for, but for those that are kept as columns."""
+        """How many entries each requested state has, but for those that are kept as columns."""
         return {name: len(table) for name, table in self._tables.declared.items() if name not in self._columns}
 
     def forget_all(self) -> None:
@@ -159,7 +159,7 @@ class KeyedTables(ABC, Generic[T, Q]):
         return self._tables.declare_columns(declaration, state)
 
     def restore(self, states: Iterable[RestoredState]) -> None:
-        """Takes over state; its rows are read when the program asks for it."""
+        """Takes over state; its rows are read when the program requests it."""
         self._tables.restore(states)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""The states of one operator by name: those that the program has declared, and those that it has not asked for yet.
+"""The states of one operator by name: those that the program has declared, and those that it has not requested yet.
 
 A restored state is read when the program declares it, as the types that it declares. Until then a capture holds it as
-it was stored, so that nothing is lost when a program asks for it later, or not at all. Owned by the task's thread.
+it was stored, so that nothing is lost when a program requests it later, or not at all. Owned by the task's thread.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class NamedTables(Generic[T]):
         self._make = make
         self._clock = clock
         self._restored: dict[str, list[RestoredState]] = {}
-        self._kept: dict[str, T] = {}  # as stored: the program has not asked for them yet
+        self._kept: dict[str, T] = {}  # as stored: the program has not requested them yet
         self.declared: dict[str, T] = {}
 
     def restore(self, states: Iterable[RestoredState]) -> None:
@@ -105,7 +105,7 @@ class NamedTables(Generic[T]):
         return [*self.declared.values(), *self._kept.values()]
 
     def all(self) -> list[T]:
-        """All tables; states that nobody has asked for are read for this."""
+        """All tables; states that were not requested are read for this."""
         for name, parts in self._restored.items():
             if name not in self._kept:
                 stored = parts[0].declaration

@@ -32,7 +32,7 @@ class ValueTable(Protocol):
         """What the state is."""
 
     def get(self, entry: Any) -> Any:
-        """The entry's value, or MISSING. Whoever gets it may change it."""
+        """The entry's value, or MISSING. The caller may change it."""
 
     def put(self, entry: Any, value: Any) -> None:
         """Sets the entry's value."""
@@ -47,7 +47,7 @@ class ValueTable(Protocol):
         """Sets the values of many entries; MISSING removes. The last one counts for an entry that is there twice."""
 
     def take_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
-        """Removes many entries; answers their values, MISSING where there is none. None of them is there twice."""
+        """Removes many entries; returns their values, MISSING where there is none. None of them is there twice."""
 
     def get_columns(self, keys: pa.Array, namespaces: pa.Array | None = None) -> pa.Array:
         """The values of many entries as a column of the declared type, null where there is none."""
@@ -60,11 +60,11 @@ class ValueTable(Protocol):
         handover: Handover | None = None, *, namespaces: Iterable[Any] | None = None,
         first: Callable[[Any], Any] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """Folds each record into its entry's value, in order; answers the new value after each record.
+        """Folds each record into its entry's value, in order; returns the new value after each record.
 
-        An entry's first value is the record itself, or what `first` makes of it. What is handed in and answered is
-        nobody's to change. With a `handover`, what is kept shares nothing with what is answered, nor with what `reduce`
-        may hold, so that it and whoever gets the answers may change them in place. When a function raises, the record
+        An entry's first value is the record itself, or what `first` makes of it. What is handed in and returned is
+        not to be changed. With a `handover`, what is kept shares nothing with what is returned, nor with what `reduce`
+        may hold, so that it and the caller may change them in place. When a function raises, the record
         that it failed on is the last one taken from `records`.
         """
 

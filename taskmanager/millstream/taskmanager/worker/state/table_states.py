@@ -44,7 +44,7 @@ class AddressedState(State):
         self._at = address
 
     def set_namespace(self, namespace: Any) -> None:
-        """Which namespace is meant from now on; only for state that was asked for with a type of namespaces."""
+        """Sets the current namespace; only for state that was requested with a type of namespaces."""
         assert isinstance(self._at, NamespacedAddress)
         self._at.namespace = namespace
 

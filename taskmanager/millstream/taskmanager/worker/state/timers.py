@@ -61,13 +61,13 @@ class TimerQueue(Protocol):
         """How many keys have timers, or keys with their namespaces; counting ends at `most`, and costs no more."""
 
     def due(self, until: int) -> Iterator[Timer]:
-        """Takes out one after the other, in order, as long as they are due: their timestamp is not after `until`.
+        """Takes out one after another, in order, as long as they are due: their timestamp is not after `until`.
 
         Timers that are registered or deleted between two of them count.
         """
 
     def take_due(self, until: int) -> DueTimers | None:
-        """Takes out all timers of the first timestamp, if that is due. Call it until it answers None."""
+        """Takes out all timers of the first timestamp, if that is due. Call it until it returns None."""
 
 
 class Timers(Protocol):

@@ -1,6 +1,6 @@
 """Which keys come most often at an input with keys: a space-saving sketch over a sample. Owned by the worker's loop.
 
-Every 16th record is looked at, and of many records a second fewer, so that it is about as many however many there are:
+Every 16th record is sampled, and of many records a second fewer, so that it is about as many however many there are:
 that costs well below 1 % of a job that does next to nothing with its records. The sketch has a place for
 few keys. A key that has none takes that of the rarest, with its count: so a count is never too low, and a key that has
 more than its share is always there (Metwally et al., 2005). Counts fade: what came lately is what matters.
@@ -26,10 +26,10 @@ from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.partitioning import key_function
 
 log = logging.getLogger(__name__)
-STRIDE = 16  # from one record that is looked at to the next, on average, if there are few
-COLUMN_STRIDE = 16_384  # a row of columns costs far more to look at
+STRIDE = 16  # from one sampled record to the next, on average, if there are few
+COLUMN_STRIDE = 16_384  # a row of columns costs far more to sample
 ROUND = 256  # samples, after which the stride is thought over
-SHORTEST = 0.25  # seconds that a round should take, or else fewer records are looked at
+SHORTEST = 0.25  # seconds that a round should take, or else fewer records are sampled
 PLACES = 32
 SHOWN = 10
 _FADE_AT = 8_192  # samples
@@ -71,7 +71,7 @@ class SpaceSaving:
 
 
 class KeySketch:
-    """Of one input of a task; given up when the key of a record cannot be told."""
+    """Of one input of a task; given up when the key of a record cannot be determined."""
 
     __slots__ = ("_clock", "_coarser", "_key_of", "_next", "_random", "_round", "_since", "_sketch", "_type")
 
@@ -85,7 +85,7 @@ class KeySketch:
         self._type = record_type
         self._clock = clock
         self._random = Random(0)
-        self._next = 0  # rows until the one to look at
+        self._next = 0  # rows until the one to sample
         self._coarser = 1  # times the least stride
         self._round = 0  # samples
         self._since = clock()
@@ -119,7 +119,7 @@ class KeySketch:
             self._think_over()
 
     def _think_over(self) -> None:
-        """A round is over: looks at fewer records from now on if it was short, at more if it was long."""
+        """A round is over: samples fewer records from now on if it was short, at more if it was long."""
         now = self._clock()
         seconds, self._since, self._round = now - self._since, now, 0
         if seconds < SHORTEST:

@@ -21,7 +21,7 @@ _KEY = "metrics.latency"
 
 
 class Granularity(StrEnum):
-    """What latencies are told apart by, besides the operator that they are measured at."""
+    """What latencies are grouped by, besides the operator that they are measured at."""
 
     SINGLE = "single"
     OPERATOR = "operator"
@@ -54,14 +54,14 @@ class Latencies:
         return Latencies(interval, granularity, configuration.integer(f"{_KEY}.history-size"), subtask, clock)
 
     def mark(self, source_id: str, send: Send, now: float) -> float:
-        """Has a source send a marker, if it is time; answers when to look again, on the monotonic clock."""
+        """Has a source send a marker, if it is time; returns when to call it again, on the monotonic clock."""
         if now >= self._next:
             self._next = now + self._interval
             send(LatencyMarker(self._clock.now_ms(), source_id, self._subtask))
         return self._next
 
     def timed(self, operator_id: str, send: Send) -> Send:
-        """Looks at the markers that come to an operator by this way."""
+        """Measures the markers that come to an operator by this way."""
 
         def pass_on(signal: StreamSignal) -> None:
             if isinstance(signal, LatencyMarker):

@@ -3,8 +3,8 @@
 A step should be short, because mails wait meanwhile, and it should not waste a fixed cost, such as a sink's round trip,
 on few rows. The time of a step is taken to be `fixed + rows * each`; both are estimated from the last two steps of
 different size. The next step aims at 20 ms, or at twice its fixed cost when that is more, and changes by at most two.
-From single rows alone a fixed cost cannot be told from a slow row, so that now and then a step of two is tried. Column
-sources start with full batches and may take 100 ms: small batches are what makes kernels slow.
+From single rows alone a fixed cost cannot be distinguished from a slow row, so that now and then a step of two is
+tried. Column sources start with full batches and may take 100 ms: small batches are what makes kernels slow.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 _STEP = 0.02  # seconds
 _COLUMN_STEP = 0.1
 _FIRST = 2  # rows: a slow function must not have to finish a full batch first
-_BATCHES = 12  # of the size that it wants are on their way to a consumer of one channel, by default
+_BATCHES = 12  # of the size that it wants are in flight to a consumer of one channel, by default
 _SINGLES = 16  # steps of a single row until two are tried
 
 
@@ -61,7 +61,7 @@ class Outlet:
 
     A step that gave one of them more is made shorter in proportion; one that gave all of them less than half lets the
     next one be twice as long. A step that takes long may give more: what they process meanwhile. `target` is how long
-    what is on its way to a consumer should last, or None when they take anything.
+    what is in flight to a consumer should last, or None when they take anything.
     """
 
     __slots__ = ("_most", "_target", "rows")

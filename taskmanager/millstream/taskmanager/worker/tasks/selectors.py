@@ -1,7 +1,7 @@
 """The key selectors and partitioners of a task, which are opened and closed with it.
 
-They are asked in two places: by keyed operators for the key of each record that they take, and by outputs for where a
-record goes. A shuffle has a copy on either side. Each copy is opened once, before anything of its task asks it, and
+They are called in two places: by keyed operators for the key of each record that they take, and by outputs for where a
+record goes. A shuffle has a copy on either side. Each copy is opened once, before anything of its task calls it, and
 closed once, when nothing does any more; by the task's thread, as all of its functions are.
 """
 
@@ -40,13 +40,13 @@ def selectors_of(
 ) -> list[Selector]:
     """Those of a chain and of the edges that leave it, each once, although several operators may ask the same."""
     names = {chained.operator_id: chained.name for chained in operators}
-    asked: list[tuple[str, Iterable[Any]]] = []
+    owners: list[tuple[str, Iterable[Any]]] = []
     for chained in operators:
-        asked.append((chained.operator_id, [selector.function for selector in chained.spec.keyed_by()]))
+        owners.append((chained.operator_id, [selector.function for selector in chained.spec.keyed_by()]))
     for edge in edges:
-        asked.append((edge.source, plan.partitioner_code(edge.partitioner)))
+        owners.append((edge.source, plan.partitioner_code(edge.partitioner)))
     found: dict[int, Selector] = {}
-    for operator_id, functions in asked:
+    for operator_id, functions in owners:
         for function in functions:
             if isinstance(function, Function) and id(function) not in found:
                 context = make_context(names.get(operator_id, operator_id))

@@ -54,7 +54,7 @@ _DEBLOAT = "taskmanager.network.memory.buffer-debloat"
 
 
 def is_debloating(configuration: Configuration) -> bool:
-    """Whether tasks limit what is on its way to them by what they process."""
+    """Whether tasks limit what is in flight to them by what they process."""
     return configuration.boolean(f"{_DEBLOAT}.enabled")
 
 
@@ -235,7 +235,7 @@ class TaskFactory:
         if shares.keys() - ways.keys():
             raise SnapshotError(
                 deployment.restore_location,
-                f"holds records on their way that {deployment.task_name} cannot send on, because the program's graph "
+                f"holds records in flight that {deployment.task_name} cannot send on, because the program's graph "
                 "has changed since: restore from a savepoint, which holds none",
             )
         for edge, (emit, record_type) in ways.items():

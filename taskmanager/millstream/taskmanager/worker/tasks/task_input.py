@@ -86,7 +86,7 @@ class TaskInput:
         batches = [batch]
         while rows < most and (taken := gate.poll(like=batch)) is not None:
             channel, more = taken
-            assert not isinstance(more, Signal), "batches were asked for"
+            assert not isinstance(more, Signal), "batches were requested"
             if rows + len(more) > most or not may_join(batch, more):
                 self._begun, self._taken, self._begun_from = more, 0, channel
                 break

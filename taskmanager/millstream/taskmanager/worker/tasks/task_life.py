@@ -3,7 +3,7 @@
 A task whose input has ended stays, where checkpoints are taken, until one has completed whose snapshot it took after
 its end: only then is everything committed that its last records caused. A savepoint that stops the job suspends its
 sources from the barrier on; when it is complete the tasks end without finishing their operators, and when it is given
-up they go on. However a task ends, it does not while it owes the commit of a completed checkpoint.
+up they continue. However a task ends, it does not while it owes the commit of a completed checkpoint.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ class TaskLife:
             self.move_to(Phase.STOPPED)
 
     def commit_failed(self, checkpoint_id: int) -> int:
-        """A completed checkpoint could not be committed; answers how often in a row that was."""
+        """A completed checkpoint could not be committed; returns how often in a row that was."""
         self._owed = checkpoint_id
         self._failures += 1
         return self._failures
 
     def aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up: a task that it was to stop goes on."""
+        """A checkpoint was given up: a task that it was to stop continues."""
         if self.phase is Phase.SUSPENDED and checkpoint_id == self._stopping:
             self.move_to(Phase.RUNNING)

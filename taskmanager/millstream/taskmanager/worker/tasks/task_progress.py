@@ -30,13 +30,13 @@ def _progress(task: Task) -> TaskProgress:
     def describe(channel: Hashable, stream: StreamTime) -> StreamTime:
         return replace(stream, name=names.get(channel, ""))  # type: ignore[call-overload]  # the ids of channels
 
-    told = [
+    reported = [
         operator.progress() or silent
         for operator, silent in zip(task.chain.operators, _none_passed(task), strict=True)
     ]
     return TaskProgress(
         task.steps.event_time.told(describe) if task.gates else None,
-        tuple(progress for progress in told if progress is not None),
+        tuple(progress for progress in reported if progress is not None),
     )
 
 
@@ -52,9 +52,9 @@ def _none_passed(task: Task) -> Iterator[OperatorProgress | None]:
 def _metrics(task: Task, progress: TaskProgress) -> TaskMetrics:
     inputs = None if progress.inputs is None else progress.inputs.watermark
     aligned = [
-        told.kind.alignment.drift_ms
-        for told in progress.operators
-        if isinstance(told.kind, WatermarkOrigin) and told.kind.alignment is not None
+        each.kind.alignment.drift_ms
+        for each in progress.operators
+        if isinstance(each.kind, WatermarkOrigin) and each.kind.alignment is not None
     ]
     return replace(
         task.counts.metrics(),

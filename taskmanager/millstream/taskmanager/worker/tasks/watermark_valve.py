@@ -2,10 +2,10 @@
 
 The clock is the lowest watermark over the channels that are not idle, and never goes back. When all channels are idle,
 so is the whole; whatever the others held back until then is let go first. A channel that comes behind the clock, as it
-wakes up or is new, is a different matter for the two: a task goes on without it until it has caught up, since the
-records that it brings are late already; a source waits for it, since nobody has seen what its splits will bring.
+wakes up or is new, is a different matter for the two: a task continues without it until it has caught up, since the
+records that it brings are late already; a source waits for it, since it is unknown what its splits will bring.
 
-What happens is told with the time at which it does (`at`, in milliseconds), for people who ask what holds it back.
+Each event comes with its time (`at`, in milliseconds), for users who need what holds it back.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from msgspec import Struct
 from millstream.core.jobs.progress import EventTime, StreamTime
 from millstream.core.records.batches import MIN_TIMESTAMP, StreamSignal, Watermark, WatermarkStatus
 
-_FEW = 4  # channels that are named when it is asked which are the slowest
+_FEW = 4  # channels that are named as the slowest
 
 
 class _Channel(Struct):
     timestamp: int = MIN_TIMESTAMP
     is_idle: bool = False
-    counts: bool = True  # not idle, and not behind the clock if that goes on without it
+    counts: bool = True  # not idle, and not behind the clock if that continues without it
     moved_at: int = 0
 
 
 class WatermarkValve:
-    """Each method answers what is to be sent on, in order. With `waits`, the clock waits for what comes behind it."""
+    """Each method returns what is to be sent on, in order. With `waits`, the clock waits for what comes behind it."""
 
     def __init__(self, channels: Iterable[Hashable] = (), waits: bool = False, at: int = 0) -> None:
         self._channels: dict[Hashable, _Channel] = {channel: _Channel(moved_at=at) for channel in channels}
@@ -45,7 +45,7 @@ class WatermarkValve:
         return self._wake()
 
     def watermark(self, channel: Hashable, timestamp: int, at: int = 0) -> list[StreamSignal]:
-        """A channel's watermark; one of an idle channel says nothing."""
+        """A channel's watermark; one of an idle channel is ignored."""
         known = self._channels[channel]
         if known.is_idle or timestamp <= known.timestamp:
             return []
@@ -66,20 +66,20 @@ class WatermarkValve:
         return self._settle() if is_idle else [*self._wake(), *self._advance()]
 
     def ended(self, channel: Hashable) -> list[StreamSignal]:
-        """Nothing more comes on a channel, so nobody waits for it."""
+        """Nothing more comes on a channel, so it is not waited for."""
         if self._channels.pop(channel, None) is None or not self._channels:
             return []
         return self._settle()
 
     def emptied(self) -> list[StreamSignal]:
-        """There has been no channel for so long that nobody should wait for one; a new one is waited for again."""
+        """There has been no channel for so long that none is waited for; a new one is waited for again."""
         if self._channels or self.is_idle:
             return []
         self.is_idle = True
         return [WatermarkStatus(True)]
 
     def told(self, describe: Callable[[Hashable, StreamTime], StreamTime]) -> EventTime:
-        """What holds the clock back; `describe` says of a channel what is known elsewhere, such as its name."""
+        """What holds the clock back; `describe` adds to a channel what is known elsewhere, such as its name."""
         channels = self._channels
         awake = [channel for channel, known in channels.items() if not known.is_idle]
         slowest = heapq.nsmallest(_FEW, awake or channels, key=lambda channel: channels[channel].timestamp)

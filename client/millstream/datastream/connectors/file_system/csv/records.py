@@ -1,6 +1,6 @@
 r"""Where the records of CSV text begin and end, as Arrow's parser sees them.
 
-A quote counts only at the beginning of a value; inside, two of them are one; behind the closing one the value goes on
+A quote counts only at the beginning of a value; inside, two of them are one; behind the closing one the value continues
 as if it had not been quoted. A record ends at `\n`, `\r\n` or `\r` outside of quotes. Only whole blocks of records are
 handed to Arrow, so that a record that it refuses can be found again by its bytes.
 """

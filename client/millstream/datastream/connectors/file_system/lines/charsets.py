@@ -1,4 +1,4 @@
-"""Character sets that are decoded before a file is cut: what cannot be decoded is marked, and the text goes on.
+"""Character sets that are decoded before a file is cut: what cannot be decoded is marked, and the text continues.
 
 The mark is half of a surrogate pair, which no decoded text has.
 """

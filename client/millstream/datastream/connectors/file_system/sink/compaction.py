@@ -182,7 +182,7 @@ class GatheredParts:
         return parts
 
     def restore(self, states: Iterable[GatheredPart], is_own: Callable[[str], bool]) -> None:
-        """Goes on with what a checkpoint holds; of another job's it makes copies, for that may go on with it too."""
+        """Goes on with what a checkpoint holds; of another job's it makes copies, for that may continue with it too."""
         for part in states:
             if not os.path.exists(part.hidden):
                 log.warning("%s is gone: it has become part of another since the restored checkpoint", part.hidden)

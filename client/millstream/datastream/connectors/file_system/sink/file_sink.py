@@ -2,7 +2,7 @@
 
 A part is written under a hidden name. When it is finished it waits, still hidden, for the checkpoint that holds it, and
 gets its visible name when that is complete: what a visible name shows is complete and comes once. Text, JSON lines and
-CSV go on with an open part over checkpoints, so a restored writer begins with a copy of what the checkpoint holds of
+CSV continue with an open part over checkpoints, so a restored writer begins with a copy of what the checkpoint holds of
 it; Parquet, and all that bulk writers write, ends its parts with every checkpoint.
 """
 
@@ -189,11 +189,11 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         self._writer.pre_commit(transaction)
 
     def pre_commit_for_savepoint(self, transaction: FileTransaction, checkpoint_id: int) -> None:
-        """The same for all parts: a savepoint holds no part that goes on, and names files that no attempt removes."""
+        """The same for all parts: a savepoint holds no part that continues, and names files that no attempt removes."""
         self._writer.pre_commit_for_savepoint(transaction, checkpoint_id)
 
     def snapshot_writer_state(self, checkpoint_id: int) -> list[PartState | GatheredPart]:
-        """The open parts, which go on."""
+        """The open parts, which continue."""
         return self._writer.hold()
 
     def commit(self, transaction: FileTransaction) -> None:

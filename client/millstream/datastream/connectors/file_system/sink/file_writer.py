@@ -134,7 +134,7 @@ class FileWriter:
             publish(compacted)
 
     def pre_commit(self, transaction: FileTransaction) -> None:
-        """Finishes what does not go on over the checkpoint; the names of all finished parts are durable afterwards."""
+        """Finishes parts that end at the checkpoint; the names of all finished parts are durable afterwards."""
         if self._policy.on_checkpoint or not self._format.resumable:
             self.roll_all(transaction)
         else:
@@ -152,7 +152,7 @@ class FileWriter:
         sync_directories(os.path.dirname(file.hidden) for file in transaction.files)
 
     def hold(self) -> list[PartState | GatheredPart]:
-        """The parts that go on over the checkpoint, durable up to here, and those that are not enough yet."""
+        """The parts that continue over the checkpoint, durable up to here, and those that are not enough yet."""
         new = [part.hidden for part in self._parts.values() if not part.held]
         states: list[PartState | GatheredPart] = [part.hold() for part in self._parts.values()]
         gathered = [] if self._gathered is None else self._gathered.hold()

@@ -25,7 +25,7 @@ class PartWriter(ABC):
         return 0
 
     def state(self) -> Any:
-        """What `PartFormat.open` needs to go on behind what is written so far, picklable."""
+        """What `PartFormat.open` needs to continue behind what is written so far, picklable."""
         return None
 
     def finish(self) -> None:  # noqa: B027  # a hook
@@ -39,7 +39,7 @@ class PartFormat(ABC):
     """Makes writers. Picklable."""
 
     resumable = True
-    """Whether a part can be gone on with from what was written of it: else it ends with every checkpoint."""
+    """Whether a part can be continued with from what was written of it: else it ends with every checkpoint."""
 
     @property
     def joinable(self) -> bool:

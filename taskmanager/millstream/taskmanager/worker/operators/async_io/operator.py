@@ -85,7 +85,7 @@ class AsyncOperator(FunctionOperator):
             self._queue.add(signal)
 
     def on_mail(self, mail: Any) -> Any:
-        """Takes outcomes in; they leave with the next look at the time."""
+        """Takes outcomes in; they leave at the next check of the time."""
         if mail is not _OUTCOMES:
             return None
         for outcome in self._calls.outcomes():
@@ -115,7 +115,7 @@ class AsyncOperator(FunctionOperator):
         self._begin([call for call in self._due_retries(now) if not call.is_late])
         self._start_calls()
         if has_emitted:
-            return now  # what was emitted may be for a task that the worker's loop has yet to look at
+            return now  # what was emitted may be for a task that the worker's loop has yet to visit
         dues = [self._deadlines[0][0]] if self._deadlines else []
         return min([*dues, *(at for at, _ in self._retries[:1])], default=None)
 
@@ -235,7 +235,7 @@ class AsyncOperator(FunctionOperator):
 
 
 def _taken_out(results: list[Any]) -> Iterator[Any]:
-    """Each in its turn, and held by nobody else any more."""
+    """Each in its turn, and without another holder."""
     results.reverse()
     while results:
         yield results.pop()

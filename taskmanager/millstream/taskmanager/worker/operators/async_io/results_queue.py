@@ -24,7 +24,7 @@ class Call(Struct, eq=False):
     """Which call it is, from when it is under way."""
     attempts: int = 0
     is_late: bool = False
-    """Whether it has taken too long: what its function's `timeout` says holds."""
+    """Whether it has taken too long: the result of its function's `timeout` counts."""
     results: list[Any] | None = None
     """Once they are there."""
 
@@ -63,7 +63,7 @@ class OrderedQueue:
         self._queue.append(departure)
 
     def completed(self, call: Call) -> None:
-        """Its results tell by themselves."""
+        """Its results suffice."""
 
     def leaving(self) -> Iterator[Departure]:
         """Up to the first record without results."""

@@ -2,7 +2,7 @@
 
 A job of a million records with 300,000 keys took 230 s when each key's results left by themselves, and takes 34 s. What
 a key emits with timestamps and what it emits without them cannot be in one batch: it is gathered in layers, which leave
-one after the other, so that the results of a key keep their order. Those of different keys have none. On the task's
+one after another, so that the results of a key keep their order. Those of different keys have none. On the task's
 thread.
 """
 
@@ -15,7 +15,7 @@ _AT_ONCE = 2048  # rows
 
 
 class GatheredOutput:
-    """In front of an output. Whoever lets an operator emit to it has it `flush` soon after."""
+    """In front of an output. After an operator has emitted to it, `flush` has to be called soon."""
 
     def __init__(self, output: Output) -> None:
         self._output = output

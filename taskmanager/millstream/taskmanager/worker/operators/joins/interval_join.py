@@ -152,11 +152,11 @@ class IntervalJoinOperator(TwoInputOperator):
                     enter(key)
                 if from_left:
                     ctx.left, ctx.right = time, at
-                    answered = call(row, other, ctx)
+                    result = call(row, other, ctx)
                 else:
                     ctx.left, ctx.right = at, time
-                    answered = call(other, row, ctx)
-                if answered is not None:
-                    add(answered, time if time > at else at)
+                    result = call(other, row, ctx)
+                if result is not None:
+                    add(result, time if time > at else at)
         handover.done(rows)
         results.emit()

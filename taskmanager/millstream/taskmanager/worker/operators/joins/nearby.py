@@ -1,7 +1,7 @@
 """What an interval join keeps of one of its streams: the records of each key, ordered by time.
 
 A record of the other stream finds those in its interval by bisection. Which keys have something to remove at what time
-is known from an index of their oldest records, which is made anew after a restore: it is coarse, so a key is looked at
+is known from an index of their oldest records, which is made again after a restore: it is coarse, so a key is visited
 once for many records. What is kept is never longer than a fraction of the interval more than it has to be.
 """
 
@@ -26,7 +26,7 @@ Stamped = tuple[int, Any]
 
 
 class NearbyRecords:
-    """Of one side of one operator. `reach` says for how many ms behind the watermark records are needed."""
+    """Of one side of one operator. Records are needed for `reach` ms behind the watermark."""
 
     def __init__(
         self, name: str, record_type: TypeInformation, backend: KeyedStateBackend, span: int, reach: int

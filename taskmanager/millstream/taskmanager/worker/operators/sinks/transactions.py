@@ -1,10 +1,10 @@
 """Which transactions of a two-phase-commit sink are open, pre-committed, and due to be committed. Pure.
 
-The operator beside it calls the sink and says here what it has done. The rules:
+The operator beside it calls the sink and records here what it has done. The rules:
 
 - there is at most one open transaction; at a barrier it is pre-committed and kept under the checkpoint's id;
 - a completed checkpoint makes everything that was pre-committed up to it due, in order. One that could not be committed
-  stays due with all behind it, until it is said to be committed;
+  stays due with all behind it, until it is reported as committed;
 - a checkpoint that was given up, and a plain savepoint, change nothing: the next completed one commits for them;
 - a snapshot holds all that was pre-committed and not yet committed, and the open transaction. So whatever a restore
   finds as pre-committed was written before the barrier, and what was written after it is in a transaction that the
@@ -34,7 +34,7 @@ class ElementKind(StrEnum):
 
 
 class Recovery(Struct, Generic[T], frozen=True):
-    """What a restored subtask has to do, and in `known` and `known_states` what nobody may take for a leftover."""
+    """What a restored subtask has to do, and in `known` and `known_states` what must not be taken for a leftover."""
 
     commit: Sequence[T] = ()
     abort: Sequence[T] = ()

@@ -1,7 +1,7 @@
 """What a source function has collected on its thread, until its task takes it: records, and signals between them.
 
-Shared by two threads under one lock, which is also the checkpoint lock that the function may hold. Whoever holds it
-never waits for room: the wait comes before, so that a snapshot, which needs the lock, is not kept waiting by
+Shared by two threads under one lock, which is also the checkpoint lock that the function may hold. A thread that holds
+it never waits for room: the wait comes before, so that a snapshot, which needs the lock, is not kept waiting by
 backpressure. So there may be more records than there is room for, by those of one time that the lock was held.
 """
 
@@ -20,7 +20,7 @@ ROOM = 2048  # records
 
 
 class SourceCancelled(BaseException):
-    """Raised in the function by whatever it calls of the context once nobody takes records any more."""
+    """Raised in the function by whatever it calls of the context once no records are taken any more."""
 
 
 class CollectedRecords(SourceContext[Any]):
@@ -88,7 +88,7 @@ class CollectedRecords(SourceContext[Any]):
             self._count += 1
 
     def emit_watermark(self, timestamp: Any) -> None:
-        """One that goes back says nothing."""
+        """One that goes back is ignored."""
         mark = timestamp if isinstance(timestamp, Watermark) else Watermark(timestamp)
         if mark.timestamp.__class__ is not int:
             raise TypeError(f"a watermark is a number of milliseconds, not {timestamp!r:.100}")
@@ -99,14 +99,14 @@ class CollectedRecords(SourceContext[Any]):
                 self._add(mark)
 
     def mark_as_temporarily_idle(self) -> None:
-        """Says so once."""
+        """Logs it once."""
         with self:
             if not self._is_idle:
                 self._is_idle = True
                 self._add(WatermarkStatus(True))
 
     def is_cancelled(self) -> bool:
-        """Whether nobody takes records any more."""
+        """Whether no records are taken any more."""
         return self._cancelled
 
     def _mark_active(self) -> None:
@@ -159,7 +159,7 @@ class CollectedRecords(SourceContext[Any]):
         return self._lock
 
     def cancel(self) -> None:
-        """Nobody takes records any more."""
+        """No records are taken any more."""
         with self._lock:
             self._cancelled = True
             self._waiting.clear()

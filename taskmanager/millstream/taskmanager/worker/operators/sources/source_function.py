@@ -69,7 +69,7 @@ class SourceFunctionOperator(FunctionOperator):
             super().prepare_snapshot(barrier)
 
     def finish(self) -> None:
-        """Event time has come to its end, for whoever waits for it."""
+        """Event time has come to its end, for all that wait for it."""
         self.on_signal(LAST_WATERMARK)
 
     def close(self) -> None:

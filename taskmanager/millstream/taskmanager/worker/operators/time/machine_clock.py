@@ -1,4 +1,4 @@
-"""When timers that follow the machine's clock fire, when an operator has to look at it again, and what waits."""
+"""When timers that follow the machine's clock fire, when an operator has to check it again, and what waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millstream.core.clock import Clock
 from millstream.core.jobs.progress import COUNTED, TimedKind, TimedWork
 from millstream.taskmanager.worker.state.timers import Timers
 
-_LONGEST_WAIT = 1.0  # seconds: the machine's clock may be set, so it is looked at again after this
+_LONGEST_WAIT = 1.0  # seconds: the machine's clock may be set, so it is read again after this
 
 
 class Upcoming(Protocol):
@@ -20,9 +20,9 @@ class Upcoming(Protocol):
 
 
 def fire_due(queue: Upcoming, clock: Clock, now: float, fire: Callable[[int], None]) -> float | None:
-    """Calls `fire` with the machine's time if something is due by then; answers when to call this again, if at all.
+    """Calls `fire` with the machine's time if something is due by then; returns when to call this again, if at all.
 
-    `now`, and the answer, are times of the monotonic clock, as in `Operator.on_time`.
+    `now`, and the result, are times of the monotonic clock, as in `Operator.on_time`.
     """
     upcoming = queue.next_timestamp()
     if upcoming is not None and upcoming <= clock.now_ms():

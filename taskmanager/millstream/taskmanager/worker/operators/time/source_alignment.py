@@ -1,4 +1,4 @@
-"""A source whose event time keeps together with that of others: it tells how far it is, and waits when it is ahead.
+"""A source whose event time keeps together with that of others: it reports its progress, and waits when it is ahead.
 
 Of one source in one subtask, on its task's thread. How far the source may go comes back from the job manager, where the
 group is kept; until it does, nothing holds the source back. Waiting ends when a higher limit comes, or none.
@@ -56,12 +56,12 @@ class SourceAlignment:
         self._settle()
 
     def look(self, now: float, is_idle: bool) -> None:
-        """Tells how far the source is, when the interval has passed; nobody waits for an idle one."""
+        """Reports the progress of the source, when the interval has passed; an idle one is not waited for."""
         if self._rhythm.is_due(now):
             self._report(self.alignment, MAX_TIMESTAMP if is_idle else self._watermark)
 
     def ended(self) -> None:
-        """Nobody waits for a source that has come to its end."""
+        """A source that has come to its end is not waited for."""
         self._report(self.alignment, MAX_TIMESTAMP)
 
     def told(self) -> AlignmentStatus:

@@ -34,7 +34,7 @@ class OperatorTimers(TimerService):
         self._processing: TimerQueue | _NoTimers = self._event
         self.watermark = MIN_TIMESTAMP
         self.quiesced = False
-        """Whether timers that are registered are ignored, as at the end of a key: one might follow another for ever."""
+        """Whether timers that are registered are ignored, as at the end of a key: one might follow another forever."""
 
     def use(self, timers: Timers) -> None:
         """From now on timers can be set."""

@@ -89,9 +89,9 @@ class TimingOperator(ProcessingOperator):
                 timestamp, key, _ = timer
                 set_key(key)
                 ctx.key, ctx.current = key, timestamp
-                answered = call(timestamp, ctx)
-                if answered is not None:
-                    add(answered, timestamp)
+                result = call(timestamp, ctx)
+                if result is not None:
+                    add(result, timestamp)
         except (TaskInterrupted, OperatorError):
             raise
         except BaseException as error:

@@ -35,7 +35,7 @@ class WindowStates(KeyedStateStore):
             state = adopting(named, lambda d: self._backend.state(d, self._space.type))
             self._states[descriptor.name] = state
         state.set_namespace(self.namespace)
-        return state  # type: ignore[no-any-return]  # as its descriptor says
+        return state  # type: ignore[no-any-return]  # as its descriptor declares
 
 
 class AssignerContext(WindowAssigner.WindowAssignerContext):

@@ -60,7 +60,7 @@ class MergingWindows:
         self._state_of.pop(window, None)
 
     def add(self, new: Any, merge: Merge) -> Any:
-        """A window comes in; answers the one that it has become part of, which may be itself."""
+        """Adds a window; returns the one that it has become part of, which may be itself."""
         groups: list[tuple[Any, list[Any]]] = []
         self._assigner.merge_windows([*self._state_of, new], _Collecting(groups))
         result, merged_new = new, False

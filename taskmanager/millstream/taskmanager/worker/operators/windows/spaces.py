@@ -45,7 +45,7 @@ _OTHER = WindowSpace(PICKLED, _same, _same)
 
 
 def window_space(assigner: WindowAssigner[Any, Any]) -> WindowSpace:
-    """Of the windows that an assigner makes, as its serializer says."""
+    """Of the windows that an assigner makes, by its serializer."""
     match assigner.get_window_serializer():
         case TimeWindowSerializer():
             return _TIME

@@ -1,6 +1,6 @@
 """State as it was at one moment, and state that is handed back, whatever the backend.
 
-A capture is made on the task's thread, quickly, and read on any other while the task goes on. It shares what it can
+A capture is made on the task's thread, quickly, and read on any other while the task continues. It shares what it can
 with the live state: the backend copies before it would change anything that a capture holds. `release` ends that; a
 capture must be released on every path, may be released on any thread, and holds nothing afterwards. It may be released
 while another thread reads it, when its checkpoint is given up: what that thread gets then is not used, and it may get
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Work = Callable[[], AbstractContextManager[Any]]
-"""Holds up whoever works in steps between them, so that tasks get their turn."""
+"""Pauses work in steps between them, so that tasks get their turn."""
 
 
 class StateDeclaration(Struct, frozen=True):
@@ -44,7 +44,7 @@ class StateDeclaration(Struct, frozen=True):
     def kept_type(self) -> TypeInformation:
         """What a backend keeps: values of the declared type; with a time-to-live, each in a pair behind its deadline.
 
-        A backend of bytes finds the deadline in front, where a filter can look at it.
+        A backend of bytes finds the deadline in front, where a filter can read it.
         """
         value = self.types.value or PICKLED
         return value if self.ttl is None else TupleType((LONG, value))
@@ -125,7 +125,7 @@ class CapturedContents(NamedTuple):
 class CapturedOperatorState(Struct, frozen=True):
     """All operator state of one subtask.
 
-    It shares nothing with the function: elements are often the function's own buffers, which it goes on changing.
+    It shares nothing with the function: elements are often the function's own buffers, which it continues changing.
     """
 
     checkpoint_id: int
@@ -152,7 +152,7 @@ class RestoredState(Protocol):
         """As stored."""
 
     def rows(self, declared: StateTypes | None) -> Rows:
-        """The rows as the types that the program declares now; None: as stored, for state that nobody asked for.
+        """The rows as the types that the program declares now; None: as stored, for state that was not requested.
 
         As stored, a value that was pickled stays `Pickled`: its class may not exist any more.
         """

@@ -1,4 +1,4 @@
-"""A subtask writes only what it owns: state of another's key would be found by nobody."""
+"""A subtask writes only what it owns: state of another's key would never be found."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def check_owned(owned: range, groups: npt.NDArray[np.int32] | Collection[int], k
     what = f"the key {keys[position]!r:.200}" if keys else "a key"
     raise ForeignKeyError(
         f"it holds {what} of key group {found[position]}, and this subtask has the key groups {owned.start} to "
-        f"{owned.stop - 1}: the key selector has to answer the same key for a record each time, and nothing may change "
+        f"{owned.stop - 1}: the key selector has to return the same key for a record each time, and nothing may change "
         "a key afterwards"
     )

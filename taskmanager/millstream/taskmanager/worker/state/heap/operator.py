@@ -90,7 +90,7 @@ class HeapOperatorStateBackend(OperatorStateStore):
         return CapturedOperatorState(checkpoint_id, [_captured(table) for table in self._tables.all()])
 
     def restore(self, states: Iterable[RestoredState]) -> None:
-        """Takes over state; its rows are read when the program asks for it."""
+        """Takes over state; its rows are read when the program requests it."""
         self._tables.restore(states)
 
     def _declared(self, descriptor: StateDescriptor, kind: StateKind) -> HeapTable:

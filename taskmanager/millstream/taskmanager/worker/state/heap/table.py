@@ -150,7 +150,7 @@ class HeapTable(ColumnAccess):
         self._deletions += before != len(self.values)
 
     def take_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
-        """Removes many entries; answers their values. Each is looked up once, unless a capture may have it."""
+        """Removes many entries; returns their values. Each is looked up once, unless a capture may have it."""
         if self.watched:
             return super().take_all(keys, namespaces)
         entries, before = self._entries(keys, namespaces), len(self.values)
@@ -170,7 +170,7 @@ class HeapTable(ColumnAccess):
         handover: Handover | None = None, *, namespaces: Iterable[Any] | None = None,
         first: Callable[[Any], Any] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """Folds each record into its entry's value, in order; answers the new value after each record."""
+        """Folds each record into its entry's value, in order; returns the new value after each record."""
         canonical: Callable[[Any], Any] = self._index.canonical
         if namespaces is not None or self.declaration.namespaced:
             keys, canonical = self._entries(keys, namespaces), _itself

@@ -56,5 +56,5 @@ class InputColumns:
         try:
             return in_microseconds(column).cast(kind)
         except pa.ArrowException as error:
-            told = " ".join(str(error).split())
-            raise ConversionError(f"column '{name}' of {column.type} does not fit {kind}: {told}") from error
+            detail = " ".join(str(error).split())
+            raise ConversionError(f"column '{name}' of {column.type} does not fit {kind}: {detail}") from error

@@ -232,7 +232,7 @@ class PaneWindows:
         return table.filter(pc.is_in(table.column(name), value_set=touched.column(name).combine_chunks()))
 
     def _forget(self) -> None:
-        """Panes whose last window is gone, and what is no longer to be told apart."""
+        """Panes whose last window is gone, and what is no longer to be kept apart."""
         number = 0
         while number < len(self._starts) and self._times.is_gone(self._starts[number], self._watermark):
             del self._panes[self._starts[number]]

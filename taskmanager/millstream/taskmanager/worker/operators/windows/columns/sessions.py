@@ -3,7 +3,7 @@
 Each record is an interval from its time on, as long as the gap. Records wait as they are; they are merged with the
 sessions that there are when one of these may have ended, or when there are many: rows are sorted by key and start, and
 a new session begins where a key does, or where a start lies behind all ends before it. Sessions of all keys are one
-table. Invariant: after each watermark, a session that has ended by then has fired, and `fired` says so.
+table. Invariant: after each watermark, a session that has ended by then has fired, and `fired` is set.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The tables of windows as keyed state of a snapshot, and back.
 
 The main table is an aggregating state: for each key and piece of time its partial columns, and a zero for each column
-whose different values are counted, so that it tells all aggregates. These values are a map state each, whose keys they
-are. Most columns are handed over as they are; those of types that a
-snapshot stores in another way than Arrow has them go through Python values.
+whose different values are counted, so that it identifies all aggregates. These values are a map state each, whose keys
+they are. Most columns are handed over as they are; those of types that a snapshot stores in another way than Arrow has
+them go through Python values.
 """
 
 from __future__ import annotations
@@ -137,12 +137,12 @@ class StoredWindows:
         self._windows.restore(part, table)
 
     def _check_same(self, stored: list[str]) -> None:
-        """Refuses other aggregates than those that were stored, which tuples of the same types would not tell."""
+        """Refuses other aggregates than those that were stored, which tuples of the same types would not reveal."""
         if stored != [*self._names, FIRED]:
-            told = f"holds {', '.join(stored[:-1])}, and the program aggregates {', '.join(self._names)}"
+            detail = f"holds {', '.join(stored[:-1])}, and the program aggregates {', '.join(self._names)}"
             raise IncompatibleStateError(
                 f"state '{MAIN}'",
-                f"{told}: the aggregates of open windows cannot be changed; another uid begins anew",
+                f"{detail}: the aggregates of open windows cannot be changed; another uid begins again",
             )
 
 

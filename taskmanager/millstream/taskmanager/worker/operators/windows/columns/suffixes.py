@@ -2,7 +2,7 @@
 
 Of the panes of one window, what those from each of them on come to is kept: the suffixes. Panes behind that window are
 combined as later windows reach them. So a window is one suffix and one more table. When all suffixes are used up, they
-are made anew from the panes, from the last to the first: each pane is combined about three times in all, however many
+are made again from the panes, from the last to the first: each pane is combined about three times in all, however many
 windows it is in. Rows that come late to a pane are kept beside until then.
 
 This is only worth it where panes have mostly the same keys. Where a suffix grows to many times the size of a pane,
@@ -48,7 +48,7 @@ class Suffixes:
                 self.clear()
 
     def clear(self) -> None:
-        """Forgets everything; the next window begins anew."""
+        """Forgets everything; the next window begins again."""
         self._suffixes, self._behind, self._late = {}, [], []
 
     def tables(self, start: int, end: int, panes: Sequence[PaneTables]) -> list[pa.Table]:
