@@ -103,7 +103,7 @@ async def test_a_job_of_which_a_task_is_not_found_is_restored_from_its_last_chec
         await acknowledge(task_manager, tasks, completed)
         await completion(task_manager, completed)
         await die(first, session)
-        async with second_leader(store, graph, jobmanager_takeover_timeout="300 ms") as second:
+        async with second_leader(store, graph, jobmanager_takeover_timeout="2 s") as second:
             again = second.task_manager()
             assert await again.offer("a0", found=found(tasks, 0))
             assert (await again.next(tm.FreeSlot)).allocation_id == "a0"
