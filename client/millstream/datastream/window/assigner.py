@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from millstream.common.serializer import TypeSerializer
 from millstream.core.errors import UnrecoverableError
+from millstream.core.records.type_variables import T, W
 from millstream.datastream.functions import RuntimeContext
 from millstream.datastream.window.triggers.trigger import Trigger
 
 if TYPE_CHECKING:
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-T = TypeVar("T")
-W = TypeVar("W")
 W2 = TypeVar("W2")
 
 
