@@ -127,6 +127,19 @@ class DataStream(OperatorSettings, Generic[T_co]):
         self._environment = environment
         self._type = record_type
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What only a keyed stream has is named with what to call first."""
+            from millstream.datastream.data_stream.keyed_stream import KeyedStream
+
+            message = f"'{type(self).__name__}' object has no attribute '{name}'"
+            if not name.startswith("_") and hasattr(KeyedStream, name):
+                message += f": only a keyed stream has it. Call key_by first: stream.key_by(...).{name}(...)"
+                if name in ("window", "count_window"):
+                    message += f"; for windows of all records, in one subtask, call {name}_all"
+            raise AttributeError(message, name=name, obj=self)
+
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         """Returns the environment that the stream belongs to."""
         return self._environment

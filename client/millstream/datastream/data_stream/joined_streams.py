@@ -20,7 +20,13 @@ from millstream.datastream.adapters.paired_functions import (
     CallableFlatJoinFunction,
     CallableJoinFunction,
 )
-from millstream.datastream.adapters.signatures import checked_callable, element_type, refuse_generator, result_type
+from millstream.datastream.adapters.signatures import (
+    checked_callable,
+    element_type,
+    refuse_async,
+    refuse_generator,
+    result_type,
+)
 from millstream.datastream.data_stream.connected_streams import two_input_keys, two_input_stream
 from millstream.datastream.data_stream.data_stream import DataStream
 from millstream.datastream.data_stream.keyed_stream import KeyedStream
@@ -189,6 +195,8 @@ class JoinWindow(_PairedWindow[T1_co, T2_co]):
         return self._apply(function, output_type)
 
     def _checked(self, function: Any, output_type: Any) -> tuple[Any, TypeInformation]:
+        if isinstance(function, JoinFunction | FlatJoinFunction):
+            refuse_async("join", function.join)
         if isinstance(function, JoinFunction):
             refuse_generator("join", function.join, "use a FlatJoinFunction for any number of results")
             return function, result_type(function.join, output_type)
@@ -238,6 +246,7 @@ class CoGroupWindow(_PairedWindow[T1_co, T2_co]):
 
     def _checked(self, function: Any, output_type: Any) -> tuple[Any, TypeInformation]:
         if isinstance(function, CoGroupFunction):
+            refuse_async("co_group", function.co_group)
             return function, element_type(function.co_group, output_type)
         _refuse_other("co_group", function, "a CoGroupFunction")
         target = checked_callable("co_group", function, "co_group", 2)

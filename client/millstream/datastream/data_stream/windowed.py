@@ -20,7 +20,13 @@ from millstream.datastream.adapters.column_windows import (
     planned,
     result_type,
 )
-from millstream.datastream.adapters.signatures import checked_callable, declared_type, element_type, refuse_generator
+from millstream.datastream.adapters.signatures import (
+    checked_callable,
+    declared_type,
+    element_type,
+    refuse_async,
+    refuse_generator,
+)
 from millstream.datastream.aggregates import ColumnAggregate
 from millstream.datastream.data_stream.window_settings import WindowSettings
 from millstream.datastream.functions import (
@@ -144,10 +150,12 @@ class Windowed(WindowSettings, Generic[K_co, T_co]):
 
     def _checked(self, name: str, function: Any) -> Any:
         if isinstance(function, self._functions):
+            refuse_async(name, getattr(function, "process", None) or function.apply)
             return function
         if isinstance(function, Function) or not callable(function):
             wanted = " or ".join(kind.__name__ for kind in self._functions)
             raise InvalidProgramError(f"{name}: expected a {wanted} or a callable, got {function!r}")
+        refuse_async(name, function)
         return self._adapted(function)
 
     def _adapted(self, function: Callable[..., Any]) -> Any:

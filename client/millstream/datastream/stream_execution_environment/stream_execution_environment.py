@@ -50,6 +50,7 @@ from millstream.datastream.graph.collection_elements import conformed
 from millstream.datastream.graph.configured_files import configured_python_path, with_configured_files
 from millstream.datastream.graph.job_graph_generator import build_job_graph
 from millstream.datastream.graph.planning import stop_if_only_planned
+from millstream.datastream.graph.program_warnings import report
 from millstream.datastream.graph.shipped_data import ShippedData
 from millstream.datastream.graph.slot_needs import slot_needs
 from millstream.datastream.graph.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
@@ -546,6 +547,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         from millstream.datastream.execution.detached import DetachedJobClient, is_detached
 
         configuration = self.get_configuration()
+        report(job.stream_graph, submitted=configuration.string("execution.target") != "local")
         try:
             client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
         except KeyboardInterrupt:

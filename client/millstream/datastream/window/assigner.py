@@ -25,8 +25,8 @@ class MissingTimestampError(UnrecoverableError):
 def missing_timestamp(assigner: object) -> MissingTimestampError:
     """What an assigner raises for such a record."""
     return MissingTimestampError(
-        f"Record has Long.MIN_VALUE timestamp (= no timestamp marker), but {type(assigner).__qualname__} puts records "
-        "into windows by their timestamps. Assign them before the window: stream.assign_timestamps_and_watermarks("
+        f"a record has no timestamp, but {type(assigner).__qualname__} assigns records to windows by their timestamps. "
+        "Assign timestamps before the window: stream.assign_timestamps_and_watermarks("
         "WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(...)); or use windows of processing time"
     )
 
