@@ -10,47 +10,53 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 from millstream.common.time import Duration, Time, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import MIN_TIMESTAMP, Watermark
+from millstream.core.records.type_variables import T_contra
+
+EVENT = TypeVar("EVENT")
 
 Length = Duration | Time | timedelta | int
 
 
-class TimestampAssigner(ABC):
-    """Takes the event time from a record."""
+class TimestampAssigner(ABC, Generic[T_contra]):
+    """Extracts the event time of a record: `TimestampAssigner[Event]`."""
 
     @abstractmethod
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """The record's time, in milliseconds since 1970 began in UTC.
+    def extract_timestamp(self, value: T_contra, record_timestamp: int) -> int:
+        """Returns the event time of the record, in milliseconds since the Unix epoch.
 
-        `record_timestamp` is the one that it has already, from its source; the lowest one if it has none.
+        `record_timestamp` is the timestamp that the record has from its source; -2^63 if it has none.
         """
 
 
 class WatermarkOutput(ABC):
-    """Where a generator says how far event time has come."""
+    """Receives the watermarks of a generator."""
 
     @abstractmethod
     def emit_watermark(self, watermark: Watermark) -> None:
-        """Later records up to this time are late. What does not go forward is ignored; an idle stream wakes up."""
+        """Emits a watermark: later records up to this time are late. It activates an idle stream.
+
+        A watermark that is not higher than the last one is ignored.
+        """
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Nobody has to wait for this stream, until its next watermark or `mark_active`."""
+        """Marks the stream as idle until its next watermark or `mark_active`: event time does not wait for it."""
 
     @abstractmethod
     def mark_active(self) -> None:
-        """It is to be waited for again."""
+        """Marks the stream as active: event time waits for it again."""
 
 
-class WatermarkGenerator(ABC):
-    """Follows the records of one stream, or of one split of a source."""
+class WatermarkGenerator(ABC, Generic[T_contra]):
+    """Generates the watermarks of one stream, or of one split of a source: `WatermarkGenerator[Event]`."""
 
     @abstractmethod
-    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+    def on_event(self, event: T_contra, event_timestamp: int, output: WatermarkOutput) -> None:
         """Called for each record; a punctuated generator emits here."""
 
     @abstractmethod
@@ -58,18 +64,18 @@ class WatermarkGenerator(ABC):
         """Called every `pipeline.auto-watermark-interval`; a periodic generator emits here."""
 
     def on_batch(self, events: Sequence[Any], timestamps: Any, output: WatermarkOutput) -> None:
-        """The records of a batch, with their timestamps: an array of integers, or an Arrow array for columns.
+        """Called with the records of a batch and their timestamps: an array of integers, or an Arrow array for columns.
 
-        What a generator needs of all records at once it takes here, without a call for each.
+        A generator may override it to process a whole batch without a call for each record.
         """
         for event, timestamp in zip(events, timestamps, strict=True):
             self.on_event(event, int(timestamp), output)
 
     reads_events: bool = True
-    """Whether it looks at records and not only at their timestamps."""
+    """Whether it reads records and not only their timestamps."""
 
 
-class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
+class BoundedOutOfOrdernessWatermarks(WatermarkGenerator[Any]):
     """Event time is the highest timestamp so far, less the time by which records may be late."""
 
     reads_events = False
@@ -93,7 +99,7 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator):
         output.emit_watermark(Watermark(self._highest - self._delay))
 
 
-class NoWatermarks(WatermarkGenerator):
+class NoWatermarks(WatermarkGenerator[Any]):
     """Event time stands still until the end."""
 
     reads_events = False
@@ -137,21 +143,39 @@ class WatermarkAlignment:
 
 
 @dataclass(frozen=True, slots=True)
-class WatermarkStrategy:
-    """Where event time comes from: a generator of watermarks, and what assigns timestamps.
+class WatermarkStrategy(Generic[T_contra]):
+    """The source of event time: a generator of watermarks, and an assigner of timestamps.
 
-    Its methods answer another strategy, and leave this one as it is.
+    Its methods return a changed copy. Example:
+
+        WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5)).with_timestamp_assigner(
+            lambda event, record_timestamp: event.time
+        )
     """
 
-    generator: Callable[[GeneratorContext], WatermarkGenerator]
-    """Makes a generator, for each subtask and each split of a source."""
-    timestamp_assigner: TimestampAssigner | Callable[..., int] | None = None
+    generator: Callable[[GeneratorContext], WatermarkGenerator[Any]]
+    """Creates a generator for each subtask and each split of a source."""
+    timestamp_assigner: TimestampAssigner[Any] | Callable[..., int] | None = None
     timestamp_field: str | int | None = None
     idle_timeout_ms: int | None = None
     alignment: WatermarkAlignment | None = None
 
-    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner | Callable[..., int]) -> WatermarkStrategy:
-        """Takes the time of each record by a TimestampAssigner, or a callable `(value, record_timestamp)`."""
+    @overload
+    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner[EVENT]) -> WatermarkStrategy[EVENT]: ...
+
+    @overload
+    def with_timestamp_assigner(
+        self, timestamp_assigner: Callable[[Any, int], int]
+    ) -> WatermarkStrategy[Any]: ...
+
+    def with_timestamp_assigner(
+        self, timestamp_assigner: TimestampAssigner[Any] | Callable[[Any, int], int]
+    ) -> WatermarkStrategy[Any]:
+        """Assigns timestamps by a TimestampAssigner, or a callable `(value, record_timestamp)`.
+
+        The result is the event time in milliseconds since the Unix epoch. Raises `InvalidProgramError` for anything
+        else.
+        """
         if not isinstance(timestamp_assigner, TimestampAssigner) and not callable(timestamp_assigner):
             raise InvalidProgramError(
                 "with_timestamp_assigner: expected a TimestampAssigner or a callable (value, record_timestamp), "
@@ -159,16 +183,21 @@ class WatermarkStrategy:
             )
         return replace(self, timestamp_assigner=timestamp_assigner, timestamp_field=None)
 
-    def with_timestamp_field(self, field: str | int) -> WatermarkStrategy:
-        """Takes the time from a field or column, without a call for each record: milliseconds, or a point in time."""
+    def with_timestamp_field(self, field: str | int) -> WatermarkStrategy[T_contra]:
+        """Takes the timestamps from a field or column, without a call for each record.
+
+        The field has milliseconds since the Unix epoch, or a date and time. Raises `InvalidProgramError` unless the
+        argument is a name or a position.
+        """
         if isinstance(field, bool) or not isinstance(field, str | int):
             raise InvalidProgramError(f"with_timestamp_field: a field is a name or a position, not {field!r}")
         return replace(self, timestamp_field=field, timestamp_assigner=None)
 
-    def with_idleness(self, idle_timeout: Length) -> WatermarkStrategy:
-        """A stream without records for this long counts as idle: nobody waits for it.
+    def with_idleness(self, idle_timeout: Length) -> WatermarkStrategy[T_contra]:
+        """Marks a stream without records for this long as idle: event time does not wait for it.
 
-        Time in which it could not have sent any does not count: while what follows is full, or while it is paused.
+        Time under backpressure, or while it is paused, does not count. Raises `InvalidProgramError` unless the timeout
+        is a duration above 0.
         """
         return replace(self, idle_timeout_ms=_positive("with_idleness", idle_timeout))
 
@@ -177,11 +206,12 @@ class WatermarkStrategy:
         watermark_group: str,
         max_allowed_watermark_drift: Length,
         update_interval: Length | None = None,
-    ) -> WatermarkStrategy:
-        """A source pauses while it is ahead of the slowest of its group by more than the drift.
+    ) -> WatermarkStrategy[T_contra]:
+        """Pauses a source while it is ahead of the slowest source of its group by more than the drift.
 
-        All subtasks of all sources of the job with the same group belong to it; idle ones hold nobody back. They tell
-        how far they are every interval, which is 1 s if it is not given. For strategies of sources only.
+        All subtasks of all sources of the job with the same group belong to it, except idle ones. They report their
+        watermarks every interval, which is 1 s by default. For strategies of sources only. Raises
+        `InvalidProgramError` for an empty name and for invalid durations.
         """
         name = "with_watermark_alignment"
         if not isinstance(watermark_group, str) or not watermark_group:
@@ -190,29 +220,37 @@ class WatermarkStrategy:
         interval = _positive(name, 1000 if update_interval is None else update_interval)
         return replace(self, alignment=WatermarkAlignment(watermark_group, drift, interval))
 
-    def without_watermarks(self) -> WatermarkStrategy:
-        """The same timestamps, while event time stands still until the end of the input: so it is in a batch."""
+    def without_watermarks(self) -> WatermarkStrategy[T_contra]:
+        """Returns a strategy with the same timestamps and no watermarks until the end of the input, as in a batch."""
         return replace(self, generator=_none, idle_timeout_ms=None, alignment=None)
 
     @staticmethod
-    def for_monotonous_timestamps() -> WatermarkStrategy:
-        """Of records whose timestamps never go back."""
+    def for_monotonous_timestamps() -> WatermarkStrategy[Any]:
+        """Returns a strategy for records whose timestamps never decrease within a split."""
         return WatermarkStrategy.for_bounded_out_of_orderness(0)
 
     @staticmethod
-    def for_bounded_out_of_orderness(max_out_of_orderness: Length) -> WatermarkStrategy:
-        """Of records that come out of order by at most so much."""
+    def for_bounded_out_of_orderness(max_out_of_orderness: Length) -> WatermarkStrategy[Any]:
+        """Returns a strategy for records that are out of order by at most this duration.
+
+        Raises `InvalidProgramError` for a negative duration.
+        """
         delay = _milliseconds("for_bounded_out_of_orderness", max_out_of_orderness)
         return WatermarkStrategy(_Bounded(delay))
 
     @staticmethod
-    def no_watermarks() -> WatermarkStrategy:
-        """Event time stands still; at the end of the input it comes to its end."""
+    def no_watermarks() -> WatermarkStrategy[Any]:
+        """Returns a strategy without watermarks: event time advances only at the end of a bounded input."""
         return WatermarkStrategy(_none)
 
     @staticmethod
-    def for_generator(generator_supplier: Callable[[GeneratorContext], WatermarkGenerator]) -> WatermarkStrategy:
-        """With a generator of one's own."""
+    def for_generator(
+        generator_supplier: Callable[[GeneratorContext], WatermarkGenerator[EVENT]],
+    ) -> WatermarkStrategy[EVENT]:
+        """Returns a strategy with a generator of the program: `for_generator(lambda context: Punctuated())`.
+
+        Raises `InvalidProgramError` unless the argument is callable.
+        """
         if not callable(generator_supplier):
             raise InvalidProgramError(
                 f"for_generator: expected a callable that makes a WatermarkGenerator, got {generator_supplier!r}"
@@ -224,11 +262,11 @@ class WatermarkStrategy:
 class _Bounded:
     delay_ms: int
 
-    def __call__(self, context: GeneratorContext) -> WatermarkGenerator:
+    def __call__(self, context: GeneratorContext) -> WatermarkGenerator[Any]:
         return BoundedOutOfOrdernessWatermarks(self.delay_ms)
 
 
-def _none(context: GeneratorContext) -> WatermarkGenerator:
+def _none(context: GeneratorContext) -> WatermarkGenerator[Any]:
     return NoWatermarks()
 
 

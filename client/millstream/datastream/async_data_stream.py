@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from millstream.common.time import Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan.async_plan import AsyncSpec
+from millstream.core.records.types import TypeInformation
 from millstream.datastream.adapters.signatures import element_type
 from millstream.datastream.async_retry_strategies import NO_RETRY_STRATEGY, NoRetryStrategy
 from millstream.datastream.data_stream import DataStream
@@ -16,68 +17,206 @@ from millstream.datastream.functions import AsyncFunction, AsyncFunctionDescript
 _ORDERED, _UNORDERED = AsyncFunctionDescriptor.OutputMode.ORDERED, AsyncFunctionDescriptor.OutputMode.UNORDERED
 
 
-class AsyncDataStream:
-    """Applies an AsyncFunction to a stream: up to `capacity` records of a subtask are under way at the same time.
+T = TypeVar("T")
+OUT = TypeVar("OUT")
 
-    A record that takes longer than the timeout gets what the function's `timeout` answers; 0 is no timeout.
+
+class AsyncDataStream:
+    """Applies an AsyncFunction to a stream: up to `capacity` records of a subtask are processed concurrently.
+
+    `timeout` is a duration or milliseconds; 0 is no timeout. A record that takes longer gets the results of the
+    function's `timeout` method. `output_type` is the type of one result. Each method raises `InvalidProgramError`
+    unless `async_invoke` is an `async def` method, and for an invalid timeout, capacity or retry strategy. Example:
+
+        names = AsyncDataStream.unordered_wait(ids, Lookup(), Time.seconds(5), capacity=200)
     """
+
+    @overload
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, OUT],
+        timeout: Interval,
+        capacity: int = 100,
+        output_type: None = None,
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        capacity: int = 100,
+        *,
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        capacity: int = 100,
+        output_type: object = None,
+    ) -> DataStream[Any]: ...
 
     @staticmethod
     def unordered_wait(
-        data_stream: DataStream,
+        data_stream: DataStream[Any],
         async_function: AsyncFunction[Any, Any],
         timeout: Interval,
         capacity: int = 100,
         output_type: Any = None,
-    ) -> DataStream:
-        """Results leave as they come, but none passes a watermark."""
+    ) -> DataStream[Any]:
+        """Returns the results in the order of their completion; none overtakes a watermark."""
         return _applied(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, _UNORDERED)
+
+    @overload
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, OUT],
+        timeout: Interval,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        output_type: None = None,
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        *,
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        output_type: object = None,
+    ) -> DataStream[Any]: ...
 
     @staticmethod
     def unordered_wait_with_retry(
-        data_stream: DataStream,
+        data_stream: DataStream[Any],
         async_function: AsyncFunction[Any, Any],
         timeout: Interval,
         async_retry_strategy: AsyncRetryStrategy[Any],
         capacity: int = 100,
         output_type: Any = None,
-    ) -> DataStream:
-        """The same; outcomes that the strategy does not like are tried again, within the timeout."""
+    ) -> DataStream[Any]:
+        """Returns the results as `unordered_wait` does; the strategy's outcomes are tried again, within the timeout."""
         return _applied(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, _UNORDERED)
+
+    @overload
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, OUT],
+        timeout: Interval,
+        capacity: int = 100,
+        output_type: None = None,
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        capacity: int = 100,
+        *,
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        capacity: int = 100,
+        output_type: object = None,
+    ) -> DataStream[Any]: ...
 
     @staticmethod
     def ordered_wait(
-        data_stream: DataStream,
+        data_stream: DataStream[Any],
         async_function: AsyncFunction[Any, Any],
         timeout: Interval,
         capacity: int = 100,
         output_type: Any = None,
-    ) -> DataStream:
-        """Results leave in the order of their records."""
+    ) -> DataStream[Any]:
+        """Returns the results in the order of their records."""
         return _applied(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, _ORDERED)
+
+    @overload
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, OUT],
+        timeout: Interval,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        output_type: None = None,
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        *,
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        output_type: object = None,
+    ) -> DataStream[Any]: ...
 
     @staticmethod
     def ordered_wait_with_retry(
-        data_stream: DataStream,
+        data_stream: DataStream[Any],
         async_function: AsyncFunction[Any, Any],
         timeout: Interval,
         async_retry_strategy: AsyncRetryStrategy[Any],
         capacity: int = 100,
         output_type: Any = None,
-    ) -> DataStream:
-        """The same; outcomes that the strategy does not like are tried again, within the timeout."""
+    ) -> DataStream[Any]:
+        """Returns the results as `ordered_wait` does; the strategy's outcomes are tried again, within the timeout."""
         return _applied(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, _ORDERED)
 
 
 def _applied(
-    stream: DataStream,
+    stream: DataStream[Any],
     function: AsyncFunction[Any, Any],
     timeout: Interval,
     strategy: AsyncRetryStrategy[Any],
     capacity: int,
     output_type: Any,
     mode: AsyncFunctionDescriptor.OutputMode,
-) -> DataStream:
+) -> DataStream[Any]:
     if not isinstance(stream, DataStream):
         raise InvalidProgramError(f"AsyncDataStream: expected a DataStream, got {stream!r}")
     if not inspect.iscoroutinefunction(getattr(function, "async_invoke", None)):

@@ -1,4 +1,4 @@
-"""`TimerService`: the clocks that a process function can ask, and the timers that it can set."""
+"""`TimerService`: the clocks that a process function reads, and the timers that it registers."""
 
 from __future__ import annotations
 
@@ -6,28 +6,34 @@ from abc import ABC, abstractmethod
 
 
 class TimerService(ABC):
-    """Timers belong to the key of the record or timer at hand, and are there once for each key and time."""
+    """Reads the clocks and registers timers. A timer belongs to a key; there is one for each key and time."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The machine's time, in milliseconds since 1970 began in UTC."""
+        """Returns the processing time, in milliseconds since the Unix epoch."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """How far event time has come; the lowest number there is before the first watermark."""
+        """Returns the event time of the operator in milliseconds; -2^63 before the first watermark."""
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Has `on_timer` called once the machine's time has come to the timestamp."""
+        """Registers a timer: `on_timer` is called when the processing time has reached the timestamp.
+
+        Raises an error on a stream without keys.
+        """
 
     @abstractmethod
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Has `on_timer` called once the watermark has come to the timestamp."""
+        """Registers a timer: `on_timer` is called when the watermark has reached the timestamp.
+
+        Raises an error on a stream without keys.
+        """
 
     @abstractmethod
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Takes such a timer back; nothing happens if there is none."""
+        """Deletes a timer of processing time; does nothing when there is none."""
 
     @abstractmethod
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Takes such a timer back; nothing happens if there is none."""
+        """Deletes a timer of event time; does nothing when there is none."""

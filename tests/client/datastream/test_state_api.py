@@ -126,7 +126,7 @@ def test_every_accessor_takes_a_descriptor_or_a_name_and_types() -> None:
         (lambda s: s.get_state(""), "a state needs a name"),
         (lambda s: s.get_state(7), "expected a ValueStateDescriptor or the state's name, not 7"),
         (lambda s: s.get_state(ListStateDescriptor("l", int)), "expected a ValueStateDescriptor or the state's name"),
-        (lambda s: s.get_state(ValueStateDescriptor("v", int), int), "state 'v': a descriptor says it all"),
+        (lambda s: s.get_state(ValueStateDescriptor("v", int), int), "state 'v': a descriptor has its types"),
         (lambda s: s.get_state("v", lambda: 1), "state 'v': expected a type"),
         (lambda s: s.get_reducing_state("r"), "state 'r': expected a ReduceFunction or a callable, not None"),
         (lambda s: s.get_aggregating_state("a", max), "state 'a': the aggregate function lacks create_accumulator"),

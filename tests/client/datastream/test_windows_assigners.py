@@ -155,7 +155,7 @@ def test_shapes_that_make_no_sense_are_refused_by_the_call_that_gave_them(make: 
 @pytest.mark.parametrize("assigner", EVENT_TIME, ids=lambda made: type(made).__name__)
 @pytest.mark.parametrize("missing", [MIN_TIMESTAMP, None])
 def test_a_record_without_a_timestamp_fails_the_job_with_what_to_do(assigner: Any, missing: Any) -> None:
-    with pytest.raises(MissingTimestampError, match=r"no timestamp marker.*assign_timestamps_and_watermarks") as caught:
+    with pytest.raises(MissingTimestampError, match=r"has no timestamp.*assign_timestamps_and_watermarks") as caught:
         windows_of(assigner, missing, {"gap": 5})
     assert type(assigner).__name__ in str(caught.value)
     assert isinstance(caught.value, UnrecoverableError), "another attempt reads the same record"

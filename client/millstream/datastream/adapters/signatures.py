@@ -29,8 +29,7 @@ def checked_callable(operator: str, function: Any, method: str, arguments: int) 
         target = as_callable(function, method)
     except TypeError as error:
         raise InvalidProgramError(f"{operator}: {error}") from None
-    if inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target):
-        raise InvalidProgramError(f"{operator}: '{_name(target)}' is an async function, which is not available here")
+    refuse_async(operator, target)
     try:
         signature = inspect.signature(target)
     except (TypeError, ValueError):  # some built-in functions have none
@@ -43,6 +42,17 @@ def checked_callable(operator: str, function: Any, method: str, arguments: int) 
             f"{operator}: '{_name(target)}{signature}' cannot be called with {count}, as it will be"
         ) from None
     return target
+
+
+def refuse_async(operator: str, target: Callable[..., Any]) -> None:
+    """An async function returns a coroutine, which no operator but that of `AsyncDataStream` awaits."""
+    for function in (target, _annotated(target)):
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise InvalidProgramError(
+                f"{operator}: '{_name(target)}' is an async function, and {operator} does not await its results. Write "
+                "an AsyncFunction and apply it with AsyncDataStream.unordered_wait(stream, function, timeout), or "
+                "ordered_wait"
+            )
 
 
 def refuse_generator(operator: str, target: Callable[..., Any], instead: str) -> None:
@@ -60,7 +70,7 @@ def declared_type(hint: Any) -> TypeInformation:
 
 
 def result_type(target: Callable[..., Any], output_type: Any) -> TypeInformation:
-    """The type of what a function answers: as declared, else as annotated, else unknown."""
+    """The type of the results of a function: as declared, else as annotated, else unknown."""
     if output_type is not None:
         return declared_type(output_type)
     if isinstance(target, type):
@@ -69,7 +79,7 @@ def result_type(target: Callable[..., Any], output_type: Any) -> TypeInformation
 
 
 def element_type(target: Callable[..., Any], output_type: Any) -> TypeInformation:
-    """The type of the elements of what a function answers or yields."""
+    """The type of one element of what a function returns or yields."""
     if output_type is not None:
         return declared_type(output_type)
     return declared_type(_element_hint(_return_hint(target)))
@@ -132,7 +142,9 @@ def _main_output(hint: Any) -> Any:
 
 def _is_side_output(hint: Any) -> bool:
     arguments = typing.get_args(hint)
-    return typing.get_origin(hint) is tuple and bool(arguments) and arguments[0] is OutputTag
+    if typing.get_origin(hint) is not tuple or not arguments:
+        return False
+    return (typing.get_origin(arguments[0]) or arguments[0]) is OutputTag
 
 
 def _name(target: Any) -> str:

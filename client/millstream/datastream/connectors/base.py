@@ -12,14 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic
 
 from millstream.core.environments.data_files import DataFile
 from millstream.core.records.batches import Batch
+from millstream.core.records.type_variables import SplitT, T_co, T_contra
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.functions import OutputTag, RuntimeContext
-
-SplitT = TypeVar("SplitT")
 
 
 class Boundedness(Enum):
@@ -30,7 +29,7 @@ class Boundedness(Enum):
 
 
 class PollStatus(Enum):
-    """What a reader answers when it has no batch."""
+    """The result of `poll_next` when a reader has no batch."""
 
     NOTHING_AVAILABLE = "nothing available"  # poll again after wake_up, new splits, or poll_again_at
     END_OF_INPUT = "end of input"
@@ -45,7 +44,7 @@ class SourceReaderContext(ABC):
 
     @abstractmethod
     def send_split_request(self) -> None:
-        """Asks the enumerator for a split; `add_splits` or `notify_no_more_splits` follows."""
+        """Requests a split from the enumerator; a call of `add_splits` or `notify_no_more_splits` follows."""
 
     @abstractmethod
     def send_source_event(self, event: Any) -> None:
@@ -60,9 +59,9 @@ class SourceReaderContext(ABC):
         """Has the reader polled again after this time, for readers that keep to a rate."""
 
     def split_finished(self, split_id: str) -> None:  # noqa: B027  # a hook: few contexts have to know
-        """Tells that a split was read to its end, so that event time does not wait for it."""
+        """Reports that a split was read to its end, so that event time does not wait for it."""
 
-    def output(self, tag: OutputTag, rows: list[Any]) -> None:
+    def output(self, tag: OutputTag[Any], rows: list[Any]) -> None:
         """Sends records to a side output of the source; only from `poll_next`, with whose batch they leave."""
         raise NotImplementedError("this context has no side outputs")
 
@@ -75,7 +74,7 @@ class SourceReader(ABC, Generic[SplitT]):
 
     @abstractmethod
     def poll_next(self, max_rows: int) -> Batch | PollStatus:
-        """Answers the next batch of at most `max_rows` rows without blocking, or why there is none."""
+        """Returns the next batch of at most `max_rows` rows without blocking, or the reason why there is none."""
 
     @abstractmethod
     def add_splits(self, splits: list[SplitT]) -> None:
@@ -90,14 +89,14 @@ class SourceReader(ABC, Generic[SplitT]):
         """The splits that are not read to their end, each with its position."""
 
     def current_split_id(self) -> str | None:  # a hook
-        """Which split the batch is from that was answered last, for readers that answer batches of one split each.
+        """Returns the split of the last batch, for readers whose batches are of one split each.
 
         Such a source has event time split by split, and calls `context.split_finished` at the end of each.
         """
         return None
 
     def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:  # a hook
-        """Answers no batches of some splits until they are resumed, for readers that may have several.
+        """Pauses and resumes splits, for readers that may have several: a paused split returns no batches.
 
         Called when event time is aligned (`WatermarkStrategy.with_watermark_alignment`) and one of several splits is
         too far ahead: the others are read on. A reader that is ahead with all its splits is not polled at all. One
@@ -113,7 +112,7 @@ class SourceReader(ABC, Generic[SplitT]):
 
 
 def split_id_of(split: Any) -> str | None:
-    """What a split is called, if it is called anything: the attribute, or what the method answers, as in Flink."""
+    """The id of a split, if it has one: the attribute, or the result of the method, as in Flink."""
     found = getattr(split, "split_id", None)
     return str(found() if callable(found) else found) if found is not None else None
 
@@ -134,11 +133,11 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
 
     @abstractmethod
     def assign_splits(self, splits: list[SplitT], subtask: int) -> None:
-        """Gives splits to a reader, which has to be registered: else nobody would get them, and it is an error."""
+        """Assigns splits to a reader. Raises an error unless the reader is registered."""
 
     @abstractmethod
     def signal_no_more_splits(self, subtask: int) -> None:
-        """Tells a reader that it has all its splits. It has to be registered."""
+        """Notifies a reader that it has all its splits. Raises an error unless the reader is registered."""
 
     @abstractmethod
     def send_event_to_reader(self, subtask: int, event: Any) -> None:
@@ -162,7 +161,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
     @abstractmethod
     def handle_split_request(self, subtask: int, host: str) -> None:
-        """A reader asks for a split: assign one, or signal that there are none, now or later."""
+        """Called when a reader requests a split: assign one, or signal that there are none, now or later."""
 
     @abstractmethod
     def add_splits_back(self, splits: list[SplitT], subtask: int) -> None:
@@ -172,12 +171,12 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """A reader has started."""
 
     def take_over(self, assigned: dict[int, list[SplitT]]) -> bool:
-        """Goes on with readers that run already; answers whether that is possible, else the job starts again.
+        """Continues with readers that run already; returns whether that is possible, else the job restarts.
 
         Called once after `start`, in place of `add_reader`, when another job manager comes to lead a job whose tasks
         still run. The enumerator is new: it has the state of the last checkpoint. `assigned` has all readers, which
         count as registered, each with the splits that it was given after that checkpoint: they must not be handed out
-        again. Requests for splits that are not answered come once more. Without a method of its own, an enumerator
+        again. Open requests for splits are repeated. Without a method of its own, an enumerator
         goes on only with readers that were given nothing since.
         """
         if any(assigned.values()):
@@ -204,8 +203,18 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """Called once, also after a failure."""
 
 
-class Source(ABC, Generic[SplitT]):
-    """A source. Picklable; shared by the enumerator process and the readers, which get a copy each."""
+class Source(ABC, Generic[SplitT, T_co]):
+    """A source: `Source[Split]` reads splits of a class, and `Source[Split, Record]` also declares its records.
+
+    It has to be picklable: the enumerator process and the readers receive a copy each.
+    """
+
+    def __class_getitem__(cls, arguments: Any) -> Any:
+        """`Source[Split]` is `Source[Split, Any]`, as for type checkers."""
+        given = arguments if isinstance(arguments, tuple) else (arguments,)
+        if cls is Source and len(given) == 1:
+            given = (*given, Any)
+        return super().__class_getitem__(given)  # type: ignore[misc]  # that of Generic, which type checkers leave out
 
     @abstractmethod
     def get_boundedness(self) -> Boundedness:
@@ -217,33 +226,33 @@ class Source(ABC, Generic[SplitT]):
 
     @abstractmethod
     def restore_enumerator(self, context: SplitEnumeratorContext[SplitT], state: Any) -> SplitEnumerator[SplitT]:
-        """Called in the enumerator process with what `snapshot_state` answered."""
+        """Called in the enumerator process with the result of `snapshot_state`."""
 
     @abstractmethod
     def create_reader(self, context: SourceReaderContext) -> SourceReader[SplitT]:
         """Called in each subtask."""
 
-    def get_produced_type(self) -> TypeInformation:
-        """The type of its records."""
+    def get_produced_type(self) -> TypeInformation[T_co]:
+        """Returns the type of the records; by default they are pickled."""
         return PICKLED
 
-    def shipped(self, folder: Callable[[], Path]) -> tuple[Source[SplitT], Sequence[DataFile]]:
+    def shipped(self, folder: Callable[[], Path]) -> tuple[Source[SplitT, T_co], Sequence[DataFile]]:
         """The source as it goes into the job graph, and files that it wrote to the folder for its readers.
 
         For sources that hold much data: what is in the graph is copied from service to service.
         """
         return self, ()
 
-    def side_outputs(self) -> tuple[OutputTag, ...]:
+    def side_outputs(self) -> tuple[OutputTag[Any], ...]:
         """The side outputs that its readers send records to; a program has to read each of them."""
         return ()
 
     def produces_columns(self) -> bool:
-        """Whether its readers answer Arrow batches, which are worth making larger than batches of Python objects."""
+        """Returns whether its readers return Arrow batches, which are larger than batches of Python objects."""
         return False
 
     def keeps_records(self) -> bool:
-        """Whether a reader may hold on to records that it answered, or answer one twice: then they are copied."""
+        """Returns whether a reader may keep records that it returned, or return one twice: then they are copied."""
         return True
 
 
@@ -261,16 +270,19 @@ class SinkWriter(ABC):
         """Called once, also after a failure; without `flush` before it, the input did not end."""
 
 
-class Sink(ABC):
-    """A sink. Picklable; each subtask gets a copy. `TwoPhaseCommitSink` is the base of those that are exactly-once."""
+class Sink(ABC, Generic[T_contra]):
+    """A sink: `Sink[str]` writes text. `TwoPhaseCommitSink` is the base of sinks that are exactly-once.
+
+    It has to be picklable: each subtask receives a copy.
+    """
 
     is_transactional: ClassVar[bool] = False
     """Whether what it writes belongs to transactions, which are part of checkpoints."""
     reads_timestamps: ClassVar[bool] = True
-    """Whether its writers may look at the timestamps of batches. Records of which nobody does travel without them."""
+    """Whether its writers may read the timestamps of batches. Records that no operator reads them of have none."""
 
-    def for_type(self, record_type: TypeInformation) -> Sink:
-        """The sink for a stream with records of this type, when the program hands it the stream."""
+    def for_type(self, record_type: TypeInformation) -> Sink[T_contra]:
+        """Returns the sink for a stream with records of this type; called when the program passes it to a stream."""
         return self
 
     @abstractmethod
@@ -287,11 +299,11 @@ class DeliveryGuarantee(Enum):
 
 
 class StreamTransformer(ABC):
-    """What a sink wants done to a stream before it gets the records."""
+    """Transforms a stream before a sink."""
 
     @abstractmethod
     def apply(self, ds: Any) -> Any:
-        """The stream to write, of the one that was given to `sink_to`."""
+        """Returns the stream to write, for the stream that is passed to `sink_to`."""
 
 
 class SupportsPreprocessing(ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from millstream.core.environments.data_files import DataFile
 from millstream.core.records.batches import Batch, RowBatch
@@ -21,11 +21,13 @@ from millstream.datastream.connectors.index_split import IndexReader, IndexSplit
 from millstream.datastream.connectors.shipped_elements import ShippedElements, ship
 from millstream.datastream.connectors.split_queue import QueueEnumerator
 
+T_co = TypeVar("T_co", covariant=True)
 
-class CollectionSource(Source[IndexSplit]):
+
+class CollectionSource(Source[IndexSplit, T_co]):
     """All elements, in order within a subtask. The collection travels with the job; a large one beside its graph."""
 
-    def __init__(self, collection: Iterable[Any] | ShippedElements, type_info: Any = PICKLED) -> None:
+    def __init__(self, collection: Iterable[T_co] | ShippedElements, type_info: Any = PICKLED) -> None:
         self._elements = collection if isinstance(collection, ShippedElements) else list(collection)
         self._type = from_hint(type_info)
 
@@ -49,19 +51,19 @@ class CollectionSource(Source[IndexSplit]):
             return _ShippedReader(context, self._elements)
         return _CollectionReader(context, self._elements)
 
-    def shipped(self, folder: Callable[[], Path]) -> tuple[CollectionSource, Sequence[DataFile]]:
+    def shipped(self, folder: Callable[[], Path]) -> tuple[CollectionSource[T_co], Sequence[DataFile]]:
         """With the elements in files, when they are many."""
         if isinstance(self._elements, ShippedElements):
             return self, ()
         try:
             elements = ship(self._elements, folder)
         except Exception:
-            return self, ()  # an element cannot be pickled: whoever pickles the source says which
+            return self, ()  # an element cannot be pickled: the error of pickling the source names it
         if elements is None:
             return self, ()
         return CollectionSource(elements, self._type), elements.files()
 
-    def get_produced_type(self) -> TypeInformation:
+    def get_produced_type(self) -> TypeInformation[T_co]:
         """The declared type."""
         return self._type
 

@@ -18,7 +18,7 @@ from millstream.datastream.connectors.index_split import IndexReader, IndexSplit
 from millstream.datastream.connectors.split_queue import QueueEnumerator
 
 
-class NumberSequenceSource(Source[IndexSplit]):
+class NumberSequenceSource(Source[IndexSplit, int]):
     """The numbers from `start` to `end`, both included; in order within a subtask."""
 
     def __init__(self, start: int, end: int) -> None:
@@ -45,7 +45,7 @@ class NumberSequenceSource(Source[IndexSplit]):
         """Lists the numbers of its parts."""
         return _NumberReader(context)
 
-    def get_produced_type(self) -> TypeInformation:
+    def get_produced_type(self) -> TypeInformation[int]:
         """Whole numbers."""
         return LONG
 

@@ -37,7 +37,7 @@ class SocketSplit:
     port: int
 
 
-class SocketTextSource(Source[SocketSplit]):
+class SocketTextSource(Source[SocketSplit, str]):
     r"""The records of one connection, cut at the delimiter; one subtask reads, the others end at once.
 
     The source ends with the stream. A connection that is refused or breaks fails it. Both are tried again up to
@@ -84,7 +84,7 @@ class SocketTextSource(Source[SocketSplit]):
         """Dead letters, when they are asked for."""
         return self._handling.side_outputs
 
-    def get_produced_type(self) -> TypeInformation:
+    def get_produced_type(self) -> TypeInformation[str]:
         """Text."""
         return STRING
 

@@ -1,15 +1,17 @@
-"""A stream and a broadcast one: every subtask sees all broadcast records and keeps what they say in broadcast state.
+"""A stream and a broadcast stream: every subtask receives all broadcast records and keeps them in broadcast state.
 
-Only the broadcast side writes that state. Because every subtask sees the same broadcast records, each of them holds the
-same state, as long as the function writes the same for the same record everywhere.
+Only the broadcast side writes that state. Because every subtask receives the same broadcast records, each of them holds
+the same state, as long as the function writes the same values for the same record everywhere.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan.plan import BroadcastProcessSpec, TwoInputKeys
+from millstream.core.records.type_variables import T1_co, T2_co, T_co
+from millstream.core.records.types import TypeInformation
 from millstream.datastream.adapters.signatures import checked_callable, element_type
 from millstream.datastream.data_stream.connected_streams import common_type, two_input_stream
 from millstream.datastream.data_stream.data_stream import DataStream
@@ -17,11 +19,17 @@ from millstream.datastream.data_stream.keyed_stream import KeyedStream
 from millstream.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from millstream.datastream.state import MapStateDescriptor
 
+OUT = TypeVar("OUT")
 
-class BroadcastStream:
-    """A stream that goes to every subtask, with the states that it fills. Made by `DataStream.broadcast`."""
 
-    def __init__(self, input_stream: DataStream, broadcast_state_descriptors: tuple[MapStateDescriptor, ...]) -> None:
+class BroadcastStream(Generic[T_co]):
+    """A stream that is sent to every subtask, with the states that it fills. `DataStream.broadcast` returns it."""
+
+    def __init__(
+        self,
+        input_stream: DataStream[T_co],
+        broadcast_state_descriptors: tuple[MapStateDescriptor[Any, Any], ...],
+    ) -> None:
         names: set[str] = set()
         for descriptor in broadcast_state_descriptors:
             if not isinstance(descriptor, MapStateDescriptor):
@@ -37,23 +45,51 @@ class BroadcastStream:
         self.broadcast_state_descriptors = broadcast_state_descriptors
 
 
-class BroadcastConnectedStream:
-    """A stream, keyed or not, and a broadcast one. Made by `DataStream.connect`."""
+class BroadcastConnectedStream(Generic[T1_co, T2_co]):
+    """A stream, with or without keys, and a broadcast stream. `DataStream.connect` returns it."""
 
     def __init__(
         self,
-        non_broadcast_stream: DataStream,
-        broadcast_stream: BroadcastStream,
-        broadcast_state_descriptors: tuple[MapStateDescriptor, ...] | None = None,
+        non_broadcast_stream: DataStream[T1_co],
+        broadcast_stream: BroadcastStream[T2_co],
+        broadcast_state_descriptors: tuple[MapStateDescriptor[Any, Any], ...] | None = None,
     ) -> None:
-        """The states are the broadcast stream's own, unless others are given."""
+        """The states are those of the broadcast stream, unless others are given."""
         self.non_broadcast_stream = non_broadcast_stream
         self.broadcast_stream = broadcast_stream
         if broadcast_state_descriptors is not None:
             self.broadcast_stream = BroadcastStream(broadcast_stream.input_stream, tuple(broadcast_state_descriptors))
 
-    def process(self, func: Any, output_type: Any = None) -> DataStream:
-        """A KeyedBroadcastProcessFunction when the first stream is keyed, else a BroadcastProcessFunction."""
+    @overload
+    def process(
+        self,
+        func: BroadcastProcessFunction[T1_co, T2_co, OUT] | KeyedBroadcastProcessFunction[Any, T1_co, T2_co, OUT],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def process(
+        self,
+        func: BroadcastProcessFunction[T1_co, T2_co, object]
+        | KeyedBroadcastProcessFunction[Any, T1_co, T2_co, object],
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def process(
+        self,
+        func: BroadcastProcessFunction[T1_co, T2_co, object]
+        | KeyedBroadcastProcessFunction[Any, T1_co, T2_co, object],
+        output_type: object,
+    ) -> DataStream[Any]: ...
+
+    def process(self, func: Any, output_type: Any = None) -> DataStream[Any]:
+        """Returns the stream of the results of a function of both streams.
+
+        `func` is a KeyedBroadcastProcessFunction when the first stream is keyed, else a BroadcastProcessFunction;
+        `output_type` is the type of one result. Raises `InvalidProgramError` for anything else.
+
+            prices.connect(rules.broadcast(RULES)).process(ApplyRules())
+        """
         keys = self._keys()
         wanted = BroadcastProcessFunction if keys is None else KeyedBroadcastProcessFunction
         if not isinstance(func, wanted):

@@ -6,11 +6,12 @@ both streams are keyed, records of one key meet in one subtask and share the key
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar, overload
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan.plan import CoFlatMapSpec, CoMapSpec, CoProcessSpec, OperatorSpec, TwoInputKeys
+from millstream.core.records.type_variables import T1_co, T2_co
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.adapters.paired_functions import (
     PairedFlatMapFunction,
@@ -25,25 +26,71 @@ from millstream.datastream.functions import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
+    KeyedContext,
     KeyedCoProcessFunction,
+    KeySelector,
+    OutputTag,
 )
 
+OUT = TypeVar("OUT")
 
-class ConnectedStreams:
-    """Two streams of any types. Made by `DataStream.connect`."""
 
-    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+class ConnectedStreams(Generic[T1_co, T2_co]):
+    """Two streams of any types, as the inputs of one operator. `DataStream.connect` returns it.
+
+    A function of connected streams has one method for the records of each stream; a pair of callables can be given in
+    its place.
+    """
+
+    def __init__(self, stream1: DataStream[T1_co], stream2: DataStream[T2_co]) -> None:
         self.stream1 = stream1
         self.stream2 = stream2
 
-    def key_by(self, key_selector1: Any, key_selector2: Any, key_type: Any = None) -> ConnectedStreams:
-        """Groups both streams by key; equal keys of both meet in one subtask."""
+    def key_by(
+        self,
+        key_selector1: Callable[[T1_co], Any] | KeySelector[T1_co, Any] | str | int | Sequence[str | int],
+        key_selector2: Callable[[T2_co], Any] | KeySelector[T2_co, Any] | str | int | Sequence[str | int],
+        key_type: Any = None,
+    ) -> ConnectedStreams[T1_co, T2_co]:
+        """Groups both streams by key: records with equal keys of both are processed by the same subtask.
+
+        The selectors are those of `DataStream.key_by`. The operation that follows raises `InvalidProgramError` when the
+        keys are declared with different types.
+
+            clicks.connect(purchases).key_by(lambda click: click.user, lambda purchase: purchase.user)
+        """
         return ConnectedStreams(
             self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
         )
 
-    def map(self, func: Any, output_type: Any = None) -> DataStream:
-        """One record out for each record in; `func` is a CoMapFunction or a pair of callables. None is dropped."""
+    @overload
+    def map(
+        self,
+        func: CoMapFunction[T1_co, T2_co, OUT] | tuple[Callable[[T1_co], OUT | None], Callable[[T2_co], OUT | None]],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def map(
+        self,
+        func: CoMapFunction[T1_co, T2_co, object] | tuple[Callable[[T1_co], object], Callable[[T2_co], object]],
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def map(
+        self,
+        func: CoMapFunction[T1_co, T2_co, object] | tuple[Callable[[T1_co], object], Callable[[T2_co], object]],
+        output_type: object,
+    ) -> DataStream[Any]: ...
+
+    def map(self, func: Any, output_type: Any = None) -> DataStream[Any]:
+        """Returns the stream of the results for the records of both streams: one for each; None is dropped.
+
+        `func` is a CoMapFunction or a pair of callables, and `output_type` the type of the results. Raises
+        `InvalidProgramError` for anything else, for generator functions and for async functions.
+
+            numbers.connect(words).map((lambda number: str(number), lambda word: word))
+        """
         function = _function("map", func, (CoMapFunction,), PairedMapFunction, 1)
         targets = _targets("map", func, function, ("map1", "map2"), 1)
         for target in targets:
@@ -51,16 +98,83 @@ class ConnectedStreams:
         kind = common_type(*(result_type(target, output_type) for target in targets))
         return self._then("Co-Map", CoMapSpec(function, self._keys("map")), kind)
 
-    def flat_map(self, func: Any, output_type: Any = None) -> DataStream:
-        """Any number of records out for each one in; `func` is a CoFlatMapFunction or a pair of callables."""
+    @overload
+    def flat_map(
+        self,
+        func: CoFlatMapFunction[T1_co, T2_co, OUT]
+        | tuple[Callable[[T1_co], Iterable[OUT] | None], Callable[[T2_co], Iterable[OUT] | None]],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def flat_map(
+        self,
+        func: CoFlatMapFunction[T1_co, T2_co, object]
+        | tuple[Callable[[T1_co], Iterable[object] | None], Callable[[T2_co], Iterable[object] | None]],
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def flat_map(
+        self,
+        func: CoFlatMapFunction[T1_co, T2_co, object]
+        | tuple[Callable[[T1_co], Iterable[object] | None], Callable[[T2_co], Iterable[object] | None]],
+        output_type: object,
+    ) -> DataStream[Any]: ...
+
+    def flat_map(self, func: Any, output_type: Any = None) -> DataStream[Any]:
+        """Returns the stream of the results for the records of both streams: any number for each.
+
+        `func` is a CoFlatMapFunction or a pair of callables, and `output_type` the type of one result. Raises
+        `InvalidProgramError` for anything else, and for async functions.
+        """
         function = _function("flat_map", func, (CoFlatMapFunction,), PairedFlatMapFunction, 1)
         targets = _targets("flat_map", func, function, ("flat_map1", "flat_map2"), 1)
         kind = common_type(*(element_type(target, output_type) for target in targets))
         spec = CoFlatMapSpec(function, self._keys("flat_map"))
         return self._then("Co-Flat Map", spec, kind)
 
-    def process(self, func: Any, output_type: Any = None) -> DataStream:
-        """The general operator: a CoProcessFunction, a KeyedCoProcessFunction or a pair of callables `(value, ctx)`."""
+    @overload
+    def process(
+        self,
+        func: CoProcessFunction[T1_co, T2_co, OUT]
+        | KeyedCoProcessFunction[Any, T1_co, T2_co, OUT]
+        | tuple[
+            Callable[[T1_co, KeyedContext[Any]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+            Callable[[T2_co, KeyedContext[Any]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+        ],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def process(
+        self,
+        func: CoProcessFunction[T1_co, T2_co, object]
+        | KeyedCoProcessFunction[Any, T1_co, T2_co, object]
+        | tuple[
+            Callable[[T1_co, KeyedContext[Any]], Iterable[object] | None],
+            Callable[[T2_co, KeyedContext[Any]], Iterable[object] | None],
+        ],
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def process(
+        self,
+        func: CoProcessFunction[T1_co, T2_co, object]
+        | KeyedCoProcessFunction[Any, T1_co, T2_co, object]
+        | tuple[
+            Callable[[T1_co, KeyedContext[Any]], Iterable[object] | None],
+            Callable[[T2_co, KeyedContext[Any]], Iterable[object] | None],
+        ],
+        output_type: object,
+    ) -> DataStream[Any]: ...
+
+    def process(self, func: Any, output_type: Any = None) -> DataStream[Any]:
+        """Returns the stream of the results of the general function of both streams, with side outputs.
+
+        `func` is a CoProcessFunction, a KeyedCoProcessFunction, which has keyed state and timers and needs both streams
+        keyed, or a pair of callables `(value, ctx)`; `output_type` is the type of one result. Raises
+        `InvalidProgramError` for anything else, and for async functions.
+        """
         keys = self._keys("process")
         if isinstance(func, KeyedCoProcessFunction) and keys is None:
             raise InvalidProgramError(
@@ -85,7 +199,7 @@ class ConnectedStreams:
             return None
         return two_input_keys(method, first, second)
 
-    def _then(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
+    def _then(self, name: str, spec: OperatorSpec, record_type: TypeInformation[OUT]) -> DataStream[OUT]:
         return two_input_stream(self.stream1, self.stream2, name, spec, record_type)
 
 
@@ -105,9 +219,9 @@ def two_input_stream(
     second: DataStream,
     name: str,
     spec: OperatorSpec,
-    record_type: TypeInformation,
-) -> DataStream:
-    """The stream that an operator makes of two others."""
+    record_type: TypeInformation[OUT],
+) -> DataStream[OUT]:
+    """The output of an operator with two inputs."""
     environment = first.get_execution_environment()
     operator = environment.add_operator(
         name, first.transformation, spec, record_type, second_input=second.transformation

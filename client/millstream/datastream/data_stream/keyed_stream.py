@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan.function_ends_plan import SinkFunctionSpec
@@ -15,14 +16,24 @@ from millstream.core.jobs.plan.plan import (
     Partitioner,
     ReduceSpec,
 )
+from millstream.core.records.type_variables import K_co, T_co
 from millstream.core.records.types import TypeInformation
+from millstream.core.row import Row
 from millstream.datastream.adapters.aggregations import Max, MaxBy, Min, MinBy, Sum, aggregated_field, summed_field
 from millstream.datastream.adapters.keyed_adapters import with_keys
 from millstream.datastream.adapters.keyed_records import WithKey, type_with_key
 from millstream.datastream.adapters.process_functions import CallableKeyedProcessFunction
 from millstream.datastream.adapters.signatures import checked_callable, element_type, refuse_generator
 from millstream.datastream.data_stream.data_stream import DataStream
-from millstream.datastream.functions import KeyedProcessFunction, ProcessFunction, SinkFunction
+from millstream.datastream.functions import (
+    KeyedContext,
+    KeyedProcessFunction,
+    OutputTag,
+    ProcessFunction,
+    ReduceFunction,
+    SinkFunction,
+)
+from millstream.datastream.functions import KeySelector as KeySelectorFunction
 from millstream.datastream.graph.transformations import OperatorTransformation, PartitionTransformation
 
 if TYPE_CHECKING:
@@ -32,18 +43,29 @@ if TYPE_CHECKING:
     from millstream.datastream.window import WindowAssigner
 
 
-class KeyedStream(DataStream):
-    """Records of one key go to one subtask, in order."""
+OUT = TypeVar("OUT")
+KEY = TypeVar("KEY")
+OTHER = TypeVar("OTHER")
+TUPLE = TypeVar("TUPLE", bound=tuple[Any, ...])
+W = TypeVar("W")
 
-    def __init__(self, stream: DataStream, key_selector: KeySelector, key_type: TypeInformation) -> None:
+
+class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
+    """A stream grouped by key: `KeyedStream[str, Event]` has keys of text and records of `Event`.
+
+    `DataStream.key_by` returns it. The records of one key are processed by one subtask, in order, with the state of
+    that key. The type of the keys comes first, as in a dict and in `MapState[K, V]`.
+    """
+
+    def __init__(self, stream: DataStream[T_co], key_selector: KeySelector, key_type: TypeInformation[K_co]) -> None:
         transformation = PartitionTransformation(stream.transformation, HashPartitioner(key_selector))
         super().__init__(stream.get_execution_environment(), transformation, stream.get_type())
         self._origin = stream
         self._key_selector = key_selector
         self._key_type = key_type
 
-    def get_key_type(self) -> TypeInformation:
-        """The type of the keys."""
+    def get_key_type(self) -> TypeInformation[K_co]:
+        """Returns the type of the keys."""
         return self._key_type
 
     @property
@@ -52,42 +74,114 @@ class KeyedStream(DataStream):
         return self._key_selector
 
     @property
-    def origin(self) -> DataStream:
+    def origin(self) -> DataStream[T_co]:
         """The stream before it was keyed."""
         return self._origin
 
-    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
-        """Groups the stream by another key instead."""
+    @overload
+    def key_by(
+        self, key_selector: Callable[[T_co], KEY] | KeySelectorFunction[T_co, KEY], key_type: None = None
+    ) -> KeyedStream[KEY, T_co]: ...
+
+    @overload
+    def key_by(
+        self, key_selector: str | int | Sequence[str | int], key_type: None = None
+    ) -> KeyedStream[Any, T_co]: ...
+
+    @overload
+    def key_by(
+        self,
+        key_selector: Callable[[T_co], object] | KeySelectorFunction[T_co, object] | str | int | Sequence[str | int],
+        key_type: TypeInformation[KEY] | type[KEY],
+    ) -> KeyedStream[KEY, T_co]: ...
+
+    @overload
+    def key_by(
+        self,
+        key_selector: Callable[[T_co], object] | KeySelectorFunction[T_co, object] | str | int | Sequence[str | int],
+        key_type: object,
+    ) -> KeyedStream[Any, T_co]: ...
+
+    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream[Any, T_co]:
+        """Returns the stream grouped by another key instead."""
         return self._origin.key_by(key_selector, key_type)
 
-    def reduce(self, func: Any) -> DataStream:
-        """Combines each record with the key's value so far, and emits the new value every time."""
+    @overload
+    def reduce(self, func: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co]) -> DataStream[T_co]: ...
+
+    @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
+    def reduce(
+        self: KeyedStream[Any, tuple[Any, ...]], func: Callable[[T_co, T_co], TUPLE]
+    ) -> DataStream[TUPLE]: ...
+
+    def reduce(self, func: Any) -> DataStream[Any]:
+        """Combines each record with the combined value of its key, and emits the new combined value every time.
+
+        `func` is a callable `(combined, record)` or a ReduceFunction. The first record of a key is emitted as it is.
+        Raises `InvalidProgramError` for a generator function and an async function.
+
+            words.map(lambda word: (word, 1)).key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+        """
         target = checked_callable("reduce", func, "reduce", 2)
-        refuse_generator("reduce", target, "a reduce answers one value")
+        refuse_generator("reduce", target, "a reduce returns one value")
         return self._reduce("Keyed Reduce", func)
 
-    def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Adds up a field, by position or name; 0 of plain numbers is the number itself."""
+    def sum(self, position_to_sum: int | str = 0) -> DataStream[T_co]:
+        """Adds up a field of the records of each key, by position or name; 0 of plain numbers is the number itself.
+
+        Emits the first record of the key with the new sum in the field, for each record. Raises `InvalidProgramError`
+        for a field that the declared type does not have, or whose values cannot be added.
+        """
         return self._reduce("Keyed Aggregation", Sum(summed_field("sum", position_to_sum, self._type)))
 
-    def min(self, position_to_min: int | str = 0) -> DataStream:
-        """The smallest value of a field, in the key's first record."""
+    def min(self, position_to_min: int | str = 0) -> DataStream[T_co]:
+        """Emits, for each record, the first record of the key with the smallest value of a field so far."""
         return self._reduce("Keyed Aggregation", Min(aggregated_field("min", position_to_min, self._type)))
 
-    def max(self, position_to_max: int | str = 0) -> DataStream:
-        """The largest value of a field, in the key's first record."""
+    def max(self, position_to_max: int | str = 0) -> DataStream[T_co]:
+        """Emits, for each record, the first record of the key with the largest value of a field so far."""
         return self._reduce("Keyed Aggregation", Max(aggregated_field("max", position_to_max, self._type)))
 
-    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """The record with the smallest value of a field; the first of several."""
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T_co]:
+        """Emits, for each record, the record of the key with the smallest value of a field; the first of several."""
         return self._reduce("Keyed Aggregation", MinBy(aggregated_field("min_by", position_to_min_by, self._type)))
 
-    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """The record with the largest value of a field; the first of several."""
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T_co]:
+        """Emits, for each record, the record of the key with the largest value of a field; the first of several."""
         return self._reduce("Keyed Aggregation", MaxBy(aggregated_field("max_by", position_to_max_by, self._type)))
 
-    def process(self, func: Any, output_type: Any = None) -> DataStream:
-        """The general operator: a KeyedProcessFunction, or a callable `(value, ctx)`, that knows the current key."""
+    @overload
+    def process(
+        self,
+        func: KeyedProcessFunction[K_co, T_co, OUT]
+        | ProcessFunction[T_co, OUT]
+        | Callable[[T_co, KeyedContext[K_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def process(
+        self,
+        func: KeyedProcessFunction[K_co, T_co, object]
+        | ProcessFunction[T_co, object]
+        | Callable[[T_co, KeyedContext[K_co]], Iterable[object] | None],
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def process(
+        self,
+        func: KeyedProcessFunction[K_co, T_co, object]
+        | ProcessFunction[T_co, object]
+        | Callable[[T_co, KeyedContext[K_co]], Iterable[object] | None],
+        output_type: object,
+    ) -> DataStream[Any]: ...
+
+    def process(self, func: Any, output_type: Any = None) -> DataStream[Any]:
+        """Returns the stream of the results of the general function, with keyed state, timers and side outputs.
+
+        `func` is a KeyedProcessFunction, or a callable `(value, ctx)` whose context has the current key; `output_type`
+        is the type of one result. Raises `InvalidProgramError` for an async function.
+        """
         if isinstance(func, ProcessFunction):
             return super().process(func, output_type)
         target = checked_callable("process", func, "process_element", 2)
@@ -95,21 +189,34 @@ class KeyedStream(DataStream):
         spec = KeyedProcessSpec(function, self._key_selector, self._key_type)
         return self._then("KeyedProcess", spec, element_type(target, output_type))
 
-    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
-        """Groups the records of each key into windows."""
+    def window(self, window_assigner: WindowAssigner[Any, W]) -> WindowedStream[K_co, T_co, W]:
+        """Groups the records of each key into windows.
+
+        Raises `InvalidProgramError` unless the argument is a WindowAssigner.
+
+            orders.key_by(lambda order: order.customer)
+                .window(TumblingEventTimeWindows.of(Time.minutes(5)))
+                .reduce(lambda a, b: a + b)
+        """
         from millstream.datastream.data_stream.windowed_stream import WindowedStream
 
         return WindowedStream(self, window_assigner)
 
-    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """Windows of so many records of each key; with a slide, one for each so many records."""
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream[K_co, T_co, Any]:
+        """Groups the records of each key into windows of `size` records; with a slide, one every `slide` records."""
         from millstream.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 
         tumbling = CountTumblingWindowAssigner.of(size) if slide == 0 else CountSlidingWindowAssigner.of(size, slide)
         return self.window(tumbling)
 
-    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
-        """Joins this stream with another keyed one by event time: `.between(lower, upper).process(function)`."""
+    def interval_join(self, other_stream: KeyedStream[Any, OTHER]) -> IntervalJoin[T_co, OTHER]:
+        """Joins this stream with another keyed stream by event time.
+
+        Each pair of records with the same key and timestamps within the bounds is joined. Raises `InvalidProgramError`
+        for a stream without keys or of another environment.
+
+            orders.interval_join(payments).between(Time.minutes(0), Time.minutes(10)).process(Match())
+        """
         from millstream.datastream.data_stream.interval_join import IntervalJoin
 
         other = self._joined("interval_join", other_stream)
@@ -117,32 +224,45 @@ class KeyedStream(DataStream):
             raise InvalidProgramError("interval_join: the other stream has no keys; call key_by on it")
         return IntervalJoin(self, other)
 
+    @overload  # type: ignore[override]  # as in PyFlink, the results have the key
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator[Row]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Row]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Row]: ...
+
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator | list[Any]:
-        """Runs the job and answers rows of two fields: each record's key, and the record."""
+    ) -> CloseableIterator[Row] | list[Row]:
+        """Runs the job and returns rows of two fields, as in PyFlink: the key of each record, and the record."""
         keyed = self._origin.map(WithKey(self._key_selector), type_with_key(self._key_type, self._type))
         origin = self._origin.transformation
         if isinstance(origin, OperatorTransformation) and origin.parallelism is not None:
             keyed.set_parallelism(origin.parallelism)
+        if limit is None:
+            return keyed.execute_and_collect(job_execution_name)
         return keyed.execute_and_collect(job_execution_name, limit)
 
-    def windowed(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
+    def windowed(self, name: str, spec: OperatorSpec, record_type: TypeInformation[OUT]) -> DataStream[OUT]:
         """Adds an operator over windows; called by windowed streams."""
         return super()._then(name, spec, record_type)
 
     def _sink_function_spec(self, function: SinkFunction[Any]) -> SinkFunctionSpec:
         return SinkFunctionSpec(function, self._key_selector, self._key_type)
 
-    def _reduce(self, name: str, function: Any) -> DataStream:
+    def _reduce(self, name: str, function: Any) -> DataStream[T_co]:
         spec = ReduceSpec(function, self._key_selector, self._key_type, self._type)
         return self._then(name, spec, self._type)
 
-    def to_be_united(self) -> DataStream:
-        """An operator of its own, as in PyFlink, by whose name too: what follows a union has no keys to go by."""
+    def to_be_united(self) -> DataStream[T_co]:
+        """Returns the output of an operator of PyFlink's name: the stream after a union has no keys."""
         return super()._then("_keyed_stream_values_operator", FilterSpec(_any), self._type)
 
-    def _then(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> DataStream:
+    def _then(self, name: str, spec: OperatorSpec, record_type: TypeInformation[OUT]) -> DataStream[OUT]:
         return super()._then(name, with_keys(spec, self._key_selector, self._key_type), record_type)
 
     def _partitioned(self, partitioner: Partitioner) -> NoReturn:

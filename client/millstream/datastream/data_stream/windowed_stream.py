@@ -1,225 +1,220 @@
-"""`WindowedStream` and `AllWindowedStream`: what can be done with the windows of a stream."""
+"""`WindowedStream`: the operations on the windows of each key of a stream."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.plan.column_windows import ColumnWindowSpec
-from millstream.core.jobs.plan.plan import OperatorSpec
-from millstream.core.jobs.plan.window_plan import Aggregated, Buffered, Contents, Reduced, WindowSpec
-from millstream.core.records.types import PICKLED, TypeInformation
-from millstream.datastream.adapters.aggregations import Max, MaxBy, Min, MinBy, Sum, aggregated_field, summed_field
-from millstream.datastream.adapters.column_windows import (
-    check_windows,
-    key_columns_of,
-    key_type_of,
-    planned,
-    result_type,
-)
-from millstream.datastream.adapters.process_functions import CallableAllWindowFunction, CallableWindowFunction
-from millstream.datastream.adapters.signatures import checked_callable, declared_type, element_type, refuse_generator
+from millstream.core.records.type_variables import K_co, T_co, W_co
+from millstream.core.records.types import TypeInformation
+from millstream.core.row import Row
+from millstream.datastream.adapters.process_functions import CallableWindowFunction
 from millstream.datastream.aggregates import ColumnAggregate
-from millstream.datastream.data_stream.window_settings import WindowSettings
+from millstream.datastream.data_stream.windowed import Windowed
 from millstream.datastream.functions import (
     AggregateFunction,
-    AllWindowFunction,
-    Function,
     OutputTag,
-    ProcessAllWindowFunction,
     ProcessWindowFunction,
+    ReduceFunction,
     WindowFunction,
 )
-from millstream.datastream.window import WindowAssigner
 
 if TYPE_CHECKING:
     from millstream.datastream.data_stream.data_stream import DataStream
-    from millstream.datastream.data_stream.keyed_stream import KeyedStream
-    from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+OUT = TypeVar("OUT")
+ACC = TypeVar("ACC")
+RESULT = TypeVar("RESULT")
+TUPLE = TypeVar("TUPLE", bound=tuple[Any, ...])
 
 
-class _Windowed(WindowSettings):
-    """What windows with and without keys have in common. Its settings are made before one of its operations."""
+class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
+    """The windows of each key of a stream: `WindowedStream[KEY, RECORD, WINDOW]`. `KeyedStream.window` returns it."""
 
-    _functions: tuple[type, ...]
-    """What may be called with a window's contents."""
+    _functions = (WindowFunction, ProcessWindowFunction)
 
-    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
-        super().__init__(window_assigner, keyed_stream.get_execution_environment())
-        self._stream = keyed_stream
-        self._late_tag: OutputTag | None = None
+    @overload
+    def reduce(self, reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co]) -> DataStream[T_co]: ...
 
-    def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment that the stream belongs to."""
-        return self._stream.get_execution_environment()
+    @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
+    def reduce(
+        self: WindowedStream[Any, tuple[Any, ...], Any], reduce_function: Callable[[T_co, T_co], TUPLE]
+    ) -> DataStream[TUPLE]: ...
 
-    def get_input_type(self) -> TypeInformation:
-        """The type of the records."""
-        return self._stream.get_type()
+    @overload
+    def reduce(
+        self,
+        reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co],
+        window_function: WindowFunction[T_co, OUT, K_co, W_co]
+        | ProcessWindowFunction[T_co, OUT, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+    ) -> DataStream[OUT]: ...
 
-    def side_output_late_data(self, output_tag: OutputTag) -> Self:
-        """Where records go that come too late for their windows; otherwise they are dropped and counted."""
-        if not isinstance(output_tag, OutputTag):
-            raise InvalidProgramError(f"side_output_late_data: expected an OutputTag, got {output_tag!r}")
-        self._late_tag = output_tag
-        return self
+    @overload
+    def reduce(
+        self,
+        reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
+        window_function: WindowFunction[T_co, object, K_co, W_co]
+        | ProcessWindowFunction[T_co, object, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None]
+        | None = None,
+        *,
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
 
-    # Operations
+    @overload
+    def reduce(
+        self,
+        reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
+        window_function: WindowFunction[T_co, object, K_co, W_co]
+        | ProcessWindowFunction[T_co, object, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None]
+        | None,
+        output_type: object = None,
+    ) -> DataStream[Any]: ...
 
-    def reduce(self, reduce_function: Any, window_function: Any = None, output_type: Any = None) -> DataStream:
-        """Combines the records of a window; a window function gets the one value that came of them."""
-        target = checked_callable("reduce", reduce_function, "reduce", 2)
-        refuse_generator("reduce", target, "a reduce answers one value")
-        record_type = self._stream.get_type()
-        contents: Contents = Reduced(reduce_function, record_type)
-        if self._evictor is not None:  # then all records are kept, and combined when the window fires
-            contents = Buffered(record_type, lambda elements: functools.reduce(target, elements))
-        return self._add("Reduce", contents, window_function, output_type, record_type)
+    def reduce(self, reduce_function: Any, window_function: Any = None, output_type: Any = None) -> DataStream[Any]:
+        """Combines the records of each window into one value as they come, and emits it when the window is evaluated.
+
+        `reduce_function` is a callable `(combined, record)` or a ReduceFunction. A window function is called with the
+        one combined value, and its results are emitted instead: a WindowFunction, a
+        ProcessWindowFunction or a callable `(key, window, values)`. `output_type` is the type of
+        one result. Raises `InvalidProgramError` for generator functions and for async functions.
+
+            windows.reduce(lambda a, b: a if a.price > b.price else b)
+        """
+        return self._reduce(reduce_function, window_function, output_type)
+
+    @overload
+    def aggregate(self, aggregate_function: ColumnAggregate, *aggregates: ColumnAggregate) -> DataStream[Row]: ...
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T_co, ACC, RESULT],
+        window_function: None = None,
+        accumulator_type: TypeInformation[ACC] | type[ACC] | None = None,
+    ) -> DataStream[RESULT]: ...
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T_co, ACC, RESULT],
+        window_function: WindowFunction[RESULT, OUT, K_co, W_co]
+        | ProcessWindowFunction[RESULT, OUT, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[RESULT]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+        accumulator_type: TypeInformation[ACC] | type[ACC] | None = None,
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T_co, ACC, RESULT],
+        window_function: WindowFunction[RESULT, object, K_co, W_co]
+        | ProcessWindowFunction[RESULT, object, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[RESULT]], Iterable[object] | None]
+        | None = None,
+        accumulator_type: object = None,
+        *,
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T_co, ACC, RESULT],
+        window_function: WindowFunction[RESULT, object, K_co, W_co]
+        | ProcessWindowFunction[RESULT, object, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[RESULT]], Iterable[object] | None]
+        | None = None,
+        accumulator_type: object = None,
+        output_type: object = None,
+    ) -> DataStream[Any]: ...
 
     def aggregate(
         self,
-        aggregate_function: AggregateFunction | ColumnAggregate,
+        aggregate_function: Any,
         window_function: Any = None,
         accumulator_type: Any = None,
         output_type: Any = None,
         *aggregates: ColumnAggregate,
-    ) -> DataStream:
-        """Adds the records of a window to an accumulator; a window function gets its result.
+    ) -> DataStream[Any]:
+        """Adds the records of each window to an accumulator as they come, and emits its result.
 
-        Or, with any number of `millstream.datastream.aggregates`, aggregates columns: the result has the columns of
-        the key, one for each aggregate, `window_start` and `window_end`.
+        `aggregate_function` is an AggregateFunction, and `accumulator_type` the type of its accumulator. A window
+        function is called with the one result, and its results are emitted instead: a WindowFunction, a
+        ProcessWindowFunction or a callable `(key, window, values)`.
+        `output_type` is the type of one result.
+
+        With any number of `millstream.datastream.aggregates`, aggregates columns instead: the results are rows with the
+        columns of the key, one column for each aggregate, `window_start` and `window_end`. Raises
+        `InvalidProgramError` for any other function, and for columns that the declared type does not have.
+
+            windows.aggregate(count(), sum("amount").alias("total"))
         """
-        if isinstance(aggregate_function, ColumnAggregate):
-            further = [given for given in (window_function, accumulator_type, output_type) if given is not None]
-            return self._aggregate_columns((aggregate_function, *further, *aggregates))
-        if not isinstance(aggregate_function, AggregateFunction):
-            raise InvalidProgramError(f"aggregate: expected an AggregateFunction, got {aggregate_function!r}")
-        kept = PICKLED if accumulator_type is None else declared_type(accumulator_type)
-        contents: Contents = Aggregated(aggregate_function, kept)
-        if self._evictor is not None:
-            contents = Buffered(self._stream.get_type(), functools.partial(_aggregated, aggregate_function))
-        return self._add("Aggregate", contents, window_function, output_type, PICKLED)
+        return self._aggregate(aggregate_function, window_function, accumulator_type, output_type, aggregates)
 
-    def apply(self, window_function: Any, output_type: Any = None) -> DataStream:
-        """Calls a WindowFunction, or a callable, with all records of a window."""
-        return self._add("Apply", Buffered(self._stream.get_type()), window_function, output_type, PICKLED)
+    @overload
+    def apply(
+        self,
+        window_function: WindowFunction[T_co, OUT, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+    ) -> DataStream[OUT]: ...
 
-    def process(self, process_window_function: Any, output_type: Any = None) -> DataStream:
-        """The same with a ProcessWindowFunction, which gets a context and may keep state."""
-        return self._add("Process", Buffered(self._stream.get_type()), process_window_function, output_type, PICKLED)
+    @overload
+    def apply(
+        self,
+        window_function: WindowFunction[T_co, object, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None],
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
 
-    def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Adds up a field, by position or name."""
-        return self.reduce(Sum(summed_field("sum", position_to_sum, self._stream.get_type())).reduce)
+    @overload
+    def apply(
+        self,
+        window_function: WindowFunction[T_co, object, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None],
+        output_type: object,
+    ) -> DataStream[Any]: ...
 
-    def min(self, position_to_min: int | str = 0) -> DataStream:
-        """The smallest value of a field, in the window's first record."""
-        return self.reduce(Min(aggregated_field("min", position_to_min, self._stream.get_type())).reduce)
+    def apply(self, window_function: Any, output_type: Any = None) -> DataStream[Any]:
+        """Keeps all records of each window and calls a function with them; returns the stream of its results.
 
-    def max(self, position_to_max: int | str = 0) -> DataStream:
-        """The largest value of a field, in the window's first record."""
-        return self.reduce(Max(aggregated_field("max", position_to_max, self._stream.get_type())).reduce)
+        The function is a WindowFunction, or a callable `(key, window, records)`. `output_type` is
+        the type of one result. Raises `InvalidProgramError` for another function class, and for an async function.
+        """
+        return self._apply("Apply", window_function, output_type)
 
-    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
-        """The record with the smallest value of a field."""
-        return self.reduce(MinBy(aggregated_field("min_by", position_to_min_by, self._stream.get_type())).reduce)
+    @overload
+    def process(
+        self,
+        process_window_function: ProcessWindowFunction[T_co, OUT, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+    ) -> DataStream[OUT]: ...
 
-    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
-        """The record with the largest value of a field."""
-        return self.reduce(MaxBy(aggregated_field("max_by", position_to_max_by, self._stream.get_type())).reduce)
+    @overload
+    def process(
+        self,
+        process_window_function: ProcessWindowFunction[T_co, object, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None],
+        output_type: TypeInformation[OUT] | type[OUT],
+    ) -> DataStream[OUT]: ...
 
-    def _add(
-        self, name: str, contents: Contents, window_function: Any, output_type: Any, result_type: TypeInformation
-    ) -> DataStream:
-        function = None if window_function is None else self._checked(name.lower(), window_function)
-        kind = self._result_type(window_function, output_type, result_type)
-        return self._then(name, contents, function, kind)
+    @overload
+    def process(
+        self,
+        process_window_function: ProcessWindowFunction[T_co, object, K_co, W_co]
+        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None],
+        output_type: object,
+    ) -> DataStream[Any]: ...
 
-    def _result_type(self, function: Any, output_type: Any, result_type: TypeInformation) -> TypeInformation:
-        if output_type is not None:
-            return declared_type(output_type)
-        if function is None:
-            return result_type
-        call = getattr(function, "process", None) or getattr(function, "apply", None) or function
-        return element_type(call, None)
+    def process(self, process_window_function: Any, output_type: Any = None) -> DataStream[Any]:
+        """Keeps all records of each window and calls a function with them and a context with state.
 
-    def _checked(self, name: str, function: Any) -> Any:
-        if isinstance(function, self._functions):
-            return function
-        if isinstance(function, Function) or not callable(function):
-            wanted = " or ".join(kind.__name__ for kind in self._functions)
-            raise InvalidProgramError(f"{name}: expected a {wanted} or a callable, got {function!r}")
-        return self._adapted(function)
-
-    def _adapted(self, function: Callable[..., Any]) -> Any:
-        raise NotImplementedError
-
-    def _aggregate_columns(self, aggregates: tuple[Any, ...]) -> DataStream:
-        check_windows(self._assigner, self._trigger, self._evictor)
-        record_type = self._stream.get_type()
-        named = planned(aggregates, record_type)
-        keys = self._key_columns()
-        kind = result_type(keys, named, record_type)
-        spec = ColumnWindowSpec(
-            self._assigner,
-            named,
-            self._stream.key_selector,
-            key_type_of(keys, record_type),
-            keys,
-            self._lateness,
-            None if self._late_tag is None else self._late_tag.tag_id,
-        )
-        return self._windowed("Aggregate Columns", spec, kind)
-
-    def _key_columns(self) -> tuple[str, ...]:
-        return key_columns_of(self._stream.key_selector, self._stream.get_type())
-
-    def _then(self, name: str, contents: Contents, function: Any, kind: TypeInformation) -> DataStream:
-        spec = WindowSpec(
-            self._assigner,
-            self._trigger,
-            contents,
-            function,
-            self._stream.key_selector,
-            self._stream.get_key_type(),
-            self._evictor,
-            self._lateness,
-            None if self._late_tag is None else self._late_tag.tag_id,
-        )
-        return self._windowed(name, spec, kind)
-
-    def _windowed(self, name: str, spec: OperatorSpec, kind: TypeInformation) -> DataStream:
-        return self._stream.windowed(f"{type(self._assigner).__name__}, {name}", spec, kind)
-
-
-class WindowedStream(_Windowed):
-    """The windows of each key of a stream."""
-
-    _functions = (WindowFunction, ProcessWindowFunction)
+        The function is a ProcessWindowFunction, or a callable `(key, window, records)`. `output_type` is the
+        type of one result. Raises `InvalidProgramError` for another function class, and for an async function.
+        """
+        return self._apply("Process", process_window_function, output_type)
 
     def _adapted(self, function: Callable[..., Any]) -> Any:
         return CallableWindowFunction(function)
-
-
-class AllWindowedStream(_Windowed):
-    """The windows of a stream as a whole, in one subtask."""
-
-    _functions = (AllWindowFunction, ProcessAllWindowFunction)
-
-    def _adapted(self, function: Callable[..., Any]) -> Any:
-        return CallableAllWindowFunction(function)
-
-    def _key_columns(self) -> tuple[str, ...]:
-        return ()
-
-    def _windowed(self, name: str, spec: OperatorSpec, kind: TypeInformation) -> DataStream:
-        return super()._windowed(name, spec, kind).force_non_parallel()
-
-
-def _aggregated(function: AggregateFunction, elements: list[Any]) -> Any:
-    accumulator = function.create_accumulator()
-    for element in elements:
-        accumulator = function.add(element, accumulator)
-    return function.get_result(accumulator)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Generic
 
+from millstream.core.records.type_variables import T_co
 from millstream.datastream.execution.executor import JobClient
 
 
-class CloseableIterator(Iterator[Any]):
-    """What `execute_and_collect` answers. Closing it before its end cancels the job.
+class CloseableIterator(Iterator[T_co], Generic[T_co]):
+    """The results of `execute_and_collect`. Closing it before its end cancels the job.
 
     With checkpoints on, each result comes once, whatever fails, when a completed checkpoint covers it. Without them,
-    results come at once, and a job that starts over after some have come is an error.
+    results come at once, and a job that restarts after some of them were read is an error.
 
-    The end of the iteration is the end of the job: an iteration that stops by itself has seen every result, one whose
-    job fails raises. Once begun, the client's own iterator sees to the job's end on every way out of it.
+    The end of the iteration is the end of the job: an iteration that stops by itself has returned every result, and one
+    whose job fails raises `JobExecutionError`. Use it in a `with` statement.
     """
 
     def __init__(self, client: JobClient, operator_id: str) -> None:
@@ -27,24 +28,25 @@ class CloseableIterator(Iterator[Any]):
         self._closed = False
 
     def get_job_client(self) -> JobClient:
-        """The job that is being collected from."""
+        """Returns a client for the job."""
         return self._client
 
-    def __iter__(self) -> CloseableIterator:
+    def __iter__(self) -> CloseableIterator[T_co]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> T_co:
         if self._closed:
             raise StopIteration
         self._begun = True
         try:
-            return next(self._results)
+            result: T_co = next(self._results)
+            return result
         except BaseException:  # the end, a failed job, or Ctrl-C
             self._release()
             raise
 
-    def next(self) -> Any:
-        """The next result, as `next()` of the iterator answers it."""
+    def next(self) -> T_co:
+        """Returns the next result, as `next(iterator)` does; raises `StopIteration` at the end."""
         return next(self)
 
     def close(self) -> None:
@@ -63,7 +65,7 @@ class CloseableIterator(Iterator[Any]):
         self._closed = True
         self._client.close()
 
-    def __enter__(self) -> CloseableIterator:
+    def __enter__(self) -> CloseableIterator[T_co]:
         return self
 
     def __exit__(

@@ -9,19 +9,22 @@ T = TypeVar("T")
 
 
 class Accumulator(ABC, Generic[T]):
-    """A value that each subtask adds to and that the job's result holds, merged over all subtasks."""
+    """A value that each subtask adds to; the result of the job holds it, merged over all subtasks.
+
+    It is registered with `runtime_context.add_accumulator(name, accumulator)`.
+    """
 
     @abstractmethod
     def add(self, value: Any) -> None:
-        """Adds a value, in the task."""
+        """Adds a value; called in the task."""
 
     @abstractmethod
     def get_local_value(self) -> T:
-        """What this subtask accumulated, or what was merged."""
+        """Returns the value of this subtask, or the merged value."""
 
     @abstractmethod
     def merge(self, other: Accumulator[T]) -> None:
-        """Takes another subtask's value in, on the client."""
+        """Adds the value of another subtask; called in the client."""
 
 
 class IntCounter(Accumulator[int]):

@@ -9,65 +9,75 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from msgspec import Struct
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.type_variables import IN_contra, OUT_co, T_contra
 from millstream.datastream.functions.function import Function
-
-IN = TypeVar("IN")
-OUT = TypeVar("OUT")
 
 ResultPredicate = Callable[[list[Any]], bool]
 ErrorPredicate = Callable[[Exception], bool]
 
 
-class AsyncFunction(Function, ABC, Generic[IN, OUT]):
-    """A function whose calls wait without holding each other up; applied with `AsyncDataStream`."""
+class AsyncFunction(Function, ABC, Generic[IN_contra, OUT_co]):
+    """A function that waits for something outside of the job, for many records concurrently: `AsyncFunction[IN, OUT]`.
+
+    It is applied with `AsyncDataStream`. Example:
+
+        class Lookup(AsyncFunction[int, str]):
+            async def async_invoke(self, value: int) -> list[str]:
+                return [await fetch_name(value)]
+
+        AsyncDataStream.unordered_wait(ids, Lookup(), Time.seconds(5), capacity=200)
+    """
 
     @abstractmethod
-    async def async_invoke(self, value: IN) -> list[OUT]:
-        """Called with each record; answers the results, of which there may be none. What it raises fails the job."""
+    async def async_invoke(self, value: IN_contra) -> list[OUT_co]:
+        """Called with each record; returns its results, or an empty list. An exception fails the job."""
 
-    def timeout(self, value: IN) -> list[OUT]:
-        """Called in place of a result that did not come in time; answers the results, or raises."""
+    def timeout(self, value: IN_contra) -> list[OUT_co]:
+        """Called when a record has not completed within the timeout; returns the results to emit instead.
+
+        Raises `TimeoutError` unless it is overridden, which fails the job.
+        """
         raise TimeoutError(
-            f"{type(self).__qualname__}.async_invoke did not answer in time; override timeout() for results to go on "
-            "with, or allow more time"
+            f"{type(self).__qualname__}.async_invoke did not complete in time; override timeout() to return "
+            "other results, or allow more time"
         )
 
 
-class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """When an outcome is one to try again."""
+class AsyncRetryPredicate(ABC, Generic[T_contra]):
+    """Selects the outcomes of a call that are tried again."""
 
     @abstractmethod
-    def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
-        """By the results, if at all."""
+    def result_predicate(self) -> Callable[[list[T_contra]], bool] | None:
+        """Returns the predicate on the results of a call; None: results are never tried again."""
 
     @abstractmethod
     def exception_predicate(self) -> ErrorPredicate | None:
-        """By what was raised, if at all."""
+        """Returns the predicate on the exception of a call; None: exceptions are never tried again."""
 
 
-class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """Whether and when a function is called again for the same record. Asked in the thread of the event loop."""
+class AsyncRetryStrategy(ABC, Generic[T_contra]):
+    """Decides whether and when a function is called again for the same record, in the thread of the event loop."""
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether there may be another after so many attempts."""
+        """Returns whether another attempt may follow after this number of attempts."""
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """How long to wait after so many attempts."""
+        """Returns the milliseconds to wait after this number of attempts."""
 
     @abstractmethod
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Which outcomes to try again."""
+    def get_retry_predicate(self) -> AsyncRetryPredicate[T_contra]:
+        """Returns the predicate that selects the outcomes to try again."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Any]:
-        """Never."""
+        """Returns the strategy that never tries again."""
         from millstream.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 
         return NO_RETRY_STRATEGY
@@ -79,7 +89,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ErrorPredicate | None = None,
     ) -> AsyncRetryStrategy[Any]:
-        """After the same time each time."""
+        """Returns a strategy that waits the same time before each attempt."""
         from millstream.datastream.async_retry_strategies import FixedDelayRetryStrategy
 
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
@@ -93,7 +103,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ErrorPredicate | None = None,
     ) -> AsyncRetryStrategy[Any]:
-        """After a time that grows with each attempt."""
+        """Returns a strategy that multiplies the wait before each attempt, up to `max_retry_delay` milliseconds."""
         from millstream.datastream.async_retry_strategies import ExponentialBackoffDelayRetryStrategy
 
         return ExponentialBackoffDelayRetryStrategy(
@@ -102,7 +112,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
 
 class AsyncFunctionDescriptor(Struct, frozen=True):
-    """An asynchronous function with everything that was said about how to call it."""
+    """An asynchronous function with its timeout, capacity, retry strategy and output mode."""
 
     class OutputMode(Enum):
         """Whether results leave in the order of their records, or as they come between two watermarks."""
@@ -112,7 +122,7 @@ class AsyncFunctionDescriptor(Struct, frozen=True):
 
     async_function: AsyncFunction[Any, Any]
     timeout: Any
-    """Milliseconds or a duration; 0 or less: as long as it likes."""
+    """Milliseconds or a duration; 0 or less: no timeout."""
     capacity: int
     async_retry_strategy: AsyncRetryStrategy[Any]
     output_mode: OutputMode

@@ -1,83 +1,105 @@
-"""Functions of a stream and a broadcast one, and what they can ask."""
+"""Functions of a stream and a broadcast stream, and their contexts."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias
 
+from millstream.core.records.type_variables import IN1_contra, IN2_contra, K, K_co, KEY_contra, OUT_co, T, V
 from millstream.datastream.functions.contexts import Context, KeyedContext, OnTimerContext
 from millstream.datastream.functions.function import Function, TimedFunction
+from millstream.datastream.output_tag import OutputTag
 from millstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
 from millstream.datastream.state.descriptors import StateDescriptor
 
 
 class BroadcastContext(Context):
-    """What the broadcast side can ask: it reads and writes the broadcast states."""
+    """The context of a broadcast record: it gives access to the broadcast states for reading and writing."""
 
     @abstractmethod
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """The state of this descriptor, which was passed to `broadcast(...)`. Write the same on every subtask."""
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
+        """Returns the broadcast state of a descriptor, which has to be one of those passed to `broadcast(...)`.
+
+        The function has to write the same values on every subtask.
+        """
 
 
-class KeyedStateFunction(ABC):
-    """What `apply_to_keyed_state` calls for each key."""
+class KeyedStateFunction(ABC, Generic[KEY_contra, T]):
+    """The function that `apply_to_keyed_state` calls for each key: `KeyedStateFunction[KEY, STATE]`."""
 
     @abstractmethod
-    def process(self, key: Any, state: Any) -> None:
-        """The state is the key's, to be read and changed."""
+    def process(self, key: KEY_contra, state: T) -> None:
+        """Called for each key with its state, which it may read and change."""
 
 
 class KeyedBroadcastContext(BroadcastContext):
-    """The same beside a keyed stream."""
+    """The context of a broadcast record next to a keyed stream."""
 
     @abstractmethod
     def apply_to_keyed_state(
-        self, state_descriptor: StateDescriptor, function: KeyedStateFunction | Callable[[Any, Any], None]
+        self,
+        state_descriptor: StateDescriptor,
+        function: KeyedStateFunction[Any, Any] | Callable[[Any, Any], None],
     ) -> None:
-        """Calls the function, `(key, state)`, for all keys of this subtask that have something in a keyed state."""
+        """Calls a function `(key, state)` for all keys of this subtask that have a value in a keyed state."""
 
 
 class ReadOnlyBroadcastContext(Context):
-    """What the side that is not broadcast can ask: it only reads the broadcast states."""
+    """The context of a record that is not broadcast: it gives access to the broadcast states for reading."""
 
     @abstractmethod
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """The state of this descriptor, which was passed to `broadcast(...)`."""
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
+        """Returns the broadcast state of a descriptor, which has to be one of those passed to `broadcast(...)`."""
 
 
-class KeyedReadOnlyBroadcastContext(ReadOnlyBroadcastContext, KeyedContext):
-    """The same when that side is keyed."""
+class KeyedReadOnlyBroadcastContext(ReadOnlyBroadcastContext, KeyedContext[K_co]):
+    """The context of a record of a keyed stream next to a broadcast stream."""
 
 
-class BroadcastTimerContext(KeyedReadOnlyBroadcastContext, OnTimerContext):
-    """What `on_timer` can ask beside a broadcast stream."""
+class BroadcastTimerContext(KeyedReadOnlyBroadcastContext[K_co], OnTimerContext[K_co]):
+    """The context of `on_timer` next to a broadcast stream."""
 
 
-class BaseBroadcastProcessFunction(Function, ABC):
-    """What the two functions for a stream and a broadcast one share."""
+class BaseBroadcastProcessFunction(Function, ABC, Generic[IN2_contra, OUT_co]):
+    """What both functions of a stream and a broadcast stream have in common."""
 
     Context: TypeAlias = BroadcastContext
 
     @abstractmethod
-    def process_broadcast_element(self, value: Any, ctx: BroadcastContext) -> Iterable[Any] | None:
+    def process_broadcast_element(
+        self, value: IN2_contra, ctx: BroadcastContext
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
         """Called on every subtask for each broadcast record; may write the broadcast states."""
 
 
-class BroadcastProcessFunction(BaseBroadcastProcessFunction, ABC):
-    """Applies what is broadcast, such as rules, to the records of another stream."""
+class BroadcastProcessFunction(
+    BaseBroadcastProcessFunction[IN2_contra, OUT_co], ABC, Generic[IN1_contra, IN2_contra, OUT_co]
+):
+    """Applies broadcast records, such as rules, to the records of another stream.
+
+    `BroadcastProcessFunction[IN1, IN2, OUT]`: IN2 is the type of the broadcast records.
+    """
 
     ReadOnlyContext: TypeAlias = ReadOnlyBroadcastContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: ReadOnlyBroadcastContext) -> Iterable[Any] | None:
+    def process_element(
+        self, value: IN1_contra, ctx: ReadOnlyBroadcastContext
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
         """Called for each record that is not broadcast; may only read the broadcast states."""
 
 
-class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, TimedFunction[BroadcastTimerContext], ABC):
-    """The same for a keyed stream. Keyed state belongs to `process_element`: a broadcast record has no key.
+class KeyedBroadcastProcessFunction(
+    BaseBroadcastProcessFunction[IN2_contra, OUT_co],
+    TimedFunction[BroadcastTimerContext[KEY_contra], OUT_co],
+    ABC,
+    Generic[KEY_contra, IN1_contra, IN2_contra, OUT_co],
+):
+    """Applies broadcast records to the records of a keyed stream: `KeyedBroadcastProcessFunction[KEY, IN1, IN2, OUT]`.
 
-    Its context lets `process_broadcast_element` visit all keys: `ctx.apply_to_keyed_state(descriptor, function)`.
+    Keyed state belongs to `process_element`: a broadcast record has no key. The context of
+    `process_broadcast_element` visits all keys: `ctx.apply_to_keyed_state(descriptor, function)`.
     """
 
     Context: TypeAlias = KeyedBroadcastContext
@@ -85,9 +107,13 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, TimedFunction[
     OnTimerContext: TypeAlias = BroadcastTimerContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: KeyedReadOnlyBroadcastContext) -> Iterable[Any] | None:
+    def process_element(
+        self, value: IN1_contra, ctx: KeyedReadOnlyBroadcastContext[KEY_contra]
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
         """Called for each record of the keyed stream; may only read the broadcast states."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: Any, ctx: KeyedBroadcastContext) -> Iterable[Any] | None:  # type: ignore[override]  # what calls it gives it this context
+    def process_broadcast_element(  # type: ignore[override]  # what calls it passes this context
+        self, value: IN2_contra, ctx: KeyedBroadcastContext
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
         """Called on every subtask for each broadcast record; may write the broadcast states, and visit all keys."""

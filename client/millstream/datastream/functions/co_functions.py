@@ -4,62 +4,80 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias
 
+from millstream.core.records.type_variables import IN1_contra, IN2_contra, KEY_contra, OUT_co
 from millstream.datastream.functions.contexts import Context as _ProcessContext
 from millstream.datastream.functions.contexts import KeyedContext
 from millstream.datastream.functions.contexts import OnTimerContext as _TimerContext
 from millstream.datastream.functions.function import Function, TimedFunction
+from millstream.datastream.output_tag import OutputTag
 
 
-class CoMapFunction(Function, ABC):
-    """One record out for each record of two connected streams. A result of None is dropped."""
+class CoMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
+    """Returns one record for each record of two connected streams; a result of None is dropped.
 
-    @abstractmethod
-    def map1(self, value: Any) -> Any:
-        """Called for each record of the first stream."""
-
-    @abstractmethod
-    def map2(self, value: Any) -> Any:
-        """Called for each record of the second stream."""
-
-
-class CoFlatMapFunction(Function, ABC):
-    """Any number out for each record of two connected streams."""
+    `CoMapFunction[IN1, IN2, OUT]` declares the types of both inputs and of the results.
+    """
 
     @abstractmethod
-    def flat_map1(self, value: Any) -> Iterable[Any] | None:
-        """Called for each record of the first stream."""
+    def map1(self, value: IN1_contra) -> OUT_co | None:
+        """Called for each record of the first stream; returns the record that replaces it, or None."""
 
     @abstractmethod
-    def flat_map2(self, value: Any) -> Iterable[Any] | None:
-        """Called for each record of the second stream."""
+    def map2(self, value: IN2_contra) -> OUT_co | None:
+        """Called for each record of the second stream; returns the record that replaces it, or None."""
 
 
-class CoProcessFunction(Function, ABC):
-    """The general function of two connected streams: any number out, side outputs, and the record's context."""
+class CoFlatMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
+    """Returns any number of records for each record of two connected streams: `CoFlatMapFunction[IN1, IN2, OUT]`."""
+
+    @abstractmethod
+    def flat_map1(self, value: IN1_contra) -> Iterable[OUT_co] | None:
+        """Called for each record of the first stream; returns or yields its results."""
+
+    @abstractmethod
+    def flat_map2(self, value: IN2_contra) -> Iterable[OUT_co] | None:
+        """Called for each record of the second stream; returns or yields its results."""
+
+
+class CoProcessFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
+    """The general function of two connected streams without keys: `CoProcessFunction[IN1, IN2, OUT]`."""
 
     Context: TypeAlias = _ProcessContext
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: _ProcessContext) -> Iterable[Any] | None:
-        """Called for each record of the first stream."""
+    def process_element1(
+        self, value: IN1_contra, ctx: _ProcessContext
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
+        """Called for each record of the first stream; yields results, or `(tag, result)` for a side output."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: _ProcessContext) -> Iterable[Any] | None:
-        """Called for each record of the second stream."""
+    def process_element2(
+        self, value: IN2_contra, ctx: _ProcessContext
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
+        """Called for each record of the second stream; yields results, or `(tag, result)` for a side output."""
 
 
-class KeyedCoProcessFunction(TimedFunction[_TimerContext], ABC):
-    """The same on two streams that are keyed alike: records of one key meet in one subtask and share its state."""
+class KeyedCoProcessFunction(
+    TimedFunction[_TimerContext[KEY_contra], OUT_co], ABC, Generic[KEY_contra, IN1_contra, IN2_contra, OUT_co]
+):
+    """The general function of two connected keyed streams: `KeyedCoProcessFunction[KEY, IN1, IN2, OUT]`.
+
+    Records of both streams with the same key are processed by the same subtask and share the state of the key.
+    """
 
     Context: TypeAlias = KeyedContext
     OnTimerContext: TypeAlias = _TimerContext
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Called for each record of the first stream."""
+    def process_element1(
+        self, value: IN1_contra, ctx: KeyedContext[KEY_contra]
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
+        """Called for each record of the first stream; yields results, or `(tag, result)` for a side output."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Called for each record of the second stream."""
+    def process_element2(
+        self, value: IN2_contra, ctx: KeyedContext[KEY_contra]
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
+        """Called for each record of the second stream; yields results, or `(tag, result)` for a side output."""

@@ -1,37 +1,38 @@
-"""What a process function can ask about the record or timer at hand."""
+"""The contexts of process functions: the record or timer that is processed."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Generic
 
+from millstream.core.records.type_variables import K_co
 from millstream.datastream.time_domain import TimeDomain
 from millstream.datastream.timerservice import TimerService
 
 
 class Context(ABC):
-    """What a process function can ask about the record at hand. Valid only during the call that it was passed to."""
+    """The context of a record. Valid only during the call that it was passed to."""
 
     @abstractmethod
     def timestamp(self) -> int | None:
-        """The record's event timestamp, or None."""
+        """Returns the event time of the record in milliseconds since the Unix epoch, or None if it has none."""
 
     @abstractmethod
     def timer_service(self) -> TimerService:
-        """The clocks; on keyed streams also timers."""
+        """Returns the service that reads the clocks and, on keyed streams, registers timers."""
 
 
-class KeyedContext(Context):
-    """The same on a keyed stream."""
+class KeyedContext(Context, Generic[K_co]):
+    """The context of a record of a keyed stream."""
 
     @abstractmethod
-    def get_current_key(self) -> Any:
-        """The key of the record at hand."""
+    def get_current_key(self) -> K_co:
+        """Returns the key of the record or timer."""
 
 
-class OnTimerContext(KeyedContext):
-    """What `on_timer` can ask. The key is the timer's, and the timestamp its time."""
+class OnTimerContext(KeyedContext[K_co]):
+    """The context of `on_timer`. Its key is the key of the timer, and its timestamp the time of the timer."""
 
     @abstractmethod
     def time_domain(self) -> TimeDomain:
-        """Whose clock has come to the timer's time."""
+        """Returns whether the timer is one of event time or of processing time."""

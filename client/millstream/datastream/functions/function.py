@@ -6,87 +6,98 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
+from millstream.core.records.type_variables import OUT_co
 from millstream.datastream.functions.accumulators import Accumulator
+from millstream.datastream.output_tag import OutputTag
 from millstream.datastream.state import KeyedStateStore
 from millstream.metrics import MetricGroup
 
-C = TypeVar("C")
+C_contra = TypeVar("C_contra", contravariant=True)
 
 
 class RuntimeContext(KeyedStateStore, ABC):
-    """What a rich function can ask about the task that it runs in, and where it gets its keyed state."""
+    """The task that a rich function runs in: its job, its place, its metrics and its keyed state. Passed to `open`."""
 
     @abstractmethod
     def get_job_id(self) -> str:
-        """The job's id."""
+        """Returns the id of the job: 32 hexadecimal digits."""
 
     @abstractmethod
     def get_task_name(self) -> str:
-        """The operator's name."""
+        """Returns the name of the operator."""
 
     def get_operator_unique_id(self) -> str:
-        """What tells the operator from all others of the job, the same in every attempt."""
+        """Returns the id of the operator, which is unique in its job and the same in every attempt."""
         return self.get_task_name()
 
     def is_checkpointing_enabled(self) -> bool:
-        """Whether checkpoints are taken of the job."""
+        """Returns whether the job takes checkpoints."""
         return False
 
     @abstractmethod
     def get_number_of_parallel_subtasks(self) -> int:
-        """The operator's parallelism."""
+        """Returns the parallelism of the operator."""
 
     @abstractmethod
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """The number of key groups."""
+        """Returns the maximum parallelism of the operator, which is its number of key groups."""
 
     @abstractmethod
     def get_index_of_this_subtask(self) -> int:
-        """From 0."""
+        """Returns the number of this subtask, from 0 to the parallelism - 1."""
 
     @abstractmethod
     def get_attempt_number(self) -> int:
-        """0 for the first attempt."""
+        """Returns how often the task was started before: 0 in the first attempt."""
 
     def get_task_name_with_subtasks(self) -> str:
-        """The name with the subtask, as in `map (1/4)`."""
+        """Returns the name of the operator with the subtask, as in `map (1/4)`."""
         return (
             f"{self.get_task_name()} ({self.get_index_of_this_subtask() + 1}/{self.get_number_of_parallel_subtasks()})"
         )
 
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
-        """A job parameter, or an option of the job's configuration."""
+        """Returns a job parameter, or an option of the job's configuration; `default_value` if the key is not set."""
 
     def get_job_parameters(self) -> dict[str, str]:
-        """What the program set under keys of its own, by `Configuration`, `-D` or `set_global_job_parameters`."""
+        """Returns the parameters that are set by `Configuration`, `-D` or `set_global_job_parameters`."""
         return {}
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
-        """Where to register metrics."""
+        """Returns the group of metrics of the operator: `get_metrics_group().counter("errors")`."""
 
     @abstractmethod
     def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
-        """Registers an accumulator; its merged value is in the job's result under this name."""
+        """Registers an accumulator; the result of the job holds its merged value under this name.
+
+        Raises an error when the name is already registered.
+        """
 
     @abstractmethod
     def get_accumulator(self, name: str) -> Accumulator[Any]:
-        """The accumulator registered under this name in this subtask."""
+        """Returns the accumulator that is registered under this name in this subtask."""
 
 
 class Function:
-    """Base of rich functions."""
+    """Base of rich functions: `open` and `close` are called once in each subtask, around all records."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called once before the first record."""
+        """Called once before the first record; the place to get state, register metrics and open connections.
+
+        An exception fails the task, which the job's restart strategy then handles.
+        """
 
     def close(self) -> None:
-        """Called once after the last record, and when the task fails or is cancelled."""
+        """Called once after the last record, and also when the task has failed or is cancelled."""
 
 
-class TimedFunction(Function, Generic[C]):
-    """Base of the functions of keyed streams, which can set timers."""
+class TimedFunction(Function, Generic[C_contra, OUT_co]):
+    """Base of the functions of keyed streams, which can register timers."""
 
-    def on_timer(self, timestamp: int, ctx: C) -> Iterable[Any] | None:
-        """Called when a timer that the function registered has come to its time; yields as for a record."""
+    def on_timer(self, timestamp: int, ctx: C_contra) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
+        """Called when a registered timer fires; yields results as for a record.
+
+        `timestamp` is the time of the timer in milliseconds; the key and its state are those of the timer.
+        """

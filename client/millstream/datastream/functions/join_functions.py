@@ -7,63 +7,66 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias
 
+from millstream.core.records.type_variables import IN1_contra, IN2_contra, OUT_co
 from millstream.datastream.functions.function import Function
-
-IN1 = TypeVar("IN1")
-IN2 = TypeVar("IN2")
-OUT = TypeVar("OUT")
+from millstream.datastream.output_tag import OutputTag
 
 
-class JoinFunction(Function, ABC, Generic[IN1, IN2, OUT]):
-    """One result for each pair of records."""
+class JoinFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
+    """Returns one result for each pair of records: `JoinFunction[IN1, IN2, OUT]`."""
 
     @abstractmethod
-    def join(self, first: IN1, second: IN2) -> OUT:
-        """Called with each two records that have the same key and window."""
+    def join(self, first: IN1_contra, second: IN2_contra) -> OUT_co:
+        """Called with each pair of records that have the same key and window; returns the result of the pair."""
 
 
-class FlatJoinFunction(Function, ABC, Generic[IN1, IN2, OUT]):
-    """Any number of results for each pair of records."""
-
-    @abstractmethod
-    def join(self, first: IN1, second: IN2) -> Iterable[OUT] | None:
-        """Called with each two records that have the same key and window; answers or yields results."""
-
-
-class CoGroupFunction(Function, ABC, Generic[IN1, IN2, OUT]):
-    """Any number of results for all records of both streams that have the same key and window."""
+class FlatJoinFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
+    """Returns any number of results for each pair of records: `FlatJoinFunction[IN1, IN2, OUT]`."""
 
     @abstractmethod
-    def co_group(self, first: Iterable[IN1], second: Iterable[IN2]) -> Iterable[OUT] | None:
-        """Called when a window is evaluated; one of the two may be empty. Answers or yields results."""
+    def join(self, first: IN1_contra, second: IN2_contra) -> Iterable[OUT_co] | None:
+        """Called with each pair of records that have the same key and window; returns or yields results."""
+
+
+class CoGroupFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
+    """Returns any number of results for all records of both streams with the same key and window.
+
+    `CoGroupFunction[IN1, IN2, OUT]` declares the types of both inputs and of the results.
+    """
+
+    @abstractmethod
+    def co_group(self, first: Iterable[IN1_contra], second: Iterable[IN2_contra]) -> Iterable[OUT_co] | None:
+        """Called when a window is evaluated; one of the two may be empty. Returns or yields results."""
 
 
 class JoinContext(ABC):
-    """What a process function of an interval join can ask. Valid only during the call that it was passed to."""
+    """The context of a pair of an interval join. Valid only during the call that it was passed to."""
 
     @abstractmethod
     def get_left_timestamp(self) -> int:
-        """The first record's."""
+        """Returns the timestamp of the left record."""
 
     @abstractmethod
     def get_right_timestamp(self) -> int:
-        """The second record's."""
+        """Returns the timestamp of the right record."""
 
     @abstractmethod
     def get_timestamp(self) -> int:
-        """The later one of both, which the results have too."""
+        """Returns the later of both timestamps, which is the timestamp of the results."""
 
 
-class ProcessJoinFunction(Function, ABC, Generic[IN1, IN2, OUT]):
-    """Any number of results for each pair of an interval join."""
+class ProcessJoinFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
+    """Returns any number of results for each pair of an interval join: `ProcessJoinFunction[IN1, IN2, OUT]`."""
 
     Context: TypeAlias = JoinContext
 
     @abstractmethod
-    def process_element(self, left: IN1, right: IN2, ctx: JoinContext) -> Iterable[OUT] | None:
-        """Called with each pair; answers or yields results, or `(tag, result)` for a side output."""
+    def process_element(
+        self, left: IN1_contra, right: IN2_contra, ctx: JoinContext
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
+        """Called with each pair; returns or yields results, or `(tag, result)` for a side output."""
 
 
 class TaggedUnion(NamedTuple):

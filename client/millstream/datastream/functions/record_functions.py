@@ -4,92 +4,109 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
+from millstream.core.records.type_variables import ACC, IN_contra, K_co, KEY_contra, OUT_co, T
 from millstream.datastream.functions.function import Function
 
-if TYPE_CHECKING:  # with defaults, so that `MapFunction` without types is as good as with them
-    from typing_extensions import TypeVar
 
-    IN = TypeVar("IN", default=Any)
-    ACC = TypeVar("ACC", default=Any)
-    OUT = TypeVar("OUT", default=Any)
-    KEY = TypeVar("KEY", default=Any)
-else:
-    from typing import TypeVar
+class MapFunction(Function, Generic[IN_contra, OUT_co], ABC):
+    """Returns one record for each record; `MapFunction[int, str]` declares their types.
 
-    IN, ACC, OUT, KEY = map(TypeVar, ("IN", "ACC", "OUT", "KEY"))
+    Example:
+        class Parse(MapFunction[str, int]):
+            def map(self, value: str) -> int:
+                return int(value)
 
-
-class MapFunction(Function, Generic[IN, OUT], ABC):
-    """One record in, one out; `MapFunction[int, str]` says of which types."""
-
-    @abstractmethod
-    def map(self, value: IN) -> OUT:
-        """Called for each record."""
-
-
-class FlatMapFunction(Function, Generic[IN, OUT], ABC):
-    """One record in, any number out."""
-
-    @abstractmethod
-    def flat_map(self, value: IN) -> Iterable[OUT]:
-        """Called for each record; answers or yields what follows from it."""
-
-
-class FilterFunction(Function, Generic[IN], ABC):
-    """Keeps some records."""
-
-    @abstractmethod
-    def filter(self, value: IN) -> bool:
-        """Called for each record; true keeps it."""
-
-
-class ReduceFunction(Function, Generic[IN], ABC):
-    """Combines two values of one key into one of the same type."""
-
-    @abstractmethod
-    def reduce(self, value1: IN, value2: IN) -> IN:
-        """Called with the value so far and a new record."""
-
-
-class AggregateFunction(Function, Generic[IN, ACC, OUT], ABC):
-    """Adds values to an accumulator, of which the result is taken; the three may have different types."""
-
-    @abstractmethod
-    def create_accumulator(self) -> ACC:
-        """A new accumulator, to which nothing was added."""
-
-    @abstractmethod
-    def add(self, value: IN, accumulator: ACC) -> ACC:
-        """The accumulator with the value added: a new one, or the same one changed."""
-
-    @abstractmethod
-    def get_result(self, accumulator: ACC) -> OUT:
-        """The result of what was added."""
-
-    @abstractmethod
-    def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
-        """One accumulator of two; either may be changed and answered."""
-
-
-class KeySelector(Function, Generic[IN, KEY], ABC):
-    """Takes the key from a record; must answer the same key for the same record every time.
-
-    Each task that asks for keys, on either side of a shuffle, has a selector of its own, which it opens and closes.
+        stream.map(Parse())
     """
 
     @abstractmethod
-    def get_key(self, value: IN) -> KEY:
-        """Called for each record, on both sides of the shuffle."""
+    def map(self, value: IN_contra) -> OUT_co:
+        """Called for each record; returns the record that replaces it. An exception fails the job."""
 
 
-class Partitioner(Function, ABC):
-    """Chooses the consumer for a key; each task that sends records has its own, which it opens and closes."""
+class FlatMapFunction(Function, Generic[IN_contra, OUT_co], ABC):
+    """Returns any number of records for each record; `FlatMapFunction[str, str]` declares their types."""
 
     @abstractmethod
-    def partition(self, key: Any, num_partitions: int) -> int:
-        """Answers a number from 0 to num_partitions - 1."""
+    def flat_map(self, value: IN_contra) -> Iterable[OUT_co] | None:
+        """Called for each record; returns or yields its results. None is no result. An exception fails the job."""
+
+
+class FilterFunction(Function, Generic[IN_contra], ABC):
+    """Keeps some records and drops the others."""
+
+    @abstractmethod
+    def filter(self, value: IN_contra) -> bool:
+        """Called for each record; a true result keeps the record. An exception fails the job."""
+
+
+class MapBatchesFunction(Function, ABC):
+    """Base of the functions for `DataStream.map_batches`: one call for a batch of records.
+
+    Example:
+        class Predict(MapBatchesFunction):
+            def open(self, runtime_context: RuntimeContext) -> None:
+                self.model = load_model()
+
+            def map_batches(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+                return batch.append_column("score", self.model.predict(batch))
+    """
+
+    @abstractmethod
+    def map_batches(self, batch: Any) -> Any:
+        """Called for each Arrow record batch or pandas data frame; returns one of the same kind, or None for no result.
+
+        The annotation of the parameter selects the kind, unless `map_batches` is called with a `batch_format`.
+        """
+
+
+class ReduceFunction(Function, Generic[T], ABC):
+    """Combines two values of one key into one value of the same type."""
+
+    @abstractmethod
+    def reduce(self, value1: T, value2: T) -> T:
+        """Called with the combined value so far and the next record; returns the new combined value."""
+
+
+class AggregateFunction(Function, Generic[IN_contra, ACC, OUT_co], ABC):
+    """Adds values to an accumulator and computes a result from it: `AggregateFunction[IN, ACC, OUT]`."""
+
+    @abstractmethod
+    def create_accumulator(self) -> ACC:
+        """Returns an empty accumulator. Called for each new key and window."""
+
+    @abstractmethod
+    def add(self, value: IN_contra, accumulator: ACC) -> ACC:
+        """Returns the accumulator with the value added. It may change and return the accumulator that it was given."""
+
+    @abstractmethod
+    def get_result(self, accumulator: ACC) -> OUT_co:
+        """Returns the result of an accumulator. Called when a window is evaluated, or when state is read."""
+
+    @abstractmethod
+    def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
+        """Returns one accumulator for two. It may change and return either. Called when session windows merge."""
+
+
+class KeySelector(Function, Generic[IN_contra, K_co], ABC):
+    """Extracts the key of a record.
+
+    Each task that needs keys, on either side of the shuffle, opens and closes a selector of its own.
+    """
+
+    @abstractmethod
+    def get_key(self, value: IN_contra) -> K_co:
+        """Returns the key of a record: always the same for the same record, on every machine."""
+
+
+class Partitioner(Function, Generic[KEY_contra], ABC):
+    """Selects the subtask that receives a record. Each sending task opens and closes a partitioner of its own."""
+
+    @abstractmethod
+    def partition(self, key: KEY_contra, num_partitions: int) -> int:
+        """Returns the number of the receiving subtask, from 0 to `num_partitions` - 1."""
 
 
 def as_callable(function: Any, method: str) -> Callable[..., Any]:
@@ -98,5 +115,8 @@ def as_callable(function: Any, method: str) -> Callable[..., Any]:
     if isinstance(function, Function) and bound is not None:
         return bound  # type: ignore[no-any-return]  # a bound method of a user's class
     if not callable(function):
-        raise TypeError(f"expected a callable or an object with a method '{method}', got {type(function).__qualname__}")
+        raise TypeError(
+            f"expected a callable or a function class derived from Function with a method '{method}', got "
+            f"{type(function).__qualname__}"
+        )
     return function  # type: ignore[no-any-return]  # checked to be callable

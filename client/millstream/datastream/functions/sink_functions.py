@@ -7,33 +7,36 @@ failure, the records since the last checkpoint come again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import Watermark
+from millstream.core.records.type_variables import T_contra
 from millstream.datastream.functions.function import Function
-
-T = TypeVar("T")
 
 
 class SinkContext(ABC):
-    """What is known of the record at hand; one object serves all of them."""
+    """The context of a record. One object is used for all records."""
 
     @abstractmethod
     def timestamp(self) -> int | None:
-        """The record's event time, if it has one."""
+        """Returns the event time of the record in milliseconds, or None if it has none."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """How far event time has come."""
+        """Returns the event time of the operator in milliseconds; -2^63 before the first watermark."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The machine's clock, in milliseconds since the epoch."""
+        """Returns the processing time, in milliseconds since the Unix epoch."""
 
 
-class SinkFunction(Function, Generic[T]):
-    """Called for each record. It may block, which is backpressure; behind `key_by` it has keyed state."""
+class SinkFunction(Function, Generic[T_contra]):
+    """Writes records one by one; applied with `DataStream.add_sink`.
+
+    It may block, which causes backpressure. After `key_by` it has keyed state. It is at least once: after a failure,
+    the records since the last checkpoint are written again.
+    """
 
     def __init__(self, sink_func: Any = None) -> None:
         if sink_func is not None:
@@ -43,12 +46,12 @@ class SinkFunction(Function, Generic[T]):
             )
 
     @abstractmethod
-    def invoke(self, value: T, context: SinkContext) -> None:
-        """Writes a record."""
+    def invoke(self, value: T_contra, context: SinkContext) -> None:
+        """Called for each record; writes it. An exception fails the job."""
         raise NotImplementedError
 
     def write_watermark(self, watermark: Watermark) -> None:  # a hook
-        """Called when event time has moved."""
+        """Called when the watermark has advanced."""
 
     def finish(self) -> None:  # a hook
-        """Called after the last record of a bounded stream: what is held has to be out when it returns."""
+        """Called after the last record of a bounded stream; has to write all buffered records."""

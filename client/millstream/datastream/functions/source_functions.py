@@ -18,44 +18,53 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.type_variables import T_co, T_contra
 from millstream.datastream.functions.function import Function
 
-T = TypeVar("T")
 
-
-class SourceContext(ABC, Generic[T]):
-    """What `run` emits through, from any thread. Emitting raises once the task has been cancelled."""
+class SourceContext(ABC, Generic[T_contra]):
+    """Emits the records and watermarks of a source function, from any thread. Raises once the task is cancelled."""
 
     @abstractmethod
-    def collect(self, element: T) -> None:
-        """Emits a record without a timestamp. Blocks while the task has enough to do."""
+    def collect(self, element: T_contra) -> None:
+        """Emits a record without a timestamp. Blocks under backpressure."""
 
     @abstractmethod
-    def collect_with_timestamp(self, element: T, timestamp: int) -> None:
+    def collect_with_timestamp(self, element: T_contra, timestamp: int) -> None:
         """Emits a record with its event time, in milliseconds since the epoch."""
 
     @abstractmethod
     def emit_watermark(self, timestamp: Any) -> None:
-        """Says that no record up to this time follows: a `Watermark`, or its milliseconds. It never goes back."""
+        """Emits a `Watermark`, or its milliseconds: no record up to this time follows. Watermarks never go back."""
 
     @abstractmethod
     def mark_as_temporarily_idle(self) -> None:
-        """Says that event time need not wait for this source, until it emits the next record or watermark."""
+        """Marks the source as idle: event time does not wait for it until it emits the next record or watermark."""
 
     @abstractmethod
     def get_checkpoint_lock(self) -> AbstractContextManager[Any]:
-        """While it is held no snapshot is taken, and backpressure does not block. May be taken again inside."""
+        """Returns the lock that prevents snapshots while it is held; `collect` does not block then. It is reentrant."""
 
     @abstractmethod
     def is_cancelled(self) -> bool:
-        """Whether `run` should return: the task has been cancelled or stopped, or has failed."""
+        """Returns whether `run` should return: the task is cancelled or stopped, or has failed."""
 
 
-class SourceFunction(Function, Generic[T]):
-    """Runs in one subtask. `open` is called before `run`, and `close` after it has ended."""
+class SourceFunction(Function, Generic[T_co]):
+    """A source that is one function, in one subtask; applied with `StreamExecutionEnvironment.add_source`.
+
+    `open` is called before `run`, and `close` after it has ended. Example:
+
+        class Ticks(SourceFunction[int]):
+            def run(self, ctx: SourceContext[int]) -> None:
+                number = 0
+                while not ctx.is_cancelled():
+                    ctx.collect(number)
+                    number += 1
+    """
 
     def __init__(self, source_func: Any = None) -> None:
         if source_func is not None:
@@ -65,17 +74,17 @@ class SourceFunction(Function, Generic[T]):
             )
 
     @abstractmethod
-    def run(self, ctx: SourceContext[T]) -> None:
-        """Emits through the context. When it returns the source has ended, and when it raises it has failed."""
+    def run(self, ctx: SourceContext[T_co]) -> None:
+        """Emits records through the context. The source ends when it returns, and fails when it raises."""
         raise NotImplementedError
 
     def cancel(self) -> None:  # a hook
-        """Called on another thread when `run` should return at once. Collecting ends it too, by raising.
+        """Called on another thread when `run` has to return. Collecting ends it too, by raising.
 
-        One that waits for something outside has to be woken here: whatever it waits in after five seconds is left
-        behind, on a thread that ends with its process.
+        A `run` that waits for something outside has to be woken here: a thread that still waits after five seconds is
+        abandoned and ends with its process.
         """
 
 
-class ParallelSourceFunction(SourceFunction[T]):
-    """Runs in each subtask, as many as the operator has; which one it is the runtime context says, in `open`."""
+class ParallelSourceFunction(SourceFunction[T_co]):
+    """A source function that runs in each subtask; `open` receives the number of the subtask in its runtime context."""

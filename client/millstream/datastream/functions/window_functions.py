@@ -1,88 +1,102 @@
 """Functions of windows: called with all that a window holds, each time it is evaluated.
 
-With `reduce` or `aggregate` before it, a function gets the one result in place of the records.
+With `reduce` or `aggregate` before it, a function receives the one result in place of the records.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic
 
+from millstream.core.records.type_variables import IN_contra, KEY_contra, OUT_co, W_co, W_contra
 from millstream.datastream.functions.function import Function
+from millstream.datastream.output_tag import OutputTag
 from millstream.datastream.state import KeyedStateStore
 
-IN = TypeVar("IN")
-OUT = TypeVar("OUT")
-KEY = TypeVar("KEY")
-W = TypeVar("W")
 
-
-class WindowFunction(Function, ABC, Generic[IN, OUT, KEY, W]):
-    """Any number out for each window of a key."""
+class WindowFunction(Function, ABC, Generic[IN_contra, OUT_co, KEY_contra, W_contra]):
+    """Emits any number of records for each window of a key: `WindowFunction[IN, OUT, KEY, WINDOW]`."""
 
     @abstractmethod
-    def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None:
-        """Called when the window is evaluated; answers or yields results, or `(tag, result)` for a side output."""
+    def apply(
+        self, key: KEY_contra, window: W_contra, inputs: Iterable[IN_contra]
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
+        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output."""
 
 
-class AllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
-    """The same for windows over all records of a stream."""
-
-    @abstractmethod
-    def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None:
-        """Called when the window is evaluated; answers or yields results, or `(tag, result)` for a side output."""
-
-
-class WindowContext(ABC):
-    """What a process function of windows can ask. Valid only during the call that it was passed to."""
-
-    def __class_getitem__(cls, window: Any) -> type[WindowContext]:
-        """Programs of PyFlink say of which windows it is: `ProcessWindowFunction.Context[TimeWindow]`."""
-        return cls
+class AllWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, W_contra]):
+    """Emits any number of records for each window of a whole stream: `AllWindowFunction[IN, OUT, WINDOW]`."""
 
     @abstractmethod
-    def window(self) -> Any:
-        """The window at hand."""
+    def apply(
+        self, window: W_contra, inputs: Iterable[IN_contra]
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
+        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output."""
+
+
+class WindowContext(ABC, Generic[W_co]):
+    """The context of a process function of windows. Valid only during the call that it was passed to."""
+
+    @abstractmethod
+    def window(self) -> W_co:
+        """Returns the window that is evaluated or cleared."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The machine's time, in milliseconds since 1970 began in UTC."""
+        """Returns the processing time, in milliseconds since the Unix epoch."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """How far event time has come; the lowest number there is before the first watermark."""
+        """Returns the event time of the operator in milliseconds; -2^63 before the first watermark."""
 
     @abstractmethod
     def window_state(self) -> KeyedStateStore:
-        """State of the key in this window alone; the function's `clear` has to remove it."""
+        """Returns the state of the key in this window only. The function's `clear` has to clear it."""
 
     @abstractmethod
     def global_state(self) -> KeyedStateStore:
-        """State of the key, the same in all windows."""
+        """Returns the state of the key that all its windows share."""
 
 
-class ProcessWindowFunction(Function, ABC, Generic[IN, OUT, KEY, W]):
-    """The general function of a key's windows: the window's context and state, and any number out."""
+class ProcessWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, KEY_contra, W_contra]):
+    """The general function of a key's windows: `ProcessWindowFunction[IN, OUT, KEY, WINDOW]`.
 
-    Context: TypeAlias = WindowContext
+    Example:
+        class Count(ProcessWindowFunction[Event, tuple[str, int, int], str, TimeWindow]):
+            def process(
+                self, key: str, context: ProcessWindowFunction.Context[TimeWindow], elements: Iterable[Event]
+            ) -> Iterator[tuple[str, int, int]]:
+                yield key, context.window().start, sum(1 for _ in elements)
+    """
 
-    @abstractmethod
-    def process(self, key: KEY, context: WindowContext, elements: Iterable[IN]) -> Iterable[OUT] | None:
-        """Called when the window is evaluated; answers or yields results, or `(tag, result)` for a side output."""
-
-    def clear(self, context: WindowContext) -> None:
-        """Called once the window has expired: clear here what `context.window_state()` holds."""
-
-
-class ProcessAllWindowFunction(Function, ABC, Generic[IN, OUT, W]):
-    """The same for windows over all records of a stream."""
-
-    Context: TypeAlias = WindowContext
+    class Context(WindowContext[W_co], ABC):
+        """The context of the function: its window, the clocks, and state."""
 
     @abstractmethod
-    def process(self, context: WindowContext, elements: Iterable[IN]) -> Iterable[OUT] | None:
-        """Called when the window is evaluated; answers or yields results, or `(tag, result)` for a side output."""
+    def process(
+        self, key: KEY_contra, context: Context[W_contra], elements: Iterable[IN_contra]
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
+        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output.
 
-    def clear(self, context: WindowContext) -> None:
-        """Called once the window has expired: clear here what `context.window_state()` holds."""
+        `elements` are the records of the window, or the one result of a `reduce` or `aggregate`.
+        """
+
+    def clear(self, context: Context[W_contra]) -> None:
+        """Called once after a window has expired: clears the state that `context.window_state()` holds."""
+
+
+class ProcessAllWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, W_contra]):
+    """The general function of the windows of a whole stream: `ProcessAllWindowFunction[IN, OUT, WINDOW]`."""
+
+    class Context(WindowContext[W_co], ABC):
+        """The context of the function: its window, the clocks, and state."""
+
+    @abstractmethod
+    def process(
+        self, context: Context[W_contra], elements: Iterable[IN_contra]
+    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
+        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output."""
+
+    def clear(self, context: Context[W_contra]) -> None:
+        """Called once after a window has expired: clears the state that `context.window_state()` holds."""

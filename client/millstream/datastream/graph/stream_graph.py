@@ -20,7 +20,10 @@ from millstream.datastream.graph.operator_ids import assign_operator_ids
 from millstream.datastream.graph.transformations import OperatorTransformation, PhysicalInput, inputs_of, reachable
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
-NO_OPERATORS = "No operators defined in streaming topology. Cannot execute."
+NO_OPERATORS = (
+    "No operators defined in streaming topology. Cannot execute. Add a source and a sink first: each execution runs "
+    "what was added since the last one"
+)
 
 
 class GraphDefaults(Struct, frozen=True):

@@ -1,13 +1,15 @@
-"""What a program says of a state: its name, its types, its time-to-live, and the function that combines values.
+"""The descriptors of states: name, types, time-to-live, and the function that combines values.
 
 A type is anything that types are everywhere: `Types.…`, a type hint, a dataclass. Without one, values are pickled.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NewType
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, NewType, overload
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.type_variables import ACC, IN_contra, K, OUT_co, T, V
 from millstream.core.records.types import (
     PICKLED,
     DataclassType,
@@ -22,11 +24,14 @@ from millstream.core.records.types import (
 from millstream.datastream.state.ttl import StateTtlConfig
 
 if TYPE_CHECKING:
-    from millstream.datastream.functions import AggregateFunction
+    from millstream.datastream.functions import AggregateFunction, ReduceFunction
 
 
 class StateDescriptor:
-    """Base of all descriptors."""
+    """Base of all descriptors: the name of a state, its types, and its time-to-live.
+
+    A name is unique within its operator. It identifies the state when a job is restored.
+    """
 
     def __init__(self, name: str, *types: Any) -> None:
         if not isinstance(name, str) or not name:
@@ -40,7 +45,7 @@ class StateDescriptor:
         self.ttl_config: StateTtlConfig | None = None
 
     def get_name(self) -> str:
-        """The state's name; unique in its operator."""
+        """Returns the name of the state."""
         return self.name
 
     @property
@@ -49,7 +54,10 @@ class StateDescriptor:
         return self.types[-1]
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Lets entries expire."""
+        """Sets the time after which entries expire: `StateTtlConfig.new_builder(Time.hours(1)).build()`.
+
+        Raises `InvalidProgramError` unless the argument is a `StateTtlConfig`.
+        """
         if not isinstance(ttl_config, StateTtlConfig):
             given = type(ttl_config).__qualname__
             raise InvalidProgramError(f"state '{self.name}': expected a StateTtlConfig, not {given}")
@@ -64,15 +72,33 @@ class StateDescriptor:
         return f"{type(self).__name__}('{self.name}', {', '.join(kind.describe() for kind in self.types)})"
 
 
-class ValueStateDescriptor(StateDescriptor):
-    """One value."""
+class ValueStateDescriptor(StateDescriptor, Generic[T]):
+    """Describes a `ValueState`: `ValueStateDescriptor("count", Types.LONG())`."""
+
+    @overload
+    def __init__(self: ValueStateDescriptor[Any], name: str, value_type_info: None = None) -> None: ...
+
+    @overload
+    def __init__(self, name: str, value_type_info: TypeInformation[T] | type[T]) -> None: ...
+
+    @overload
+    def __init__(self: ValueStateDescriptor[Any], name: str, value_type_info: object) -> None: ...
 
     def __init__(self, name: str, value_type_info: Any = None) -> None:
         super().__init__(name, value_type_info)
 
 
-class ListStateDescriptor(StateDescriptor):
-    """A list of elements."""
+class ListStateDescriptor(StateDescriptor, Generic[T]):
+    """Describes a `ListState`: `ListStateDescriptor("last", Types.DOUBLE())`."""
+
+    @overload
+    def __init__(self: ListStateDescriptor[Any], name: str, elem_type_info: None = None) -> None: ...
+
+    @overload
+    def __init__(self, name: str, elem_type_info: TypeInformation[T] | type[T]) -> None: ...
+
+    @overload
+    def __init__(self: ListStateDescriptor[Any], name: str, elem_type_info: object) -> None: ...
 
     def __init__(self, name: str, elem_type_info: Any = None) -> None:
         super().__init__(name, elem_type_info)
@@ -83,8 +109,23 @@ class ListStateDescriptor(StateDescriptor):
         return ListType(self.types[0])
 
 
-class MapStateDescriptor(StateDescriptor):
-    """A map."""
+class MapStateDescriptor(StateDescriptor, Generic[K, V]):
+    """Describes a `MapState` or a broadcast state: `MapStateDescriptor("rules", Types.STRING(), Types.LONG())`."""
+
+    @overload
+    def __init__(
+        self: MapStateDescriptor[Any, Any], name: str, key_type_info: None = None, value_type_info: None = None
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self, name: str, key_type_info: TypeInformation[K] | type[K], value_type_info: TypeInformation[V] | type[V]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: MapStateDescriptor[Any, Any], name: str, key_type_info: object = None, value_type_info: object = None
+    ) -> None: ...
 
     def __init__(self, name: str, key_type_info: Any = None, value_type_info: Any = None) -> None:
         super().__init__(name, key_type_info, value_type_info)
@@ -95,8 +136,29 @@ class MapStateDescriptor(StateDescriptor):
         return MapType(*self.types)
 
 
-class ReducingStateDescriptor(StateDescriptor):
-    """One value, combined with every value that is added: by a ReduceFunction or a callable `(old, new)`."""
+class ReducingStateDescriptor(StateDescriptor, Generic[T]):
+    """Describes a `ReducingState`: each added value is combined by a ReduceFunction or a callable `(old, new)`.
+
+        ReducingStateDescriptor("highest", max, Types.LONG())
+
+    Raises `InvalidProgramError` when there is no function to call.
+    """
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        reduce_function: Callable[[T, T], T] | ReduceFunction[T],
+        type_info: TypeInformation[T] | type[T],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: ReducingStateDescriptor[Any],
+        name: str,
+        reduce_function: Callable[[Any, Any], Any] | ReduceFunction[Any],
+        type_info: object = None,
+    ) -> None: ...
 
     def __init__(self, name: str, reduce_function: Any, type_info: Any = None) -> None:
         super().__init__(name, type_info)
@@ -109,22 +171,27 @@ class ReducingStateDescriptor(StateDescriptor):
         self.reduce = call
 
     def get_reduce_function(self) -> Any:
-        """What combines two values."""
+        """Returns the function that combines two values."""
         return self.reduce_function
 
 
-class AggregatingStateDescriptor(StateDescriptor):
-    """An accumulator that values are added to, by an AggregateFunction; the type is the accumulator's."""
+class AggregatingStateDescriptor(StateDescriptor, Generic[IN_contra, ACC, OUT_co]):
+    """Describes an `AggregatingState`: values are added to an accumulator by an AggregateFunction.
 
-    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: Any = None) -> None:
+    `state_type_info` is the type of the accumulator. Raises `InvalidProgramError` when the function lacks a method.
+    """
+
+    def __init__(
+        self, name: str, agg_function: AggregateFunction[IN_contra, ACC, OUT_co], state_type_info: Any = None
+    ) -> None:
         super().__init__(name, state_type_info)
         missing = [m for m in ("create_accumulator", "add", "get_result", "merge") if not hasattr(agg_function, m)]
         if missing:
             raise InvalidProgramError(f"state '{name}': the aggregate function lacks {', '.join(missing)}")
         self.agg_function = agg_function
 
-    def get_agg_function(self) -> AggregateFunction:
-        """What adds values and answers the result."""
+    def get_agg_function(self) -> AggregateFunction[IN_contra, ACC, OUT_co]:
+        """Returns the function that adds values and computes the result."""
         return self.agg_function
 
 

@@ -8,10 +8,11 @@ be changed inside the loop.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from millstream.core.errors import InvalidProgramError, MillstreamError
+from millstream.core.records.type_variables import ACC, IN_contra, K, OUT_co, T, V
 from millstream.datastream.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -22,18 +23,16 @@ from millstream.datastream.state.descriptors import (
 )
 
 if TYPE_CHECKING:
-    from millstream.datastream.functions import AggregateFunction
+    from millstream.core.records.types import TypeInformation
+    from millstream.datastream.functions import AggregateFunction, ReduceFunction
 
-T = TypeVar("T")
-K = TypeVar("K")
-V = TypeVar("V")
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")
 D = TypeVar("D", bound=StateDescriptor)
 
 
 class StateAccessError(MillstreamError):
-    """State was used where it cannot be: without a key, or as another kind than it was declared."""
+    """State is used without a key, or as another kind than it was declared."""
 
 
 class State(ABC):
@@ -41,51 +40,51 @@ class State(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Removes what is kept."""
+        """Removes the state of the current key."""
 
 
 class ValueState(State, Generic[T]):
-    """One value; None means that there is none."""
+    """One value for each key: `runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))`."""
 
     @abstractmethod
     def value(self) -> T | None:
-        """The value, or None."""
+        """Returns the value, or None when there is none."""
 
     @abstractmethod
     def update(self, value: T | None) -> None:
         """Replaces the value; None removes it."""
 
 
-class AppendingState(State, Generic[IN, OUT]):
+class AppendingState(State, Generic[IN_contra, OUT_co]):
     """State that values are added to."""
 
     @abstractmethod
-    def get(self) -> OUT | None:
-        """What came of the values."""
+    def get(self) -> OUT_co | None:
+        """Returns the combined value, or None when no value was added."""
 
     @abstractmethod
-    def add(self, value: IN) -> None:
+    def add(self, value: IN_contra) -> None:
         """Adds a value."""
 
 
-class MergingState(AppendingState[IN, OUT]):
-    """State of which two can be made one."""
+class MergingState(AppendingState[IN_contra, OUT_co]):
+    """State that can be merged, as when session windows merge."""
 
 
 class ReducingState(MergingState[T, T]):
-    """One value, combined with each that is added."""
+    """One value for each key; each added value is combined with it by a reduce function."""
 
 
-class AggregatingState(MergingState[IN, OUT]):
-    """An accumulator; `get` answers its result."""
+class AggregatingState(MergingState[IN_contra, OUT_co]):
+    """An accumulator for each key; `add` adds a value and `get` returns the result of the aggregate function."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """A list of elements, in the order in which they were added."""
+    """A list of elements for each key, in the order in which they were added."""
 
     @abstractmethod
     def get(self) -> list[T]:
-        """A new list of the elements; empty when there are none."""
+        """Returns a new list of the elements; it is empty when there are none."""
 
     @abstractmethod
     def update(self, values: Iterable[T]) -> None:
@@ -100,31 +99,31 @@ class ListState(MergingState[T, Iterable[T]]):
 
 
 class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """A map that is only read here. `get` of a key that is not there answers None."""
+    """A map that can only be read. `get` of a missing key returns None."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """The key's value, or None."""
+        """Returns the value of a key, or None."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether the map has the key."""
+        """Returns whether the map has the key."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """Keys with their values."""
+        """Returns the keys with their values."""
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
-        """The keys."""
+        """Returns the keys."""
 
     @abstractmethod
     def values(self) -> Iterable[V]:
-        """The values."""
+        """Returns the values."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether the map has no entries."""
+        """Returns whether the map has no entries."""
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -137,19 +136,19 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
 
 class MapState(ReadOnlyBroadcastState[K, V]):
-    """A map."""
+    """A map for each key: `runtime_context.get_map_state(MapStateDescriptor("seen", Types.STRING(), Types.LONG()))`."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Sets a key's value."""
+        """Sets the value of a key."""
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Sets the values of several keys: of a mapping, or of pairs, which is what PyFlink's keyed state takes."""
+        """Sets the values of several keys, from a mapping or from pairs as in PyFlink's keyed state."""
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Removes a key; nothing happens when it is not there."""
+        """Removes a key; does nothing when the map does not have it."""
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -159,79 +158,180 @@ class MapState(ReadOnlyBroadcastState[K, V]):
 
 
 class BroadcastState(MapState[K, V]):
-    """A map that is the same on every subtask: change it only by what every subtask sees."""
+    """A map that is the same on every subtask; a function may change it only by broadcast records."""
 
 
 class KeyedStateStore:
-    """Where keyed state comes from. Every accessor takes a descriptor, or a name and type hints."""
+    """Gives access to keyed state. Each method takes a descriptor, or the name of the state and its types.
+
+    All of them raise `StateAccessError` on a stream without keys, and when the operator has a state of the same name
+    and another kind.
+    """
 
     def keyed_state(self, descriptor: StateDescriptor) -> State:
-        """The state of a descriptor; the same data each time."""
+        """Returns the state of a descriptor; the same data each time."""
         raise StateAccessError(
             f"state '{descriptor.name}' needs a keyed stream: call key_by before the operator that uses it"
         )
 
-    def get_state(self, state_descriptor: ValueStateDescriptor | str, value_type: Any = None) -> ValueState[Any]:
-        """State with one value for each key."""
+    @overload
+    def get_state(self, state_descriptor: ValueStateDescriptor[T]) -> ValueState[T]: ...
+
+    @overload
+    def get_state(self, state_descriptor: str, value_type: TypeInformation[T] | type[T]) -> ValueState[T]: ...
+
+    @overload
+    def get_state(self, state_descriptor: str, value_type: object = None) -> ValueState[Any]: ...
+
+    def get_state(self, state_descriptor: Any, value_type: Any = None) -> ValueState[Any]:
+        """Returns state with one value for each key.
+
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        """
         described = descriptor_of(ValueStateDescriptor, state_descriptor, value_type)
         return cast(ValueState[Any], self.keyed_state(described))
 
-    def get_list_state(self, state_descriptor: ListStateDescriptor | str, element_type: Any = None) -> ListState[Any]:
-        """State with a list for each key."""
+    @overload
+    def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]: ...
+
+    @overload
+    def get_list_state(self, state_descriptor: str, element_type: TypeInformation[T] | type[T]) -> ListState[T]: ...
+
+    @overload
+    def get_list_state(self, state_descriptor: str, element_type: object = None) -> ListState[Any]: ...
+
+    def get_list_state(self, state_descriptor: Any, element_type: Any = None) -> ListState[Any]:
+        """Returns state with a list for each key."""
         described = descriptor_of(ListStateDescriptor, state_descriptor, element_type)
         return cast(ListState[Any], self.keyed_state(described))
 
+    @overload
+    def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]: ...
+
+    @overload
     def get_map_state(
-        self, state_descriptor: MapStateDescriptor | str, key_type: Any = None, value_type: Any = None
+        self,
+        state_descriptor: str,
+        key_type: TypeInformation[K] | type[K],
+        value_type: TypeInformation[V] | type[V],
+    ) -> MapState[K, V]: ...
+
+    @overload
+    def get_map_state(
+        self, state_descriptor: str, key_type: object = None, value_type: object = None
+    ) -> MapState[Any, Any]: ...
+
+    def get_map_state(
+        self, state_descriptor: Any, key_type: Any = None, value_type: Any = None
     ) -> MapState[Any, Any]:
-        """State with a map for each key."""
+        """Returns state with a map for each key."""
         described = descriptor_of(MapStateDescriptor, state_descriptor, key_type, value_type)
         return cast(MapState[Any, Any], self.keyed_state(described))
 
+    @overload
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]: ...
+
+    @overload
     def get_reducing_state(
-        self, state_descriptor: ReducingStateDescriptor | str, reduce_function: Any = None, value_type: Any = None
+        self,
+        state_descriptor: str,
+        reduce_function: Callable[[T, T], T] | ReduceFunction[T],
+        value_type: TypeInformation[T] | type[T],
+    ) -> ReducingState[T]: ...
+
+    @overload
+    def get_reducing_state(
+        self,
+        state_descriptor: str,
+        reduce_function: Callable[[Any, Any], Any] | ReduceFunction[Any],
+        value_type: object = None,
+    ) -> ReducingState[Any]: ...
+
+    def get_reducing_state(
+        self, state_descriptor: Any, reduce_function: Any = None, value_type: Any = None
     ) -> ReducingState[Any]:
-        """State with one value for each key, which added values are combined with."""
+        """Returns state with one value for each key, which a reduce function combines with each added value."""
         described = descriptor_of(ReducingStateDescriptor, state_descriptor, reduce_function, value_type)
         return cast(ReducingState[Any], self.keyed_state(described))
 
+    @overload
     def get_aggregating_state(
-        self,
-        state_descriptor: AggregatingStateDescriptor | str,
-        agg_function: AggregateFunction | None = None,
-        accumulator_type: Any = None,
+        self, state_descriptor: AggregatingStateDescriptor[IN, ACC, OUT]
+    ) -> AggregatingState[IN, OUT]: ...
+
+    @overload
+    def get_aggregating_state(
+        self, state_descriptor: str, agg_function: AggregateFunction[IN, ACC, OUT], accumulator_type: object = None
+    ) -> AggregatingState[IN, OUT]: ...
+
+    def get_aggregating_state(
+        self, state_descriptor: Any, agg_function: Any = None, accumulator_type: Any = None
     ) -> AggregatingState[Any, Any]:
-        """State with an accumulator for each key."""
+        """Returns state with an accumulator for each key; an aggregate function adds values and computes the result."""
         described = descriptor_of(AggregatingStateDescriptor, state_descriptor, agg_function, accumulator_type)
         return cast(AggregatingState[Any, Any], self.keyed_state(described))
 
 
 class OperatorStateStore(ABC):
-    """Where operator state comes from: state of a subtask, whatever the keys of its records."""
+    """Gives access to operator state, which belongs to a subtask and not to a key."""
+
+    @overload
+    def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]: ...
+
+    @overload
+    def get_list_state(self, state_descriptor: str, element_type: TypeInformation[T] | type[T]) -> ListState[T]: ...
+
+    @overload
+    def get_list_state(self, state_descriptor: str, element_type: object = None) -> ListState[Any]: ...
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor | str, element_type: Any = None) -> ListState[Any]:
-        """A list whose elements are spread evenly over the subtasks when the parallelism changes."""
+    def get_list_state(self, state_descriptor: Any, element_type: Any = None) -> ListState[Any]:
+        """Returns a list whose elements are spread evenly over the subtasks when the parallelism changes."""
 
-    @abstractmethod
+    @overload
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]: ...
+
+    @overload
     def get_union_list_state(
-        self, state_descriptor: ListStateDescriptor | str, element_type: Any = None
-    ) -> ListState[Any]:
-        """A list of which every subtask gets all elements of all subtasks on restore."""
+        self, state_descriptor: str, element_type: TypeInformation[T] | type[T]
+    ) -> ListState[T]: ...
+
+    @overload
+    def get_union_list_state(self, state_descriptor: str, element_type: object = None) -> ListState[Any]: ...
+
+    @abstractmethod
+    def get_union_list_state(self, state_descriptor: Any, element_type: Any = None) -> ListState[Any]:
+        """Returns a list of which every subtask receives all elements of all subtasks on restore."""
+
+    @overload
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]: ...
+
+    @overload
+    def get_broadcast_state(
+        self,
+        state_descriptor: str,
+        key_type: TypeInformation[K] | type[K],
+        value_type: TypeInformation[V] | type[V],
+    ) -> BroadcastState[K, V]: ...
+
+    @overload
+    def get_broadcast_state(
+        self, state_descriptor: str, key_type: object = None, value_type: object = None
+    ) -> BroadcastState[Any, Any]: ...
 
     @abstractmethod
     def get_broadcast_state(
-        self, state_descriptor: MapStateDescriptor | str, key_type: Any = None, value_type: Any = None
+        self, state_descriptor: Any, key_type: Any = None, value_type: Any = None
     ) -> BroadcastState[Any, Any]:
-        """A map that is the same on every subtask."""
+        """Returns a map that is the same on every subtask."""
 
 
 def descriptor_of(kind: type[D], given: D | str, *arguments: Any) -> D:
-    """The descriptor that was given, or the one that the name and the types make."""
+    """The given descriptor, or a new one of the given name and types."""
     if isinstance(given, str):
         return kind(given, *arguments)
     if not isinstance(given, kind):
         raise InvalidProgramError(f"expected a {kind.__name__} or the state's name, not {given!r}")
     if any(argument is not None for argument in arguments):
-        raise InvalidProgramError(f"state '{given.name}': a descriptor says it all; types go with a name only")
+        raise InvalidProgramError(f"state '{given.name}': a descriptor has its types; pass types only with a name")
     return given

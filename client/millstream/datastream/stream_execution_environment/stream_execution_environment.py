@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,12 +44,13 @@ from millstream.datastream.execution.executor import JobClient, JobExecutionResu
 from millstream.datastream.execution.fixed_job_id import fixed_job_id
 from millstream.datastream.execution.program_settings import initial_configuration, options_of_job, uploaded_artifacts
 from millstream.datastream.execution_mode import RuntimeExecutionMode
-from millstream.datastream.functions import OutputTag, ParallelSourceFunction
+from millstream.datastream.functions import OutputTag, ParallelSourceFunction, SourceContext, SourceFunction
 from millstream.datastream.graph.artifacts import LocalFile, resolve_artifacts
 from millstream.datastream.graph.collection_elements import conformed
 from millstream.datastream.graph.configured_files import configured_python_path, with_configured_files
 from millstream.datastream.graph.job_graph_generator import build_job_graph
 from millstream.datastream.graph.planning import stop_if_only_planned
+from millstream.datastream.graph.program_warnings import report
 from millstream.datastream.graph.shipped_data import ShippedData
 from millstream.datastream.graph.slot_needs import slot_needs
 from millstream.datastream.graph.stream_graph import GraphDefaults, StreamGraph, build_stream_graph
@@ -62,6 +63,8 @@ from millstream.datastream.stream_execution_environment.job_listener import JobL
 
 if TYPE_CHECKING:
     from millstream.datastream.execution.stream_caches import StreamCaches
+
+T = TypeVar("T")
 
 RUNTIME_MODE = "execution.runtime-mode"
 CHECKPOINT_INTERVAL = "execution.checkpointing.interval"
@@ -87,7 +90,14 @@ class GeneratedJob(Struct, frozen=True):
 
 
 class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
-    """Makes sources, holds the program's operators and options, and executes the job."""
+    """The start of every program: creates sources, holds the operators and options, and executes the job.
+
+    Example:
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(2)
+        env.from_collection(["a", "b"]).map(str.upper).print()
+        env.execute("upper case")
+    """
 
     def __init__(self, configuration: core.Configuration | None = None) -> None:
         self._configuration = initial_configuration()
@@ -107,42 +117,48 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
 
     @staticmethod
     def get_execution_environment(configuration: core.Configuration | None = None) -> StreamExecutionEnvironment:
-        """A new environment: local when the program runs by itself, else as the program runner says."""
+        """Returns a new environment: local when the program runs by itself, else that of the program runner.
+
+        `configuration` has options for this environment; they take precedence over those of the runner.
+        """
         return StreamExecutionEnvironment(configuration)
 
     def configure(self, configuration: core.Configuration) -> StreamExecutionEnvironment:
-        """Adds options; what this environment's setters set explicitly stays."""
+        """Adds options. Options that are set by the setters of this environment keep their values."""
         self._configuration.add_all(configuration)
         return self
 
     def get_configuration(self) -> Configuration:
-        """A copy of all options that hold."""
+        """Returns a copy of all effective options."""
         return Configuration(self._configuration.merged(self._explicit))
 
     def get_config(self) -> ExecutionConfig:
-        """Settings by PyFlink's names."""
+        """Returns the settings under PyFlink's names."""
         return ExecutionConfig(self._explicit, self.get_configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """The parallelism of operators that set none themselves."""
+        """Sets the parallelism of the operators that do not set their own.
+
+        Raises `InvalidProgramError` unless it is a whole number of at least 1.
+        """
         self._explicit.set("parallelism.default", checked_parallelism("set_parallelism", parallelism))
         return self
 
     def get_parallelism(self) -> int:
-        """The parallelism of operators that set none themselves."""
+        """Returns the parallelism of the operators that do not set their own."""
         return checked_parallelism("parallelism.default", self.get_configuration().integer("parallelism.default"))
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """The number of key groups of operators that set none themselves."""
+        """Sets the maximum parallelism (the number of key groups) of the operators that do not set their own."""
         self._explicit.set("pipeline.max-parallelism", checked_max_parallelism("set_max_parallelism", max_parallelism))
         return self
 
     def get_max_parallelism(self) -> int:
-        """The number of key groups; -1: each operator's follows from its parallelism."""
+        """Returns the maximum parallelism; -1: it is derived from the parallelism of each operator."""
         return self.get_configuration().integer("pipeline.max-parallelism")
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
-        """Says what the slots of a group need, for operators that only name it; in place of what was said before."""
+        """Registers the resources of a slot sharing group for operators that only name it; replaces earlier ones."""
         if not isinstance(slot_sharing_group, SlotSharingGroup):
             raise InvalidProgramError(
                 f"register_slot_sharing_group: expected a SlotSharingGroup, got {slot_sharing_group!r}"
@@ -151,39 +167,60 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return self
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
-        """Gives every operator a task of its own."""
+        """Runs every operator in a task of its own."""
         self._explicit.set("pipeline.operator-chaining.enabled", False)
         return self
 
     def is_chaining_enabled(self) -> bool:
-        """Whether operators share tasks where they can."""
+        """Returns whether operators share tasks where possible."""
         return self.get_configuration().boolean("pipeline.operator-chaining.enabled")
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
-        """Whether operators share a task although they have different numbers of key groups: they do."""
+        """Returns True: operators share a task also with different maximum parallelisms."""
         return True
 
     def set_buffer_timeout(self, timeout_millis: Any) -> StreamExecutionEnvironment:
-        """How long records wait for company: milliseconds or a timedelta; 0: not at all; -1: until a buffer is full."""
+        """Sets how long records wait in a buffer before it is sent: milliseconds or a timedelta.
+
+        0 sends every batch at once; -1 sends only full buffers. Raises `InvalidProgramError` for anything else.
+        """
         self._buffer_timeout = checked_buffer_timeout("set_buffer_timeout", timeout_millis)
         return self
 
     def get_buffer_timeout(self) -> int:
-        """Milliseconds; -1: until a buffer is full."""
+        """Returns the buffer timeout in milliseconds; -1: only full buffers are sent."""
         seconds = self._buffer_timeout
         if seconds is None:
             seconds = self.get_configuration().seconds("execution.buffer-timeout.interval")
         return -1 if seconds < 0 else round(seconds * 1000)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Whether jobs run as streams, which may end, or as batches, or as batches where all sources are bounded."""
+        """Sets whether jobs run as STREAMING, as BATCH, or AUTOMATIC: as a batch when all sources are bounded."""
         if not isinstance(execution_mode, RuntimeExecutionMode):
             raise InvalidProgramError(f"set_runtime_mode: expected a RuntimeExecutionMode, got {execution_mode!r}")
         self._explicit.set(RUNTIME_MODE, execution_mode.value)
         return self
 
-    def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream:
-        """A stream of the elements, in their order. With ROW types, tuples and dicts become rows."""
+    @overload
+    def from_collection(self, collection: Iterable[T], type_info: None = None) -> DataStream[T]: ...
+
+    @overload
+    def from_collection(
+        self, collection: Iterable[object], type_info: TypeInformation[T] | type[T]
+    ) -> DataStream[T]: ...
+
+    @overload
+    def from_collection(self, collection: Iterable[object], type_info: object) -> DataStream[Any]: ...
+
+    def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream[Any]:
+        """Returns a bounded stream of the elements of a collection, in their order.
+
+        `type_info` is the type of the records: `Types.…`, a type hint or a dataclass. With a ROW type, tuples and dicts
+        become rows. Raises `InvalidProgramError` for a string, for what cannot be iterated, and for elements that do
+        not fit the type.
+
+            env.from_collection([("a", 1), ("b", 2)], Types.TUPLE([Types.STRING(), Types.INT()]))
+        """
         from millstream.datastream.connectors.collection import CollectionSource
 
         if isinstance(collection, str | bytes) or not isinstance(collection, Iterable):
@@ -192,14 +229,58 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         source = CollectionSource(conformed(list(collection), kind))
         return self.from_source(source, None, "Collection Source", kind).set_parallelism(1)
 
+    @overload
     def from_source(
         self,
-        source: Source[Any],
-        watermark_strategy: WatermarkStrategy | None = None,
+        source: Source[Any, T],
+        watermark_strategy: WatermarkStrategy[T] | None = None,
+        source_name: str | None = None,
+        type_info: None = None,
+    ) -> DataStream[T]: ...
+
+    @overload
+    def from_source(
+        self,
+        source: Source[Any, Any],
+        watermark_strategy: WatermarkStrategy[T] | None = None,
+        source_name: str | None = None,
+        *,
+        type_info: TypeInformation[T] | type[T],
+    ) -> DataStream[T]: ...
+
+    @overload
+    def from_source(
+        self,
+        source: Source[Any, Any],
+        watermark_strategy: WatermarkStrategy[Any] | None,
+        source_name: str | None,
+        type_info: TypeInformation[T] | type[T],
+    ) -> DataStream[T]: ...
+
+    @overload
+    def from_source(
+        self,
+        source: Source[Any, Any],
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
+        source_name: str | None = None,
+        type_info: object = None,
+    ) -> DataStream[Any]: ...
+
+    def from_source(
+        self,
+        source: Source[Any, Any],
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
         source_name: str | None = None,
         type_info: Any = None,
-    ) -> DataStream:
-        """A stream of what a source reads; with a strategy it has event time, split by split."""
+    ) -> DataStream[Any]:
+        """Returns a stream of the records that a source reads.
+
+        With a watermark strategy the stream has event time, separately for each split of the source. `type_info` is
+        the type of the records; without it, the type that the source declares. Raises `InvalidProgramError` for
+        arguments of other types, and for a timestamp field that the type does not have.
+
+            env.from_source(FileSource.for_json_lines("in", type_info=Event), strategy, "events")
+        """
         if not isinstance(source, Source):
             raise InvalidProgramError(f"from_source: expected a Source, got {type(source).__qualname__}")
         if watermark_strategy is not None and not isinstance(watermark_strategy, WatermarkStrategy):
@@ -211,8 +292,11 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         operator = self.add_operator(name, None, SourceSpec(source, watermark_strategy), kind)
         return DataStream(self, operator, kind)
 
-    def create_input(self, input_format: InputFormat, type_info: Any = None) -> DataStream:
-        """A stream of what an input format reads where it says, such as AvroInputFormat."""
+    def create_input(self, input_format: InputFormat, type_info: Any = None) -> DataStream[Any]:
+        """Returns a stream of the records that an input format, such as AvroInputFormat, reads from its own path.
+
+        Raises `InvalidProgramError` for a format without a path of its own, which belongs into a FileSource.
+        """
         from millstream.datastream.connectors.file_system import BulkFormat, FileFormat, FileSource
 
         if isinstance(input_format, FileFormat) and isinstance(input_format, InputFormat):
@@ -222,15 +306,49 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
             raise InvalidProgramError(f"create_input: {type(input_format).__qualname__}: {told}")
         raise InvalidProgramError(f"create_input: expected an InputFormat, got {type(input_format).__qualname__}")
 
-    def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None) -> DataStream:
-        """A stream of what a SourceFunction, or a callable `(ctx)`, collects; in one subtask unless it is parallel."""
+    @overload
+    def add_source(
+        self,
+        source_func: SourceFunction[T] | Callable[[SourceContext[T]], None],
+        source_name: str = "Custom Source",
+        type_info: None = None,
+    ) -> DataStream[T]: ...
+
+    @overload
+    def add_source(
+        self,
+        source_func: SourceFunction[Any] | Callable[[SourceContext[Any]], None],
+        source_name: str = "Custom Source",
+        *,
+        type_info: TypeInformation[T] | type[T],
+    ) -> DataStream[T]: ...
+
+    @overload
+    def add_source(
+        self,
+        source_func: SourceFunction[Any] | Callable[[SourceContext[Any]], None],
+        source_name: str = "Custom Source",
+        type_info: object = None,
+    ) -> DataStream[Any]: ...
+
+    def add_source(
+        self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None
+    ) -> DataStream[Any]:
+        """Returns a stream of the records that a SourceFunction, or a callable `(ctx)`, collects.
+
+        It runs in one subtask unless it is a ParallelSourceFunction. `type_info` is the type of the records. Raises
+        `InvalidProgramError` for a Source, which belongs into `from_source`, and for an async function.
+        """
         function = source_function_of(source_func)
         kind = PICKLED if type_info is None else declared_type(type_info)
         stream = DataStream(self, self.add_operator(source_name, None, SourceFunctionSpec(function), kind), kind)
         return stream if isinstance(function, ParallelSourceFunction) else stream.force_non_parallel()
 
-    def from_sequence(self, start: int, end: int) -> DataStream:
-        """The whole numbers from start to end, both included; in order only with parallelism 1."""
+    def from_sequence(self, start: int, end: int) -> DataStream[int]:
+        """Returns a bounded stream of the whole numbers from start to end, both included.
+
+        They are in order only with parallelism 1. Raises `InvalidProgramError` when the end is before the start.
+        """
         from millstream.datastream.connectors.number_sequence import NumberSequenceSource
 
         return self.from_source(NumberSequenceSource(start, end), None, "Sequence Source")
@@ -240,9 +358,13 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         file_path: str | os.PathLike[str],
         charset_name: str = "UTF-8",
         *,
-        on_error: OnError | OutputTag | str = "fail",
-    ) -> DataStream:
-        """The lines of a text file, or of the files in a folder."""
+        on_error: OnError | OutputTag[Any] | str = "fail",
+    ) -> DataStream[str]:
+        """Returns a bounded stream of the lines of a text file, or of the files in a directory.
+
+        `on_error` decides what happens to a line that cannot be decoded: `fail`, `skip`, `dead-letter` or the
+        OutputTag of a side output. A missing file fails the job.
+        """
         from millstream.datastream.connectors.file_system import FileSource, StreamFormat
 
         default = charset_name.upper() == "UTF-8"
@@ -250,24 +372,28 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         source = FileSource.for_record_stream_format(format_, os.fspath(file_path), on_error=on_error).build()
         return self.from_source(source, None, "File Source")
 
-    def socket_text_stream(self, host: str, port: int) -> DataStream:
-        """The lines that a server on the network sends, until it closes the connection."""
+    def socket_text_stream(self, host: str, port: int) -> DataStream[str]:
+        """Returns a stream of the lines that a server sends over TCP, until it closes the connection."""
         from millstream.datastream.connectors.socket import SocketTextSource
 
         return self.from_source(SocketTextSource(host, port), None, "Socket Stream").force_non_parallel()
 
     @staticmethod
     def set_default_local_parallelism(parallelism: int) -> None:
-        """The parallelism of programs that are run by themselves and set none, for environments made from now on."""
+        """Sets the parallelism of programs that run by themselves, for environments that are created afterwards."""
         LOCAL_DEFAULTS.parallelism = checked_parallelism("set_default_local_parallelism", parallelism)
 
     @staticmethod
     def get_default_local_parallelism() -> int:
-        """The parallelism of programs that are run by themselves and set none."""
+        """Returns the parallelism of programs that run by themselves and do not set one."""
         return LOCAL_DEFAULTS.parallelism or initial_configuration().integer("parallelism.default")
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Runs the job and waits for its end. Raises JobExecutionError when it fails or is cancelled."""
+        """Runs the job and waits for its end; returns its result, with the accumulators.
+
+        Raises `InvalidProgramError` when there is nothing to run, `ConfigurationError` for an invalid option, and
+        `JobExecutionError` when the job fails or is cancelled.
+        """
         try:
             result = self._execute(job_name)
         except Exception as error:
@@ -288,44 +414,45 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
             client.close()
 
     def register_job_listener(self, job_listener: JobListener) -> None:
-        """Has a listener told of the jobs of this environment."""
+        """Registers a listener that is notified of the jobs of this environment."""
         if not isinstance(job_listener, JobListener):
             raise InvalidProgramError(f"register_job_listener: expected a JobListener, got {job_listener!r}")
         self._listeners.listeners.append(job_listener)
 
     def get_job_listeners(self) -> list[JobListener]:
-        """Those that are registered."""
+        """Returns the registered listeners."""
         return list(self._listeners.listeners)
 
     def clear_job_listeners(self) -> None:
-        """From now on none is told."""
+        """Removes all listeners."""
         self._listeners.listeners.clear()
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
-        """Submits the job and answers a client for it as soon as it is accepted.
+        """Submits the job and returns a client for it as soon as it is accepted.
 
-        When the program is run detached, the client does not wait for the job's result.
+        When the program runs detached, the client does not wait for the result of the job. Raises as `execute` does
+        until the job is accepted.
         """
         return self._submit(self._take_job(job_name))
 
-    def collect_from(self, operator: OperatorTransformation, job_name: str | None) -> CloseableIterator:
-        """Runs the job and answers what one of its collect operators gets."""
+    def collect_from(self, operator: OperatorTransformation, job_name: str | None) -> CloseableIterator[Any]:
+        """Runs the job and returns the records of one of its collect operators."""
         from millstream.datastream.execution.detached import is_detached
 
         try:
             job = self._take_job(job_name)
-        except BaseException:  # in a later job nobody would take its results, and the job would never end
+        except BaseException:  # in a later job no client would take its results, and the job would never end
             self._operators = [other for other in self._operators if other is not operator]
             raise
         if is_detached(self.get_configuration()):
             raise InvalidProgramError(
-                "execute_and_collect: the program is run detached, and a job whose results nobody takes would never "
+                "execute_and_collect: the program runs detached, and a job whose results no client reads would never "
                 "end. The job was not submitted; run the program attached, or give it a sink and call execute()"
             )
         return CloseableIterator(self._submit(job), job.stream_graph.node_of(operator).id)
 
     def get_execution_plan(self) -> str:
-        """The stream graph as it stands, as JSON in Flink's shape: every operator, and what feeds it."""
+        """Returns the program as JSON in Flink's format: every operator and its inputs."""
         EXECUTIONS.planned()
         return json.dumps(stream_plan(self._stream_graph()))
 
@@ -341,12 +468,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return "caches" in vars(self)
 
     def close(self) -> None:
-        """Removes what is kept of cached streams. What runs belongs to the clients of its jobs."""
+        """Deletes the records of cached streams. Running jobs are not affected."""
         if self._has_caches:
             self.caches.close()
 
     def generate_job(self, job_name: str | None = None) -> GeneratedJob:
-        """The job of everything that was built since the last execution."""
+        """Returns the job of all operators that were added since the last execution."""
         configuration = self.get_configuration()
         stream_graph = self._stream_graph()
         files = with_configured_files(configuration, self._local_files)
@@ -420,6 +547,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         from millstream.datastream.execution.detached import DetachedJobClient, is_detached
 
         configuration = self.get_configuration()
+        report(job.stream_graph, submitted=configuration.string("execution.target") != "local")
         try:
             client = load_executor(configuration).submit(job.graph, artifact_paths=job.artifact_paths)
         except KeyboardInterrupt:

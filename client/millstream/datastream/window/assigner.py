@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from millstream.common.serializer import TypeSerializer
 from millstream.core.errors import UnrecoverableError
+from millstream.core.records.type_variables import T, W
 from millstream.datastream.functions import RuntimeContext
 from millstream.datastream.window.triggers.trigger import Trigger
 
 if TYPE_CHECKING:
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-T = TypeVar("T")
-W = TypeVar("W")
 W2 = TypeVar("W2")
 
 
@@ -26,8 +25,8 @@ class MissingTimestampError(UnrecoverableError):
 def missing_timestamp(assigner: object) -> MissingTimestampError:
     """What an assigner raises for such a record."""
     return MissingTimestampError(
-        f"Record has Long.MIN_VALUE timestamp (= no timestamp marker), but {type(assigner).__qualname__} puts records "
-        "into windows by their timestamps. Assign them before the window: stream.assign_timestamps_and_watermarks("
+        f"a record has no timestamp, but {type(assigner).__qualname__} assigns records to windows by their timestamps. "
+        "Assign timestamps before the window: stream.assign_timestamps_and_watermarks("
         "WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(...)); or use windows of processing time"
     )
 

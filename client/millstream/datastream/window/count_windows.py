@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from millstream.common.serializer import TypeSerializer
 from millstream.common.typeinfo import Types
+from millstream.core.records.type_variables import T
 from millstream.datastream.state import ValueStateDescriptor
 from millstream.datastream.window.assigner import WindowAssigner
 from millstream.datastream.window.lengths import positive_count
@@ -18,7 +19,6 @@ from millstream.datastream.window.windows import CountWindow
 if TYPE_CHECKING:
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-T = TypeVar("T")
 
 
 class FullWindowTrigger(CountTrigger[T, CountWindow]):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.type_variables import T
 from millstream.datastream.window.lengths import positive_milliseconds
 from millstream.datastream.window.session_assigner import EventTimeSessions, ProcessingTimeSessions
-
-T = TypeVar("T")
 
 
 class SessionWindowTimeGapExtractor(ABC):

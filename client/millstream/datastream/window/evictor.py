@@ -8,14 +8,12 @@ what both took out is gone from the window.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Generic
 
 import msgspec
 
+from millstream.core.records.type_variables import T, W
 from millstream.datastream.functions import MetricGroup
-
-T = TypeVar("T")
-W = TypeVar("W")
 
 
 class TimestampedValue(msgspec.Struct, Generic[T], frozen=True):

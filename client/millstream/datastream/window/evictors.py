@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.type_variables import T, W
 from millstream.datastream.window.evictor import Evictor, TimestampedValue
 from millstream.datastream.window.lengths import milliseconds, positive_count
-
-T = TypeVar("T")
-W = TypeVar("W")
 
 
 class _OneSidedEvictor(Evictor[T, W]):

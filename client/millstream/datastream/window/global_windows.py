@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from millstream.common.serializer import TypeSerializer
+from millstream.core.records.type_variables import T
 from millstream.datastream.window.assigner import WindowAssigner
 from millstream.datastream.window.serializers import GlobalWindowSerializer
 from millstream.datastream.window.triggers.never_trigger import NeverTrigger
@@ -15,7 +16,6 @@ from millstream.datastream.window.windows import GlobalWindow
 if TYPE_CHECKING:
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-T = TypeVar("T")
 _THE_ONE = (GlobalWindow.get(),)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from millstream.common.serializer import TypeSerializer
 from millstream.core.records.batches import MIN_TIMESTAMP
+from millstream.core.records.type_variables import T
 from millstream.datastream.window.assigner import MergingWindowAssigner, WindowAssigner, missing_timestamp
 from millstream.datastream.window.serializers import TimeWindowSerializer
 from millstream.datastream.window.triggers.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
@@ -17,7 +18,6 @@ from millstream.datastream.window.windows import TimeWindow
 if TYPE_CHECKING:
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-T = TypeVar("T")
 
 
 class SessionWindows(MergingWindowAssigner[T, TimeWindow]):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from millstream.common.time import Interval
+from millstream.core.records.type_variables import T
 from millstream.datastream.window.dynamic_sessions import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
@@ -13,8 +14,6 @@ from millstream.datastream.window.dynamic_sessions import (
 )
 from millstream.datastream.window.lengths import positive_milliseconds
 from millstream.datastream.window.session_assigner import EventTimeSessions, ProcessingTimeSessions
-
-T = TypeVar("T")
 
 
 class EventTimeSessionWindows(EventTimeSessions[T]):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from millstream.common.serializer import TypeSerializer
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import MIN_TIMESTAMP
+from millstream.core.records.type_variables import T
 from millstream.datastream.window.assigner import WindowAssigner, missing_timestamp
 from millstream.datastream.window.lengths import milliseconds, positive_milliseconds
 from millstream.datastream.window.serializers import TimeWindowSerializer
@@ -19,7 +20,6 @@ from millstream.datastream.window.windows import TimeWindow
 if TYPE_CHECKING:
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-T = TypeVar("T")
 
 
 class _TumblingWindows(WindowAssigner[T, TimeWindow]):

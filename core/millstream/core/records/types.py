@@ -13,12 +13,17 @@ import decimal
 import typing
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Optional, Union
+from typing import Annotated, Any, Generic, Optional, Union
 from weakref import WeakKeyDictionary
 
+from millstream.core.records.type_variables import T_co
 
-class TypeInformation:
-    """Base of all types."""
+
+class TypeInformation(Generic[T_co]):
+    """What is known of the records of a stream or the values of a state: `TypeInformation[str]` of text.
+
+    Programs get it from `Types`, or write a type hint or a dataclass in its place.
+    """
 
     def wire_type(self) -> Any | None:
         """The type for msgspec's decoder, or None when records have to be pickled."""
@@ -56,7 +61,7 @@ class TypeInformation:
 
 
 @dataclass(frozen=True, repr=False)
-class BasicType(TypeInformation):
+class BasicType(TypeInformation[T_co]):
     """A primitive: its name in Flink, its Python type, and the name of pyarrow's factory."""
 
     name: str
@@ -110,7 +115,7 @@ class PickledType(TypeInformation):
 
 
 @dataclass(frozen=True, repr=False)
-class TupleType(TypeInformation):
+class TupleType(TypeInformation[tuple[Any, ...]]):
     """A tuple of known types. Its fields have names only for those who read columns."""
 
     fields: tuple[TypeInformation, ...]
@@ -192,7 +197,7 @@ class RowType(TypeInformation):
 
 
 @dataclass(frozen=True, repr=False)
-class ListType(TypeInformation):
+class ListType(TypeInformation[list[Any]]):
     """A list of one element type; arrays are lists too, and only written in another way."""
 
     element: TypeInformation
@@ -220,7 +225,7 @@ class ListType(TypeInformation):
 
 
 @dataclass(frozen=True, repr=False)
-class MapType(TypeInformation):
+class MapType(TypeInformation[dict[Any, Any]]):
     """A dict of one key and one value type."""
 
     key: TypeInformation
@@ -321,21 +326,21 @@ def _struct(names: list[str], fields: typing.Iterable[TypeInformation]) -> Any |
     return None if any(t is None for t in inner) else pa.struct(list(zip(names, inner, strict=True)))
 
 
-STRING = BasicType("String", str, "string")
-BOOLEAN = BasicType("Boolean", bool, "bool_")
-BYTE = BasicType("Byte", int, "int8")
-SHORT = BasicType("Short", int, "int16")
-INT = BasicType("Integer", int, "int32")
-LONG = BasicType("Long", int, "int64")
-FLOAT = BasicType("Float", float, "float32")
-DOUBLE = BasicType("Double", float, "float64")
-BIG_INT = BasicType("BigInteger", int, None)
-BIG_DEC = BasicType("BigDecimal", decimal.Decimal, "decimal128")
-BYTES = BasicType("Bytes", bytes, "binary")
-INSTANT = BasicType("Instant", datetime.datetime, "moment")
-DATE = BasicType("Date", datetime.date, "date32")
-TIME = BasicType("Time", datetime.time, "time64")
-TIMESTAMP = BasicType("Timestamp", datetime.datetime, "timestamp")
+STRING: BasicType[str] = BasicType("String", str, "string")
+BOOLEAN: BasicType[bool] = BasicType("Boolean", bool, "bool_")
+BYTE: BasicType[int] = BasicType("Byte", int, "int8")
+SHORT: BasicType[int] = BasicType("Short", int, "int16")
+INT: BasicType[int] = BasicType("Integer", int, "int32")
+LONG: BasicType[int] = BasicType("Long", int, "int64")
+FLOAT: BasicType[float] = BasicType("Float", float, "float32")
+DOUBLE: BasicType[float] = BasicType("Double", float, "float64")
+BIG_INT: BasicType[int] = BasicType("BigInteger", int, None)
+BIG_DEC: BasicType[decimal.Decimal] = BasicType("BigDecimal", decimal.Decimal, "decimal128")
+BYTES: BasicType[bytes] = BasicType("Bytes", bytes, "binary")
+INSTANT: BasicType[datetime.datetime] = BasicType("Instant", datetime.datetime, "moment")
+DATE: BasicType[datetime.date] = BasicType("Date", datetime.date, "date32")
+TIME: BasicType[datetime.time] = BasicType("Time", datetime.time, "time64")
+TIMESTAMP: BasicType[datetime.datetime] = BasicType("Timestamp", datetime.datetime, "timestamp")
 PICKLED = PickledType()
 
 _FROM_PYTHON: dict[Any, TypeInformation] = {

@@ -6,16 +6,15 @@ however many records come.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from millstream.common.time import Interval
 from millstream.common.typeinfo import Types
+from millstream.core.records.type_variables import T
 from millstream.datastream.state import ReducingState, ReducingStateDescriptor
 from millstream.datastream.window.lengths import positive_milliseconds
 from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
 from millstream.datastream.window.windows import TimeWindow
-
-T = TypeVar("T")
 
 
 class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, TypeVar
+from typing import Any
 
 from millstream.common.typeinfo import Types
+from millstream.core.records.type_variables import T, W
 from millstream.datastream.state import ReducingStateDescriptor
 from millstream.datastream.window.lengths import positive_count
 from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
-
-T = TypeVar("T")
-W = TypeVar("W")
 
 
 class CountTrigger(Trigger[T, W]):

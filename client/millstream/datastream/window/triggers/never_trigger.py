@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
+from millstream.core.records.type_variables import T
 from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
 from millstream.datastream.window.windows import GlobalWindow
-
-T = TypeVar("T")
 
 
 class NeverTrigger(Trigger[T, GlobalWindow]):

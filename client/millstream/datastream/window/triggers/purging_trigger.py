@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.type_variables import T, W
 from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
-
-T = TypeVar("T")
-W = TypeVar("W")
 
 
 class PurgingTrigger(Trigger[T, W]):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
+from millstream.core.records.type_variables import T
 from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
 from millstream.datastream.window.windows import TimeWindow
-
-T = TypeVar("T")
 
 
 class EventTimeTrigger(Trigger[T, TimeWindow]):

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from millstream.core.errors import MillstreamError
+from millstream.core.records.type_variables import T, W
 from millstream.datastream.functions import MetricGroup
 from millstream.datastream.state import StateDescriptor
-
-T = TypeVar("T")
-W = TypeVar("W")
 
 
 class TriggerResult(Enum):

@@ -14,7 +14,6 @@ from millstream.datastream.functions import (
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     RuntimeContext,
-    WindowContext,
     WindowFunction,
 )
 from millstream.datastream.state import KeyedStateStore
@@ -25,7 +24,7 @@ Fire = Callable[[Any, Any, list[Any]], Iterable[Any] | None]
 """Key, window and what it holds: the results."""
 
 
-class ProcessContext(WindowContext):
+class ProcessContext(ProcessWindowFunction.Context[Any], ProcessAllWindowFunction.Context[Any]):
     """For the window that is set."""
 
     def __init__(self, clocks: OperatorTimers, states: WindowStates, context: RuntimeContext) -> None:
