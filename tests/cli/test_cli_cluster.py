@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,6 +61,8 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     assert [service["service"] for service in status["services"]] == names
     assert all(service["up"] and service["address"].startswith("127.0.0.1:") for service in status["services"])
     assert (status["overview"]["taskmanagers"], status["overview"]["slots-total"]) == (2, 4)
+    assert status["overview"]["version"] == version("millstream")
+    assert "flink" not in shown.stdout
 
     secret = directory.secret.read_text()
     for file in (directory.secret, directory.conf / "curl", directory.conf / "config.yaml"):

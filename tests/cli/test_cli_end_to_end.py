@@ -16,6 +16,7 @@ from wheels import write_wheel
 
 from millstream.cli.cluster.directory import MARK, ClusterDirectory
 from millstream.cli.cluster.stop import stop_cluster
+from millstream.core.logs.log_events import events_of
 from millstream.resourcemanager.process_records import processes_with
 
 pytestmark = pytest.mark.process
@@ -89,9 +90,15 @@ def test_a_failing_job_fails_the_command_with_the_users_error(cli: Any, cluster:
     (job,) = jobs(cli)
     log = cli("logs", job["jid"]).stdout
     assert "ZeroDivisionError" in log
-    assert f"({job['jid']})" in log
+    assert f"({job['jid'][:8]})" in log
+    for level in ("error", "ERROR"):
+        (event,) = [e for e in events_of(cli("logs", "--level", level, job["name"]).stdout.splitlines())
+                    if e.line.origin is not None]  # fmt: skip
+        assert event.line.level == "ERROR"
+        assert event.line.message.startswith("task ")
+        assert "ZeroDivisionError" in "\n".join(event.lines[1:]), "the traceback belongs to its event"
     assert "ZeroDivisionError" in cli("logs", "jobmanager").stdout
-    assert f"[{job['name']} ({job['jid']}), " in cli("logs", "--out", "taskmanager-1").stdout
+    assert f" of {job['name']} ({job['jid'][:8]})] " in cli("logs", "--out", "taskmanager-1").stdout
     assert cli.fails("logs", "f" * 32).startswith("millstream logs: ")
 
     (cli.home / "again.py").write_text(AGAIN)
@@ -129,8 +136,11 @@ def test_cancels_a_detached_job_and_one_that_is_interrupted(cli: Any, cluster: C
         assert process.stdout.readline().startswith("Job has been submitted")
         wait_until(lambda: any(job["state"] == "RUNNING" for job in jobs(cli)), "the job to run")
         os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=DEADLINE)
-        assert process.returncode not in (0, None)
+        _, told = process.communicate(timeout=DEADLINE)
+        assert process.returncode == 130
+        assert re.search(r"^Cancelling job [0-9a-f]{32}. Press Ctrl-C again", told, re.M)
+        assert re.search(r"^job [0-9a-f]{32} was cancelled$", told, re.M)
+        assert "Traceback" not in told
         wait_until(lambda: [job["state"] for job in jobs(cli)] == ["CANCELED", "CANCELED"], "both to be cancelled")
     finally:
         if process.poll() is None:

@@ -22,4 +22,4 @@ def test_what_happened_to_the_parallelism_of_a_job(cli: Any, fake_cluster: Any) 
     assert json.loads(cli("events", "-m", fake_cluster.address, "--json", JOB).stdout) == {"events": told}
     fake_cluster.answers[f"GET /jobs/{JOB}/events"] = (200, {"events": []})
     assert cli("events", "-m", fake_cluster.address, JOB).stdout == "No events.\n"
-    assert "is not a job id" in cli.fails("events", "-m", fake_cluster.address, "no/id", status=2)
+    assert ": no job 'no/id': " in cli.fails("events", "-m", fake_cluster.address, "no/id")

@@ -57,4 +57,4 @@ def test_a_job_without_exceptions_and_one_that_nobody_knows(cli: Any, fake_clust
     done = cli("exceptions", "-m", fake_cluster.address, JOB)
     assert done.stdout == f"Job 'words' ({JOB}) is RUNNING, restarts: 0\nNo exceptions.\n"
     assert "Not found" in cli.fails("exceptions", "-m", fake_cluster.address, "f" * 32)
-    assert "is not a job id" in cli.fails("exceptions", "-m", fake_cluster.address, "no/id", status=2)
+    assert ": no job 'no/id': " in cli.fails("exceptions", "-m", fake_cluster.address, "no/id")

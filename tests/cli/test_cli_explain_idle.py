@@ -64,4 +64,4 @@ def test_a_healthy_job_one_that_has_ended_and_one_that_nobody_knows(cli: Any, fa
     done = cli("explain-idle", "-m", fake_cluster.address, JOB)
     assert done.stdout == f"Job 'orders' ({JOB}) is FAILED. {why}\n   What to do: look at it\n"
     assert "Not found" in cli.fails("explain-idle", "-m", fake_cluster.address, "f" * 32)
-    assert "is not a job id" in cli.fails("explain-idle", "-m", fake_cluster.address, "no/id", status=2)
+    assert ": no job 'no/id': " in cli.fails("explain-idle", "-m", fake_cluster.address, "no/id")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.process
         (["run", "-py", "a.py", "-pym", "b"], "millstream run: -py and -pym exclude each other"),
         (["resourcemanager", "extra"], "millstream resourcemanager: Got unexpected extra argument (extra)"),
         (["cluster", "start", "--slots", "0"], "millstream cluster start: Invalid value for '--slots'"),
-        (["cancel", ""], "millstream cancel: '' is not a job id"),
+        (["cancel", ""], "millstream cancel: the job is empty"),
     ],
 )
 def test_misuse(cli: Any, arguments: list[str], line: str) -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
+import struct
+import subprocess
+import termios
 from typing import Any
 
 import pytest
+from waiting import DEADLINE
 
 pytestmark = pytest.mark.process
 
@@ -50,6 +58,28 @@ def test_lists_restarts_with_their_cause(cli: Any, fake_cluster: Any) -> None:
     assert header.endswith("RESTARTS")
     assert "  3 (ValueError: bad bad " in line
     assert line.endswith("...)")
+
+
+@pytest.mark.parametrize("width", [60, 80, 110, 200])
+def test_ids_are_whole_on_a_terminal_of_any_width(cli: Any, fake_cluster: Any, width: int) -> None:
+    ids = [f"{number:032x}" for number in (1, 10**37, 2**127)]
+    jobs = [{**job(ident, "FINISHED", start=n), "name": "a long name " * (3 * n)} for n, ident in enumerate(ids)]
+    fake_cluster.answers["GET /jobs/overview"] = (200, {"jobs": jobs})
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    command = cli.command("list", "--all", "-m", fake_cluster.address)
+    environment = {key: value for key, value in cli.environment.items() if key != "COLUMNS"}
+    process = subprocess.Popen(command, cwd=cli.home, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    content = b""
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while part := os.read(ours, 4096):
+            content += part
+    os.close(ours)
+    assert process.wait(DEADLINE) == 0
+    lines = content.decode().splitlines()
+    assert [line[:32] for line in lines if line[:32] in ids] == ids
+    assert all(len(line) <= width for line in lines if "\x1b" not in line), lines
 
 
 def test_lists_nothing(cli: Any, fake_cluster: Any) -> None:

@@ -253,18 +253,18 @@ def test_following_waits_for_a_cluster_that_is_away(
 def test_a_job_is_found_by_its_name_and_by_the_beginning_of_its_id() -> None:
     client: Any = FakeClient()
     client.jobs = [
-        {"jid": "1234" + "0" * 28, "name": "old", "start-time": 3, "end-time": 4},
-        {"jid": "1235" + "0" * 28, "name": "twice", "start-time": 1, "end-time": -1},
-        {"jid": "1236" + "0" * 28, "name": "twice", "start-time": 2, "end-time": 3},
-        {"jid": "2234" + "0" * 28, "name": "both", "start-time": 2, "end-time": -1},
-        {"jid": "2234" + "1" * 28, "name": "both", "start-time": 2, "end-time": -1},
+        {"jid": "1234" + "0" * 28, "name": "old", "start-time": 3, "end-time": 4, "state": "FAILED"},
+        {"jid": "1235" + "0" * 28, "name": "twice", "start-time": 1, "end-time": -1, "state": "RUNNING"},
+        {"jid": "1236" + "0" * 28, "name": "twice", "start-time": 2, "end-time": 3, "state": "FAILED"},
+        {"jid": "2234" + "0" * 28, "name": "both", "start-time": 2, "end-time": -1, "state": "RUNNING"},
+        {"jid": "2234" + "1" * 28, "name": "both", "start-time": 2, "end-time": -1, "state": "RUNNING"},
     ]
     assert job_named(client, "old")[:4] == job_named(client, "1234")[:4] == "1234"
     assert job_named(client, "twice")[:4] == "1235"
     assert job_named(client, "A" * 32) == "a" * 32
     assert job_named(client, "123") == "123"
     for several in ("both", "2234"):
-        with pytest.raises(MillstreamError, match="names several jobs"):
+        with pytest.raises(MillstreamError, match=r"names several jobs.*22340{28} \(both, RUNNING, .*22341{28} \(both"):
             job_named(client, several)
 
 

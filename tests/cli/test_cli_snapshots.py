@@ -119,7 +119,7 @@ def test_failures_are_one_line(cli: Any, fake_cluster: Any) -> None:
         (["stop", "-p", "", "abc"], "millstream stop: the path is empty"),
         (["state", "ls", ""], "millstream state ls: the path is empty"),
         (["stop"], "millstream stop: Missing argument 'JOB'"),
-        (["checkpoint", ""], "millstream checkpoint: '' is not a job id"),
+        (["checkpoint", ""], "millstream checkpoint: the job is empty"),
         (["stop", "-type", "zip", "abc"], "millstream stop: Invalid value for '-type'"),
     ],
 )

@@ -27,7 +27,7 @@ NOW = 1_000_000
 
 
 def metric(name: str, value: float) -> dict[str, Any]:
-    return {"id": name, "min": value, "max": value, "sum": value * 2}
+    return {"id": name, "min": value, "max": value, "avg": value, "sum": value * 2}
 
 
 class FakeClient:
@@ -46,15 +46,19 @@ class FakeClient:
         ]
         last = {"latest_ack_timestamp": 5, "end_to_end_duration": 1500, "checkpointed_size": 2_000_000}
         checkpoints = {"counts": {"completed": 7, "failed": 1, "in_progress": 1}, "latest": {"completed": last}}
-        query = f"subtasks/metrics?get={','.join(METRICS)}&agg=sum,min,max"
+        plan = {"nodes": [{"id": SOURCE}, {"id": SINK, "inputs": [{"id": SOURCE}]}]}
+        query = f"subtasks/metrics?get={','.join(METRICS)}&agg=sum,min,max,avg"
         self.answers: dict[str, Any] = {
             "/overview": {"taskmanagers": 1, "slots-total": 4, "slots-available": 1},
             "/jobs/overview": {"jobs": overview},
-            f"/jobs/{JOB}": {"now": NOW, "vertices": vertices},
+            f"/jobs/{JOB}": {"now": NOW, "vertices": vertices, "plan": plan},
             f"/jobs/{JOB}/checkpoints": checkpoints,
             f"/jobs/{JOB}/vertices/{SOURCE}/{query}": [
-                metric("numRecordsOutPerSecond", 1234.5), metric("busyTimeMsPerSecond", 170),
+                metric("numRecordsOutPerSecond", 1234.5), {**metric("busyTimeMsPerSecond", 170), "max": 330},
                 metric("backPressuredTimeMsPerSecond", 820), metric("currentOutputWatermark", NOW - 2500),
+            ],
+            f"/jobs/{JOB}/vertices/{SINK}/{query}": [
+                metric("numRecordsInPerSecond", 100), metric("numRecordsOutPerSecond", 7),
             ],
         }  # fmt: skip
 
@@ -75,9 +79,11 @@ def test_figures_of_a_job(client: Any) -> None:
     (job,) = read(client, JOB).jobs
     source, sink = job.vertices
     assert source == VertexFigures(
-        SOURCE, "Source: in", "RUNNING", 1, 2, None, 2469.0, 17.0, None, 82.0, watermark_lag_ms=2500
+        SOURCE, "Source: in", "RUNNING", 1, 2, None, 2469.0, 17.0, None, 82.0, 33.0, watermark_lag_ms=2500
     )
-    assert sink == VertexFigures(SINK, "sink", "RUNNING", 2, 2), "whose metrics are not there yet"
+    assert sink == VertexFigures(SINK, "sink", "RUNNING", 2, 2, 200.0, 14.0)
+    client.answers = {path: found for path, found in client.answers.items() if f"/vertices/{SINK}/" not in path}
+    assert read(client, JOB).jobs[0].vertices[1] == VertexFigures(SINK, "sink", "RUNNING", 2, 2), "none measured yet"
     assert [j.id for j in read(client).jobs] == [JOB]
     assert [j.id for j in read(client, with_ended=True).jobs] == [JOB, OTHER]
 
@@ -90,11 +96,11 @@ def test_no_event_time_is_no_lag(watermark: float) -> None:
 
 def test_without_a_terminal_it_is_printed_once(client: Any) -> None:
     jobs = CliRunner().invoke(top, [], catch_exceptions=False).stdout.splitlines()
-    assert jobs[0] == "1 task manager, 3 of 4 slots used, 1 jobs shown"
-    assert jobs[2].split() == ["orders", "RUNNING", "3/4", "2", "1", "min", "01", "s", JOB, "bad"]
+    assert jobs[0] == "1 task manager, 3 of 4 slots used, 1 job shown"
+    assert jobs[2].split() == ["orders", "RUNNING", "3/4", "2.5k", "200", "2", "1", "min", "01", "s", JOB, "bad"]
     vertices = CliRunner().invoke(top, ["orders"], catch_exceptions=False).stdout.splitlines()
     assert vertices[3] == "checkpoints: 7 completed, 1 failed, 1 under way; the last took 1.5 s and has 2.0 MB"
-    assert " ".join(vertices[5].split()) == "Source: in RUNNING 1/2 - 2.5k 17 % - 82 % 2.5 s"
+    assert " ".join(vertices[5].split()) == "Source: in RUNNING 1/2 - 2.5k 17 % - 82 % 33 % 2.5 s"
     shown = json.loads(CliRunner().invoke(top, ["--json", JOB]).stdout)
     assert shown["jobs"][0]["vertices"][0]["backpressured"] == 82.0
     assert shown["jobs"][0]["checkpoints"]["last_duration_ms"] == 1500
@@ -128,6 +134,39 @@ def test_what_a_terminal_sends() -> None:
     assert decoded(b"\x1b[A\x1b[Bx\r\x7fq") == [Key.UP, Key.DOWN, Key.ENTER, Key.BACK, Key.QUIT]
     assert decoded(b"\x1b") == [Key.BACK]
     assert decoded(b"\x1b[Z") == []
+
+
+def test_the_rates_of_a_job_are_those_at_its_ends(client: Any) -> None:
+    (job,) = read(client).jobs
+    assert (job.records_in, job.records_out) == (2469.0, 200.0), "what comes between them counts for neither"
+    client.answers[f"/jobs/{JOB}"]["plan"]["nodes"][1]["inputs"] = []
+    (job,) = read(client).jobs
+    assert (job.records_in, job.records_out) == (2483.0, 200.0), "two vertices that each are a source and a sink"
+
+
+@pytest.mark.parametrize(
+    ("shares", "shown"),
+    [
+        ((90.2, 25.0, 20.0), (67, 18, 15)),
+        ((33.4, 33.3, 33.3), (34, 33, 33)),
+        ((99.6, 0.6, 0.6), (99, 1, 0)),
+        ((12.0, 70.0, 14.9), (13, 72, 15)),
+        ((100.0, 100.0, 100.0), (34, 33, 33)),
+        ((1.0, 2.0, 3.0), (1, 2, 3)),
+        ((0.0, 0.0, 0.0), (0, 0, 0)),
+        ((17.0, None, 82.0), (17, None, 82)),
+        ((None, None, None), (None, None, None)),
+    ],
+)
+def test_shares_of_time_add_up_to_no_more_than_all_of_it(
+    shares: tuple[float | None, ...], shown: tuple[int | None, ...]
+) -> None:
+    assert cells.percents(*shares) == ["-" if share is None else f"{share} %" for share in shown]
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 jobs"), (1, "1 job"), (2, "2 jobs"), (11, "11 jobs")])
+def test_counts(number: int, text: str) -> None:
+    assert cells.counted(number, "job") == text
 
 
 def test_rates() -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from waiting import DEADLINE
 
-from millstream.client.program import INTERRUPTED, main
+from millstream.client.interruption import INTERRUPTED
+from millstream.client.program import main
 
 pytestmark = pytest.mark.process
 

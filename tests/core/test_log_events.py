@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from millstream.core.logs.log_events import LogFilter, events_of, parsed
 from millstream.core.logs.log_lines import Line, as_json, as_text
@@ -26,10 +28,33 @@ lines = st.builds(
 )  # fmt: skip
 
 
+def with_short_ids_in(line: Line) -> Line:
+    origin = line.origin
+    if origin is None:
+        return line
+    return replace(line, origin=replace(origin, job_id=origin.job_id[:8], vertex_id=origin.vertex_id[:8]))
+
+
 @given(lines)
 def test_a_line_is_read_as_it_was_written(line: Line) -> None:
     assert parsed(as_json(line)) == line
-    assert parsed(as_text(line)) == line
+    assert parsed(as_text(line)) == with_short_ids_in(line)
+
+
+def test_a_line_begins_with_the_operator_and_has_short_ids() -> None:
+    origin = Origin("0123456789abcdef" * 2, "orders", "fedcba9876543210" * 2, "Source: In -> map (2/4)", 1, 3)
+    whole = "job 0123456789abcdef0123456789abcdef (orders): is at file:///s/0123456789abcdef0123456789abcdef/chk-1"
+    ours = as_text(Line(1.0, "INFO", "worker", "millstream.x", whole, origin))
+    short = "job 01234567 (orders): is at file:///s/0123456789abcdef0123456789abcdef/chk-1"
+    assert ours.partition(" worker ")[2] == (
+        f"[Source: In -> map (2/4)#3 (fedcba98) of orders (01234567)] millstream.x: {short}"
+    )
+    users = Line(1.0, "INFO", "worker", "shop", whole, origin)
+    assert as_text(users).endswith(f"shop: {whole}"), "what users log stays as it is"
+    assert json.loads(as_json(users)) == {
+        "time": 1000, "level": "INFO", "service": "worker", "logger": "shop", "message": whole, "jobName": "orders",
+        "job": origin.job_id, "vertex": origin.vertex_id, "task": origin.task_name, "subtask": 1, "attempt": 3,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/St_Johns"])
@@ -65,6 +90,10 @@ TASK = Line(10.0, "INFO", "worker", "a", "x", Origin(JOB, "job", VERTEX, "Source
         (LogFilter(), True),
         (LogFilter(job_id=JOB, vertex=VERTEX, subtask=1, level="INFO", since_ms=10_000), True),
         (LogFilter(vertex="source: in"), True),
+        (LogFilter(vertex="bbbb"), True),
+        (LogFilter(vertex="BBBBBBBBB"), True),
+        (LogFilter(vertex="bbb"), False),
+        (LogFilter(vertex="b" * 31 + "a"), False),
         (LogFilter(vertex="2/2"), False),
         (LogFilter(vertex="sink"), False),
         (LogFilter(job_id=OTHER), False),
@@ -75,11 +104,20 @@ TASK = Line(10.0, "INFO", "worker", "a", "x", Origin(JOB, "job", VERTEX, "Source
 )
 def test_filters(wanted: LogFilter, passes: bool) -> None:
     assert wanted.passes(TASK) is passes
+    written = parsed(as_text(TASK))
+    assert written is not None
+    if wanted.vertex != "b" * 31 + "a":  # whose difference is not in the short id
+        assert wanted.passes(written) is passes
 
 
 def test_what_a_service_says_of_a_job_is_the_jobs_but_no_tasks() -> None:
     said = Line(1.0, "INFO", "jobmanager", "a", f"job {JOB} (x): restart 1")
     assert LogFilter(job_id=JOB).passes(said)
+    read = parsed(as_text(Line(1.0, "INFO", "jobmanager", "millstream.a", said.message)))
+    assert read is not None
+    assert read.message == f"job {JOB[:8]} (x): restart 1"
+    assert LogFilter(job_id=JOB).passes(read)
+    assert not LogFilter(job_id=OTHER).passes(read)
     assert not LogFilter(job_id=JOB, vertex="x").passes(said)
 
 

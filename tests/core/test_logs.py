@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from waiting import DEADLINE
 
 from millstream.core.logs.log_events import events_of, parsed
@@ -30,6 +31,8 @@ from millstream.core.logs.origins import (
 
 JOB, VERTEX = "a" * 32, "b" * 32
 TASK = Origin(JOB, "my job", VERTEX, "map (2/2)", 1, 3)
+SHORT = replace(TASK, job_id=JOB[:8], vertex_id=VERTEX[:8])
+"""As lines of text have it."""
 
 
 def test_what_is_printed_are_events_of_its_task_and_lines_of_sinks_stay_as_they_are() -> None:
@@ -51,7 +54,7 @@ def test_what_is_printed_are_events_of_its_task_and_lines_of_sinks_stay_as_they_
     assert [line.message if line else None for line in lines] == [
         "one word", "two", "lines", "no end and its rest", "", "a", "b", "20 %", "40 %", None, "never ended",
     ]  # fmt: skip
-    assert all(line.origin == TASK and line.logger == "stdout" for line in lines[:9] if line)
+    assert all(line.origin == SHORT and line.logger == "stdout" for line in lines[:9] if line)
     assert stream.getvalue() == raw.getvalue(), "everything else is the stream's own"
     assert plain(raw) is raw
 
@@ -135,7 +138,8 @@ except ZeroDivisionError:
     shown, written = list(events_of(done.stderr.splitlines())), list(events_of(file.read_text().splitlines()))
     assert [event.line.message.split("\n")[0] for event in shown] == ["our error", "the user's"]
     assert [event.line.level for event in written] == ["INFO", "ERROR", "ERROR"]
-    assert all(event.line.origin == TASK and event.line.service == "worker" for event in written)
+    origin = TASK if form == "json" else SHORT
+    assert all(event.line.origin == origin and event.line.service == "worker" for event in written)
     failed = shown[1]
     assert len(failed.lines) == 1 if form == "json" else len(failed.lines) > 4
     assert "ZeroDivisionError: division by zero" in (failed.line.more or failed.lines[-1])

@@ -55,6 +55,7 @@ def test_the_commands_of_the_readme(shell: Shell) -> None:
     assert sum(part.stat().st_size for part in (shell.temporary / "counts").glob("part-*.jsonl")) > 1_000_000
     out = "".join(p.read_text() for p in (shell.folder / ".millstream/cluster/log").glob("taskmanager-*.out"))
     assert all(line in out for line in printed.splitlines())
+    run_daemons(shell)
 
 
 @pytest.mark.process
@@ -75,10 +76,9 @@ def test_the_commands_of_getting_started(shell: Shell) -> None:
         assert fixed in output, line
 
 
-@pytest.mark.process
-def test_the_daemons_of_the_readme_in_any_order(shell: Shell) -> None:
+def run_daemons(shell: Shell) -> None:
+    """The README's last commands, in the shell and the home of those before them: the cluster there is stopped."""
     blocks = blocks_of(README)
-    shell.write_files(blocks)
     daemons = [line for block in blocks if block.mark == "daemons" for line in block.text.splitlines()]
     assert len(daemons) == 4
     random.shuffle(daemons)

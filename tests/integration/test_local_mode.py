@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
+import re
+import select
 import shutil
 import signal
 import subprocess
@@ -154,6 +159,85 @@ def test_functions_and_the_program_may_fork(tmp_path: Path, in_process: bool) ->
     assert done.stdout == "all of it\n"
     assert done.stderr.count("ZeroDivisionError") == 6
     wait_until(lambda: not processes_with(str(tmp_path)), "the workers and their children to be gone")
+
+
+STOPPING = """
+def add(x):
+    total = x + 41
+    breakpoint()
+    return total
+
+env.from_collection([1, 2]).map(add).name("add").print()
+env.execute("debugged")
+"""
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_breakpoints_stop_on_the_terminal(tmp_path: Path, parallelism: int) -> None:
+    script = write_job(tmp_path, "debugged", f"env.set_parallelism({parallelism})\n{STOPPING}")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([sys.executable, script], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown, prompts = b"", 0
+    try:
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while select.select([ours], [], [], DEADLINE)[0]:
+                shown += os.read(ours, 4096)
+                while shown.count(b"(Pdb) ") > prompts:
+                    os.write(ours, b"continue\n" if prompts % 2 else b"p total * 1000\n")
+                    prompts += 1
+        assert process.wait(DEADLINE) == 0, shown
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    lines = shown.decode().splitlines()
+    assert prompts == 4
+    assert sorted(line for line in lines if line.endswith("000") and line.isdigit()) == ["42000", "43000"]
+    assert {line.rpartition(" ")[2] for line in lines if line.endswith(("42", "43"))} == {"42", "43"}
+
+
+def test_a_breakpoint_without_a_terminal_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = write_job(tmp_path, "debugged", STOPPING)
+    assert "breakpoint() needs a terminal" in ran(script, status=1).stderr
+    monkeypatch.setenv("PYTHONBREAKPOINT", "0")
+    assert sorted(ran(script).stdout.split()) == ["42", "43"]
+
+
+STUBBORN = """
+import signal
+from millstream.datastream.functions import MapFunction
+
+class Stubborn(MapFunction):
+    def map(self, value):
+        print("working", flush=True)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # what interrupts a task that is cancelled
+        while True:
+            signal.pause()
+
+env.from_collection([1]).map(Stubborn()).print()
+env.execute("stubborn")
+"""
+
+
+@pytest.mark.parametrize("collects", [False, True])
+def test_a_second_ctrl_c_ends_the_program_at_once(tmp_path: Path, collects: bool) -> None:
+    body = STUBBORN.replace('.print()\nenv.execute("stubborn")', '.execute_and_collect().__next__()')
+    command = [sys.executable, write_job(tmp_path, "stubborn", body if collects else STUBBORN)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout.readline() == "working\n"
+            running.send_signal(signal.SIGINT)
+            assert running.stderr.readline() == "\n"
+            told = running.stderr.readline()
+            assert re.fullmatch(r"Cancelling job [0-9a-f]{32}. Press Ctrl-C again to leave without .*\n", told)
+            running.send_signal(signal.SIGINT)
+            _, rest = running.communicate(timeout=DEADLINE)
+        finally:
+            running.kill()
+    assert running.returncode == 130
+    assert re.fullmatch(r"Left while job [0-9a-f]{32} was being cancelled.\n", rest)
+    wait_until(lambda: not processes_with(str(tmp_path)), "the workers to be gone")
 
 
 @pytest.mark.parametrize("options", ["", "Configuration({'execution.local.in-process': 'true'})"])

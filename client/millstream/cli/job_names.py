@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import click
 
 from millstream.cli.rest import RestClient
+from millstream.cli.tables import moment
 from millstream.core.errors import MillstreamError
 
 _LEAST = 4  # letters of an id
@@ -14,14 +16,16 @@ _LEAST = 4  # letters of an id
 
 def job_id_of(client: RestClient, name: str) -> str:
     """The job's id; raises when this is no id, and names no job or several."""
+    if not name:
+        raise click.UsageError("the job is empty: name it by its id, the beginning of it, or its name")
     found = _found(client, name)
     if found is None:
-        raise click.UsageError(f"'{name}' is not a job id, nor the name of a job; `millstream list` shows both")
+        raise MillstreamError(f"no job '{name}': it is neither the id nor the name of a job (`millstream list --all`)")
     return found
 
 
 def job_named(client: RestClient, name: str) -> str:
-    """The job's id. What names no job is answered as it is; raises when it names several."""
+    """The job's id. What names no job is returned as it is; raises when it names several."""
     return _found(client, name) or name
 
 
@@ -37,7 +41,11 @@ def _found(client: RestClient, name: str) -> str | None:
     begun = [job for job in jobs if len(name) >= _LEAST and str(job["jid"]).startswith(name.lower())]
     several = running if len(running) > 1 else begun if not named and len(begun) > 1 else []
     if several:
-        ids = ", ".join(str(job["jid"]) for job in several)
-        raise MillstreamError(f"'{name}' names several jobs; take one of their ids: {ids}")
+        candidates = ", ".join(map(_candidate, several))
+        raise MillstreamError(f"'{name}' names several jobs; name one of them by its id: {candidates}")
     found = (named or begun)[-1:]
     return str(found[0]["jid"]) if found else None
+
+
+def _candidate(job: dict[str, Any]) -> str:
+    return f"{job['jid']} ({job['name']}, {job['state']}, started {moment(job['start-time'])})"

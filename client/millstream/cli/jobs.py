@@ -24,6 +24,7 @@ ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 _TOLD_BY_FAILURE = frozenset({"RESTARTING", "FAILING", "FAILED"})
 _POLL = 0.2
 _CAUSE_LENGTH = 120
+_COLUMNS = ("JOB ID", "NAME", "STATE", "STARTED", "DURATION", "RESTARTS")
 
 
 @click.command("list", cls=Command)
@@ -50,7 +51,7 @@ def list_jobs(
     if as_json:
         click.echo(json.dumps(jobs, indent=2))
     elif jobs:
-        print_table(["JOB ID", "NAME", "STATE", "STARTED", "DURATION", "RESTARTS"], [_row(job) for job in jobs])
+        print_table(_COLUMNS, [_row(job) for job in jobs], shortens=["NAME"])
     else:
         click.echo("No jobs." if everything else "No running or scheduled jobs.")
     return 0

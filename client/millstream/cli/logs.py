@@ -29,7 +29,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
     "-n", "--lines", type=click.IntRange(min=0), default=1000, show_default=True,
     help="How many of the last events; with --out, the last lines of each file.",
 )  # fmt: skip
-@click.option("--vertex", default="", metavar="VERTEX", help="Only of tasks whose name has this in it; or a vertex id.")
+@click.option("--vertex", default="", metavar="VERTEX", help="Only of tasks with this in their name, or id.")
 @click.option("--subtask", type=click.IntRange(min=0), metavar="N", help="Only of this subtask, counted from 0.")
 @click.option("--level", type=click.Choice(_LEVELS, case_sensitive=False), help="Only from this level on.")
 @click.option("--since", metavar="TIME", help="Only from then on: '10 min', '2 h', 2026-01-31 or '2026-01-31 12:00'.")

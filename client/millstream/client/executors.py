@@ -23,6 +23,7 @@ from millstream.core.errors import NO_CLUSTER, MillstreamError, SubmissionError,
 from millstream.core.jobs.graph import ArtifactKind, JobGraph
 from millstream.core.jobs.ids import JobId
 from millstream.core.messages.dispatcher import JobRequest, SubmitJobRequest
+from millstream.core.processes.breakpoints import hand_down_terminal
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.services.rpc import explain, too_large
 from millstream.core.settings.configuration import Configuration
@@ -98,6 +99,7 @@ class LocalExecutor:
         quiet = configuration.string("logging.stderr.level") == "ERROR"
         if quiet:
             QUIET.begin(configuration)
+        hand_down_terminal()
         loop = LoopThread("millstream")
         cluster = EmbeddedCluster(configuration, slots)
 

@@ -16,6 +16,7 @@ import grpc
 from millstream.client.collect_pace import CollectPace
 from millstream.client.dispatcher_link import DispatcherLink
 from millstream.client.failure_text import failure_text
+from millstream.client.interruption import cancelling
 from millstream.client.job_story import JobStory
 from millstream.client.loop_thread import LoopThread
 from millstream.client.result_buffer import ResultBuffer
@@ -96,9 +97,7 @@ class ClusterJobClient:
             details = waiting.result(timeout)
         except KeyboardInterrupt:
             waiting.cancel()
-            self._cancel_after_interrupt()
-            self.close()
-            raise KeyboardInterrupt(f"job {self._job_id} was cancelled") from None
+            raise self._interrupted() from None
         except TimeoutError:
             raise
         except BaseException:
@@ -119,10 +118,16 @@ class ClusterJobClient:
             finished = True
             following.cancel()
             self.get_job_execution_result().result()
+        except KeyboardInterrupt:
+            if finished:
+                raise
+            finished = True
+            following.cancel()
+            raise self._interrupted() from None
         finally:
             following.cancel()
             if not finished:
-                self._cancel_after_interrupt()
+                self._cancel_at_once()
                 self.close()
 
     def close(self) -> None:
@@ -185,14 +190,24 @@ class ClusterJobClient:
                 raise SavepointError(result.error)
             return result.location
 
-    def _cancel_after_interrupt(self) -> None:
+    def _interrupted(self) -> KeyboardInterrupt:
+        """Cancels the job; what is to be raised then."""
+        with cancelling(self._job_id):
+            state = self._cancel_at_once()
+            self.close()
+        ended = "may still run" if state is None else "was cancelled" if state is JobStatus.CANCELED else f"is {state}"
+        return KeyboardInterrupt(f"job {self._job_id} {ended}")
+
+    def _cancel_at_once(self) -> JobStatus | None:
+        """Its last state; None when that is not known."""
         if self._loop.was_left:
-            return
+            return None
         try:
             self._loop.call(self._cancel())
-            self._loop.call(self._wait(), timeout=self._patience)
+            return self._loop.call(self._wait(), timeout=self._patience).state
         except (UnreachableError, JobExecutionError, TimeoutError) as error:
-            print(f"cancelling the job: {error}", file=sys.stderr)
+            print(f"cancelling the job: {str(error) or 'it has not ended in time'}", file=sys.stderr)
+            return None
 
     async def _status(self) -> JobStatus:
         return (await self._details()).state

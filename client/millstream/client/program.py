@@ -34,6 +34,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import millstream
+from millstream.client.interruption import INTERRUPTED
 from millstream.core.environments.artifacts import ENTRY_POINT_GROUP, entry_points_text
 from millstream.core.errors import InvalidProgramError, JobExecutionError, SubmissionError, UnreachableError
 from millstream.core.processes.control_pipe import follow_parent
@@ -43,7 +44,6 @@ from millstream.datastream.execution.executions import EXECUTIONS, NEVER_EXECUTE
 from millstream.datastream.execution.program_settings import CONFIGURATION_VARIABLE
 from millstream.datastream.graph.planning import PLAN_FILE_VARIABLE, ProgramPlanned
 
-INTERRUPTED = 130
 STATES_FILE_VARIABLE = "MILLSTREAM_STATES_FILE"
 VERBOSE_VARIABLE = "MILLSTREAM_VERBOSE"
 PARENT_VARIABLE = "MILLSTREAM_PARENT_FD"
@@ -75,7 +75,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             run_module(options.module, options.arguments)
     except ProgramPlanned:
         pass
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # once more ends what is left to do, without a traceback
+        if interrupt.args:
+            print(interrupt, file=sys.stderr)
         return INTERRUPTED
     except SystemExit as end:
         if end.code in (None, 0) and EXECUTIONS.operators:  # `sys.exit(main())`, and not what `--help` ends with

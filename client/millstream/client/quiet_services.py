@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from millstream.core.logs.logs import file_handler
+from millstream.core.logs.logs import file_handler, is_reported
 from millstream.core.settings.configuration import Configuration
 
 THREADS = "millstream"  # the names of our threads begin with it
@@ -22,6 +22,8 @@ class _ToProgram(logging.Handler):
     """Hands errors to the handlers of the program, or to standard error when it has none."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if is_reported(record):
+            return
         logging.getLogger().callHandlers(record)
 
 

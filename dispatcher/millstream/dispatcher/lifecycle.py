@@ -25,6 +25,7 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, JobManagerId, LeaderEpoch, new_id
 from millstream.core.jobs.states import JobStatus
+from millstream.core.logs.logs import REPORTED
 from millstream.core.logs.printable import printable
 from millstream.core.logs.repeats import is_told_at
 from millstream.core.messages import dispatcher as msg
@@ -476,7 +477,7 @@ class JobLifecycle:
                     before = self._records[job_id].details
                     details = ended_details(before, status, reason, self._clock.now_ms())
                     if status is JobStatus.FAILED:
-                        log.warning("job %s: %s", job_id, details.failures[0].exception)
+                        log.error("job %s: %s", job_id, details.failures[0].exception, extra=REPORTED)
                     self._update(job_id, details)
                 case jobs.JobOutOfTouch() if self._closed:  # it is this one that goes
                     pass

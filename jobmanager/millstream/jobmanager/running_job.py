@@ -27,6 +27,7 @@ from millstream.core.jobs.job_events import JobEventKind
 from millstream.core.jobs.stalls import ended
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition
+from millstream.core.logs.logs import REPORTED
 from millstream.core.logs.printable import printable
 from millstream.core.messages import task_manager as msg
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
@@ -564,7 +565,8 @@ class RunningJob:
             remember = self.master.remember_again if told.is_again else self.master.remember
             remember(JobEventKind.RESTARTED, told.event, now)
         if told.line:
-            log.warning("%s: %d tasks, %s", self._name, tasks, told.line)
+            level = logging.ERROR if told.event else logging.WARNING  # a failure of the job, or what it brings along
+            log.log(level, "%s: %d tasks, %s", self._name, tasks, told.line, extra=REPORTED)
 
     def _job_ended(self) -> None:
         name, status = self._name, self.master.status
@@ -575,7 +577,8 @@ class RunningJob:
             again = f" ({repetition(cause)})" if cause.times > 1 else ""
             told = f"\n{cause.traceback.rstrip()}" if has_traceback(cause) and not again else ""
             why = f"; {self.master.message}" if self.master.message else ""
-            log.warning("%s ended: %s%s: %s%s%s", name, status, again, cause_line(cause), why, told)
+            text = f"{name} ended: {status}{again}: {cause_line(cause)}{why}{told}"
+            log.error("%s", text, extra=REPORTED)
         self._stop_enumerators()
         if self.checkpoints is not None:
             self.checkpoints.interrupt()

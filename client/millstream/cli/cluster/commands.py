@@ -217,7 +217,7 @@ def status(directory: str | None, verbose: bool, as_json: bool) -> int:
     overview: dict[str, Any] | None = None
     problem = ""
     try:
-        overview = client.get("/overview")
+        overview = _own_names(client.get("/overview"))
     except MillstreamError as error:
         problem = str(error)
     if as_json:
@@ -230,3 +230,8 @@ def status(directory: str | None, verbose: bool, as_json: bool) -> int:
         for key, value in (overview or {}).items():
             click.echo(f"  {key}: {value}")
     return 0 if overview is not None and all(service["up"] for service in services) else 1
+
+
+def _own_names(overview: dict[str, Any]) -> dict[str, Any]:
+    """The overview without what only Flink's clients expect in it: `flink-version` is the version of Millstream."""
+    return {key.removeprefix("flink-"): value for key, value in overview.items() if key != "flink-commit"}

@@ -146,12 +146,15 @@ class ClusterDirectory:
 
 
 def cluster_serving(configuration: Configuration, default: Path) -> ClusterDirectory | None:
-    """The local cluster of this user whose REST API is at the configured address. The default one comes first."""
+    """The running local cluster of this user whose REST API is at the configured address; the default one first.
+
+    A stopped cluster owns no address: daemons that were started by hand may listen there, with another secret or none.
+    """
     wanted = _rest_of(configuration)
     for root in dict.fromkeys([default, *sorted(map(Path, values_of(MARK)))]):
         cluster = ClusterDirectory(root)
         with contextlib.suppress(MillstreamError):  # one of another version may have options that there are not here
-            if cluster.has_configuration() and _rest_of(cluster.configuration()) == wanted:
+            if cluster.is_running() and cluster.has_configuration() and _rest_of(cluster.configuration()) == wanted:
                 return cluster
     return None
 

@@ -43,12 +43,12 @@ def top(
     A job is named by its id, by the beginning of it, or by its name. The arrows choose a job, enter shows its vertices,
     backspace goes back, q ends it.
     """
-    from millstream.cli.job_names import job_named
+    from millstream.cli.job_names import job_id_of
     from millstream.cli.rest import RestClient
     from millstream.cli.top.reader import read
 
     client = RestClient(client_configuration(config_dir, overrides, address))
-    job_id = job_named(client, job) if job else ""
+    job_id = job_id_of(client, job) if job else ""
     if not (once or as_json) and sys.stdout.isatty() and sys.stdin.isatty():
         _live(client, job_id, everything, interval)
         return 0

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 METRICS = (
     "numRecordsInPerSecond", "numRecordsOutPerSecond", "busyTimeMsPerSecond", "idleTimeMsPerSecond",
@@ -17,7 +18,7 @@ _NO_EVENT_TIME = 10**17  # milliseconds; watermarks before any event and behind 
 
 
 class VertexFigures(Struct, frozen=True):
-    """A vertex at a moment. Rates are in records a second, shares of time are the busiest subtask's, in percent."""
+    """A vertex at a moment. Rates are in records a second, shares of time are percent, averaged over the subtasks."""
 
     id: str
     name: str
@@ -29,6 +30,8 @@ class VertexFigures(Struct, frozen=True):
     busy: float | None = None
     idle: float | None = None
     backpressured: float | None = None
+    busiest: float | None = None
+    """The share of time in which the busiest subtask is busy."""
     watermark_lag_ms: int | None = None
     """How far its event time is behind the clock; None: it has none."""
 
@@ -56,6 +59,10 @@ class JobFigures(Struct, frozen=True):
     restarts: int
     cause: str = ""
     """What it waits for, or was restarted for last."""
+    records_in: float | None = None
+    """Records a second that its sources emit."""
+    records_out: float | None = None
+    """Records a second that its sinks take."""
     vertices: tuple[VertexFigures, ...] = ()
     checkpoints: CheckpointFigures | None = None
 
@@ -88,8 +95,8 @@ def vertex_figures(vertex: Mapping[str, Any], metrics: Sequence[Mapping[str, Any
         number = float(value) if value is not None else math.nan
         return number if math.isfinite(number) else None
 
-    def share(name: str) -> float | None:
-        milliseconds = of(name, "max")
+    def share(name: str, kind: str = "avg") -> float | None:
+        milliseconds = of(name, kind)
         return None if milliseconds is None else min(100.0, milliseconds / 10)
 
     inputs, outputs = of("currentInputWatermark", "min"), of("currentOutputWatermark", "min")
@@ -98,8 +105,20 @@ def vertex_figures(vertex: Mapping[str, Any], metrics: Sequence[Mapping[str, Any
         str(vertex["id"]), str(vertex["name"]), str(vertex["status"]), int(vertex["tasks"]["RUNNING"]),
         int(vertex["parallelism"]), of("numRecordsInPerSecond", "sum"), of("numRecordsOutPerSecond", "sum"),
         share("busyTimeMsPerSecond"), share("idleTimeMsPerSecond"), share("backPressuredTimeMsPerSecond"),
-        None if watermark is None else max(0, now_ms - int(watermark)),
+        share("busyTimeMsPerSecond", "max"), None if watermark is None else max(0, now_ms - int(watermark)),
     )  # fmt: skip
+
+
+def with_rates(job: JobFigures, sources: Sequence[VertexFigures], sinks: Sequence[VertexFigures]) -> JobFigures:
+    """The job with the rates at both of its ends, as far as they are measured."""
+
+    def total(rates: Sequence[float | None]) -> float | None:
+        known = [rate for rate in rates if rate is not None]
+        return sum(known) if known else None
+
+    return replace(
+        job, records_in=total([v.records_out for v in sources]), records_out=total([v.records_in for v in sinks])
+    )
 
 
 def checkpoint_figures(answer: Mapping[str, Any]) -> CheckpointFigures:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -63,8 +65,8 @@ class Screen:
         table = _table(cells.VERTICES)
         for index, vertex in enumerate(vertices):
             row = _texts(cells.vertex_cells(vertex))
-            row[5].stylize(_heat(vertex.busy))
-            row[7].stylize(_heat(vertex.backpressured))
+            for column, share in zip(_SHARES, (vertex.busy, vertex.backpressured, vertex.busiest), strict=True):
+                row[column].stylize(_heat(share))
             table.add_row(*row, style="reverse" if index == self.chosen else None)
         return table
 
@@ -72,11 +74,15 @@ class Screen:
 def _table(headers: tuple[str, ...]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for header in headers:
-        table.add_column(header, no_wrap=header != "", justify="right" if header in _NUMBERS else "left")
+        least = _ID if header == "JOB ID" else None
+        justify: Literal["left", "right"] = "right" if header in _NUMBERS else "left"
+        table.add_column(header, no_wrap=header != "", min_width=least, justify=justify)
     return table
 
 
 _NUMBERS = frozenset({"TASKS", "RESTARTS", *cells.VERTICES[3:]})
+_SHARES = [cells.VERTICES.index(name) for name in ("BUSY", "BACKPRESSURED", "BUSIEST")]
+_ID = 32  # letters of an id, which is copied from here
 
 
 def _texts(row: list[str]) -> list[Text]:

@@ -7,6 +7,7 @@ executors.
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from types import TracebackType
 from typing import Protocol, cast
@@ -41,6 +42,7 @@ def _show_failed_jobs_plainly() -> None:
         if isinstance(error, JobExecutionError):
             print(error.shown, file=sys.stderr)
         elif isinstance(error, KeyboardInterrupt) and error.args:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # once more ends what is left to do, without a traceback
             print(error, file=sys.stderr)
         else:
             previous(kind, error, trace)

@@ -14,14 +14,16 @@ from msgspec import Struct
 
 from millstream.core.logs.log_lines import Line
 from millstream.core.logs.origins import Origin
+from millstream.core.logs.short_ids import is_same, short_id
 
 _TEXT = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}(?:Z|[+-]\d\d:\d\d)) (?P<level>\w+) +(?P<service>\S+) "
-    r"(?:\[(?P<job>.*?)\((?P<job_id>[0-9a-f]{32})\)"
-    r"(?:, (?P<task>.*? \((?P<subtask>\d+)/\d+\))#(?P<attempt>\d+) \((?P<vertex>[0-9a-f]{32})\))?\] )?"
+    r"(?:\[(?:(?P<task>.*? \((?P<subtask>\d+)/\d+\))#(?P<attempt>\d+) \((?P<vertex>[0-9a-f]{8})\) of )?"
+    r"(?P<job>.*?)\((?P<job_id>[0-9a-f]{8})\)\] )?"
     r"(?P<logger>[^\s:]*): (?P<message>.*)",
     re.S,
 )
+_ID = re.compile("[0-9a-fA-F]{4,32}")
 _RANKS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "WARNING": 30, "ERROR": 40, "CRITICAL": 50, "FATAL": 50}
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 """What can be asked for as the least level."""
@@ -44,7 +46,7 @@ class LogFilter(Struct, frozen=True):
 
     job_id: str = ""
     vertex: str = ""
-    """The id of a vertex, or part of a task's name."""
+    """The id of a vertex or four or more digits that it begins with, or part of a task's name."""
     subtask: int | None = None
     level: str = ""
     """The least one."""
@@ -55,13 +57,16 @@ class LogFilter(Struct, frozen=True):
         origin = line.origin
         if round(line.time * 1000) < self.since_ms or _rank(line.level) < _rank(self.level):
             return False
-        if self.job_id and self.job_id not in line.message and (origin is None or origin.job_id != self.job_id):
+        of_job = origin is not None and is_same(self.job_id, origin.job_id)
+        if self.job_id and not of_job and short_id(self.job_id) not in line.message:
             return False
         if not self.of_tasks:
             return True
         if origin is None or not origin.vertex_id or self.subtask not in (None, origin.subtask):
             return False
-        return self.vertex == origin.vertex_id or self.vertex.lower() in _without_subtask(origin.task_name).lower()
+        if _ID.fullmatch(self.vertex) and is_same(self.vertex.lower(), origin.vertex_id):
+            return True
+        return self.vertex.lower() in _without_subtask(origin.task_name).lower()
 
     @property
     def of_tasks(self) -> bool:
@@ -70,7 +75,7 @@ class LogFilter(Struct, frozen=True):
 
 
 def parsed(text: str) -> Line | None:
-    """The event that the line begins; None when it begins none."""
+    """The event that the line begins; None when it begins none. The ids that a line of text has are short."""
     if text.startswith("{"):
         return _of_json(text)
     found = _TEXT.match(text)

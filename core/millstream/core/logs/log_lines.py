@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from millstream.core.logs.origins import Origin
+from millstream.core.logs.short_ids import with_short_ids
 from millstream.core.settings.configuration import Configuration
 
 
@@ -35,9 +36,13 @@ Written = Callable[[Line], str]
 
 
 def as_text(line: Line) -> str:
-    """`2026-01-31 12:00:00.000Z INFO    worker [job (id), map (1/2)#0 (vertex)] logger: message`."""
+    """`2026-01-31 12:00:00.000Z INFO    worker [map (1/2)#0 (vertex) of name (job)] logger: message`, with short ids.
+
+    Messages of users stay as they are.
+    """
     origin = f"[{line.origin.text}] " if line.origin is not None else ""
-    head = f"{_moment(line.time)} {line.level:<7} {line.service} {origin}{line.logger}: {line.message}"
+    message = with_short_ids(line.message) if line.logger.startswith("millstream.") else line.message
+    head = f"{_moment(line.time)} {line.level:<7} {line.service} {origin}{line.logger}: {message}"
     return f"{head}\n{line.more}" if line.more else head
 
 

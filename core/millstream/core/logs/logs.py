@@ -16,6 +16,8 @@ from millstream.core.logs.shared_file import SharedFileHandler
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import without_secrets
 
+REPORTED: dict[str, object] = {"millstream_reported": True}
+"""The `extra` of an error of a job, which reaches the program that waits for the job, and is shown there by that."""
 _FLINKS_LEVELS = {"OFF": logging.CRITICAL + 1, "TRACE": logging.DEBUG // 2}
 """What Flink's levels are that Python has no name for."""
 
@@ -46,7 +48,7 @@ def set_up_logging(service: str, configuration: Configuration, where: Where = la
     shown = logging.StreamHandler(sys.stderr)
     shown.setFormatter(EventFormatter(service, written_as(configuration)))
     least = logging.getLevelNamesMapping()[configuration.string("logging.stderr.level")]
-    shown.addFilter(lambda record: record.levelno >= least or not is_ours(record.name))
+    shown.addFilter(lambda record: _level_on_stderr(record) >= least or not is_ours(record.name))
     handlers: list[logging.Handler] = [shown]
     file = configuration.string("execution.local.log-file")
     if file:
@@ -55,6 +57,15 @@ def set_up_logging(service: str, configuration: Configuration, where: Where = la
     logging.getLogger("millstream").setLevel(configuration.string("logging.level"))
     for name, level in _overrides(configuration).items():
         logging.getLogger(name).setLevel(level)
+
+
+def _level_on_stderr(record: logging.LogRecord) -> int:
+    return min(record.levelno, logging.WARNING) if is_reported(record) else record.levelno
+
+
+def is_reported(record: logging.LogRecord) -> bool:
+    """Whether it was logged with `REPORTED`."""
+    return "millstream_reported" in record.__dict__
 
 
 def _level(name: str) -> int:

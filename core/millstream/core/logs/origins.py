@@ -17,6 +17,7 @@ from typing import ParamSpec
 from msgspec import Struct
 
 from millstream.core.logs.printable import printable
+from millstream.core.logs.short_ids import short_id
 
 
 class Origin(Struct, frozen=True):
@@ -32,10 +33,10 @@ class Origin(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """As it stands in a line of text, which `log_events` reads: `job (id), map (1/2)#0 (id of the vertex)`."""
-        job = f"{self.job_name} ({self.job_id})" if self.job_name else f"({self.job_id})"
-        task = f", {self.task_name}#{self.attempt} ({self.vertex_id})" if self.vertex_id else ""
-        return printable(job + task)
+        """As it stands in a line of text, which `log_events` reads: `map (1/2)#0 (0a1b2c3d) of orders (4e5f6a7b)`."""
+        task = f"{self.task_name}#{self.attempt} ({short_id(self.vertex_id)}) of " if self.vertex_id else ""
+        job = f"{self.job_name} " if self.job_name else ""
+        return printable(f"{task}{job}({short_id(self.job_id)})")
 
 
 P = ParamSpec("P")

@@ -74,6 +74,11 @@ def _advice(error: BaseException) -> str:
             " program, not in the program's own file: workers do not have that as their __main__. See 'Processes that"
             " functions start' in docs/operations.md.\n"
         )
+    if type(error).__name__ == "BdbQuit" and type(error).__module__ == "bdb":
+        return (
+            "\nThe debugger was left: its `continue` goes on, `quit` and the end of its input end the function."
+            " Use breakpoint() in local mode (python job.py in a terminal): pdb.set_trace() has no input in a worker.\n"
+        )
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
     return (

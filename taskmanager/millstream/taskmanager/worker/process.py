@@ -32,6 +32,7 @@ from millstream.core.messages.deployment import CancelTasks
 from millstream.core.messages.inspection import InspectWorker
 from millstream.core.messages.sources import Stop
 from millstream.core.messages.task_manager import FromWorker, StartWorker, WorkerCommand
+from millstream.core.processes.breakpoints import debug_on_terminal
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
@@ -171,4 +172,5 @@ def run_process() -> None:
     allow_dumps_from_outside()
     allow_tracing_by_parent()
     allow_open_files()
+    debug_on_terminal()
     run_worker(ControlPipe(socket.socket(fileno=arguments.control_fd)), arguments.host, end_with_parent)

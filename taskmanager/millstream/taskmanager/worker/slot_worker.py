@@ -25,6 +25,7 @@ from millstream.core.jobs.details import Accumulator
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.logs.failure_texts import cause_line, failure_lines, ordinal
+from millstream.core.logs.logs import REPORTED
 from millstream.core.logs.origins import Origin, lines_of, thread_is_nobodys
 from millstream.core.logs.repeats import Repeats
 from millstream.core.messages.checkpoints import CheckpointNotice, TriggerCheckpoint
@@ -391,10 +392,11 @@ class SlotWorker:
         if not repeats.is_told(failure.signature or failure.exception, self._clock.monotonic()):
             return
         if repeats.count == 1:
-            log.warning("task %s failed:\n%s", name, "\n".join(failure_lines(failure)))
+            log.error("task %s failed:\n%s", name, "\n".join(failure_lines(failure)), extra=REPORTED)
         else:
             again = ordinal(repeats.count)
-            log.warning("task %s failed with the same error, %s time: %s", name, again, cause_line(failure))
+            told = "task %s failed with the same error, %s time: %s"
+            log.error(told, name, again, cause_line(failure), extra=REPORTED)
 
     def _cancel(self, task: Task) -> None:
         self._close(task)

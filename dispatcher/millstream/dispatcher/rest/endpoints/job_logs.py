@@ -25,6 +25,7 @@ from millstream.core.logs.log_files import log_folder
 from millstream.core.logs.log_lines import json_event
 from millstream.core.logs.log_reading import list_logs, read_piece
 from millstream.core.logs.recent_events import Piece, Search, chain_of, recent_events
+from millstream.core.logs.short_ids import short_id
 from millstream.core.messages.logs import LogContent
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.cluster_view import ClusterView, NoSuchLogError
@@ -77,7 +78,7 @@ class JobLogEndpoints:
 
     async def logs(self, request: Request) -> Json:
         """`GET /jobs/:jobid/logs`, and those of a vertex and of a subtask of it."""
-        wanted, limit = self._wanted(request)
+        wanted, limit, vertices = self._wanted(request)
         files, gate = await self._files(wanted), asyncio.Semaphore(_AT_ONCE)
 
         async def events_in(file: _File) -> list[tuple[LogEvent, _File]]:
@@ -88,7 +89,7 @@ class JobLogEndpoints:
 
         found = chain.from_iterable(await asyncio.gather(*map(events_in, files)))
         loop = asyncio.get_running_loop()
-        return {"events": await loop.run_in_executor(self._thread, _last, found, limit)}
+        return {"events": await loop.run_in_executor(self._thread, _last, found, limit, vertices)}
 
     async def _driven(self, search: Search, read: Read) -> list[LogEvent]:
         """What the search finds. A file that goes meanwhile has nothing more."""
@@ -106,7 +107,8 @@ class JobLogEndpoints:
         """What waits is not begun."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _wanted(self, request: Request) -> tuple[LogFilter, int]:
+    def _wanted(self, request: Request) -> tuple[LogFilter, int, list[str]]:
+        """The filter, how many events are returned at most, and the ids of the job's vertices."""
         details = self._lifecycle.details(job_id_of(request))
         vertex, subtask, query = request.path_params.get("vertexid", ""), None, request.query_params
         if vertex and all(known.id != vertex for known in details.vertices):
@@ -118,7 +120,8 @@ class JobLogEndpoints:
             raise RestError(400, f"level: '{level[:100]}' is not one of {', '.join(LEVELS)}")
         since = whole_number("since", query.get("since", "0"), 0, schemas.HIGHEST)
         limit = whole_number("limit", query.get("limit", str(_LIMIT)), 1, _MOST)
-        return LogFilter(details.job_id, vertex, subtask, level, since), limit
+        vertices = [known.id for known in details.vertices]
+        return LogFilter(details.job_id, vertex, subtask, level, since), limit, vertices
 
     async def _files(self, wanted: LogFilter) -> list[_File]:
         managers = (await self._cluster.overview()).task_managers
@@ -157,11 +160,13 @@ def _step(search: Search, content: LogContent | None) -> Piece | list[LogEvent]:
         return found
 
 
-def _last(found: Iterable[tuple[LogEvent, _File]], limit: int) -> list[Json]:
-    return [_shown(event, file) for event, file in sorted(found, key=lambda item: item[0].line.time)[-limit:]]
+def _last(found: Iterable[tuple[LogEvent, _File]], limit: int, vertices: list[str]) -> list[Json]:
+    last = sorted(found, key=lambda item: item[0].line.time)[-limit:]
+    whole = {short_id(vertex): vertex for vertex in vertices}
+    return [_shown(event, file, whole) for event, file in last]
 
 
-def _shown(event: LogEvent, file: _File) -> Json:
+def _shown(event: LogEvent, file: _File, whole: dict[str, str]) -> Json:
     shown = json_event(event.line)
     rest = "\n".join(event.lines[1:])
     return {
@@ -170,7 +175,7 @@ def _shown(event: LogEvent, file: _File) -> Json:
         "logger": shown["logger"],
         "message": shown["message"],
         "exception": shown.get("exception") or rest or None,
-        "vertex": shown.get("vertex"),
+        "vertex": whole.get(short_id(shown.get("vertex", "")), shown.get("vertex")),
         "task": shown.get("task"),
         "subtask": shown.get("subtask"),
         "attempt": shown.get("attempt"),
