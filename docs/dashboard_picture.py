@@ -75,7 +75,8 @@ revenue = revenue.aggregate(count(), total("amount").alias("revenue"), avg("amou
 popular = visits.key_by("product").window(TumblingEventTimeWindows.of(Time.seconds(2)))
 popular = popular.aggregate(count().alias("visits")).name("Visits per product")
 both = revenue.key_by(lambda row: row.product).connect(popular.key_by(lambda row: row.product))
-both.map(lambda row: f"{row.product}: {row.revenue}", lambda row: f"{row.product}: {row.visits}").name("Dashboard").print()
+lines = (lambda row: f"{row.product}: {row.revenue}", lambda row: f"{row.product}: {row.visits}")
+both.map(lines, Types.STRING()).name("Latest figures").print().name("Board")
 env.execute("Shop analytics")
 """
 

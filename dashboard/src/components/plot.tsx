@@ -64,7 +64,7 @@ export function Plot({
         height: HEIGHT,
         cursor: { y: false, points: { size: 6 } },
         legend: { live: true },
-        scales: { x: { time: true, range }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max((high ?? 1) * 1.08, 1e-9)] } },
+        scales: { x: { time: true, range }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 0) > 0 ? (high ?? 0) * 1.08 : 1] } },
         axes: [
           { ...axis, size: 30, space: 90, values: (_, ticks) => ticks.map((tick, at) => shortClock(tick, at, ticks)) },
           { ...axis, size: 68, space: 30, values: (_, ticks) => ticks.map((tick) => shown.current.show(tick)) },

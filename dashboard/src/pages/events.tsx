@@ -53,7 +53,7 @@ export function EventsTab({ job }: { job: Job }): JSX.Element {
         const marks = [...entered, ...others, ...restarts].sort((a, b) => a.at - b.at);
         return (
           <>
-            <Card title="Timeline" aside={<span class="note">{job.restarts === 0 ? "No restarts" : plural(job.restarts, "restart")}</span>}>
+            <Card title="Timeline" aside={<span class="note">{job.restarts === 0 ? "No restarts" : `${plural(job.restarts, "restart")}${restarts.length > 0 && restarts.length < job.restarts ? `, the last ${restarts.length} are marked` : ""}`}</span>}>
               <Timeline job={job} marks={marks} />
             </Card>
             <Card title="Events">
