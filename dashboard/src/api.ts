@@ -42,11 +42,11 @@ async function request(path: string, options: RequestInit): Promise<Response> {
   try {
     response = await fetch(path, options);
   } catch {
-    throw new ApiError("The dispatcher does not answer.", 0);
+    throw new ApiError("The dispatcher does not respond.", 0);
   }
   if (response.ok) return response;
   const said = (await response.json().catch(() => ({}))) as { errors?: string[] };
-  const [first = `The cluster answered ${response.status}.`, ...rest] = said.errors ?? [];
+  const [first = `The cluster returned ${response.status}.`, ...rest] = said.errors ?? [];
   if (response.status === 401) logOut(first);
   throw new ApiError(first, response.status, rest);
 }

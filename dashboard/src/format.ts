@@ -79,6 +79,17 @@ export function watermark(value: number | null): string {
   return `${new Date(value).toISOString().replace("T", " ").replace(/\.000Z$|Z$/, "")} UTC`;
 }
 
+const YEAR_MS = 365 * 86_400_000;
+
+/** How far event time is behind the clock. Where it is of another time altogether, the day of it. */
+export function lag(mark: number, now: number): string {
+  if (mark <= LOWEST) return "no watermark yet";
+  if (mark >= HIGHEST) return "end of input";
+  const behind = now - mark;
+  if (Math.abs(behind) > YEAR_MS) return `event time ${new Date(mark).toISOString().slice(0, 10)}`;
+  return behind < 0 ? `${duration(-behind)} ahead` : `lag ${behind < 10_000 ? `${Math.round(behind / 100) / 10} s` : duration(Math.round(behind / 1000) * 1000)}`;
+}
+
 export function plural(number: number, one: string, many = `${one}s`): string {
   return `${WHOLE.format(number)} ${number === 1 ? one : many}`;
 }

@@ -3,7 +3,7 @@
 import { Graph, layout } from "@dagrejs/dagre";
 import type { PlanNode } from "./types.ts";
 
-export const NODE = { width: 236, height: 132 };
+export const NODE = { width: 236, height: 136 };
 
 export interface PlacedNode {
   id: string;

@@ -49,7 +49,7 @@ export async function identify(): Promise<void> {
       logOut(said.errors?.[0] ?? `the cluster answered ${response.status}`);
     }
   } catch {
-    unreachable.value = "The dispatcher does not answer.";
+    unreachable.value = "The dispatcher does not respond.";
     setTimeout(() => void identify(), 2000);
   }
 }

@@ -25,6 +25,14 @@ export interface JobSummary {
   "last-failure": string | null;
 }
 
+export interface JobHealth {
+  jid: string;
+  health: string;
+  reason: string | null;
+  rate: number | null;
+  rates: (number | null)[];
+}
+
 export interface TaskMetrics {
   "read-bytes": number;
   "write-bytes": number;
@@ -172,6 +180,16 @@ export interface Checkpoints {
     restored: { id: number; restore_timestamp: number; external_path: string | null } | null;
   };
   history: Checkpoint[];
+  savepoints?: Savepoint[];
+}
+
+export interface Savepoint {
+  id: number;
+  external_path: string | null;
+  checkpoint_type: string;
+  trigger_timestamp: number;
+  end_to_end_duration: number;
+  state_size: number;
 }
 
 export interface CheckpointSubtask {

@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byName, bytes, count, duration, rate, watermark } from "../src/format.ts";
+import { mainLog } from "../src/logfiles.ts";
+import { OPERATOR, packageClass, packageOf, PYTHON, RUNTIME, samplesByPackage } from "../src/flamekinds.ts";
+import { byName, bytes, count, duration, lag, rate, watermark } from "../src/format.ts";
 import { edgeKey, NODE, place } from "../src/layout.ts";
+import { metricValue, readableMetric } from "../src/metricnames.ts";
 import { inParts, valuesOf } from "../src/metrics.ts";
+import { overlaid } from "../src/overlaps.ts";
+import { pythonType } from "../src/pythontypes.ts";
 import { edgeRates, ratesOf, UNKNOWN, withSample, type Sample } from "../src/rates.ts";
 import { EventParser } from "../src/sse.ts";
 
@@ -95,4 +100,88 @@ test("the rate of an edge is that of an end which has no other edge", () => {
   const rates = new Map(["a", "b", "c", "d"].map((id, number) => [id, { ...UNKNOWN, recordsIn: 10 * number, recordsOut: 100 * number }]));
   const found = edgeRates([node("a"), node("b"), node("c", "a"), node("d", "a", "b")], rates);
   assert.deepEqual(found, new Map([[edgeKey("c", 0), 20], [edgeKey("d", 1), 100]])); // of a into d, nobody's totals tell
+});
+
+test("how far event time is behind", () => {
+  const now = Date.UTC(2026, 0, 1);
+  assert.equal(lag(now - 3000, now), "lag 3 s");
+  assert.equal(lag(now - 1234, now), "lag 1.2 s");
+  assert.equal(lag(now - 754_321, now), "lag 12 min 34 s");
+  assert.equal(lag(now + 5000, now), "5.00 s ahead");
+  assert.equal(lag(49, now), "event time 1970-01-01");
+  assert.equal(lag(-(2 ** 63), now), "no watermark yet");
+  assert.equal(lag(2 ** 63 - 1, now), "end of input");
+});
+
+test("types as a Python programmer writes them", () => {
+  assert.equal(pythonType("Tuple2<Long, String>"), "tuple[int, str]");
+  assert.equal(pythonType("Map<String, List<Tuple3<Integer, Double, Boolean>>>"), "dict[str, list[tuple[int, float, bool]]]");
+  assert.equal(pythonType("PickledByteArray → Bytes"), "object (pickled) → bytes");
+  assert.equal(pythonType("Order(Date: Date, Long: Long, total: BigDecimal)"), "Order(Date: date, Long: int, total: Decimal)");
+  assert.equal(pythonType("Row(at: Instant, MapReduce: String)"), "Row(at: datetime, MapReduce: str)");
+  assert.equal(pythonType("–"), "–");
+});
+
+test("metrics have names and units that can be read", () => {
+  const id = "faeb73617f50a137e54d1d6e4bbc9216";
+  const vertices = new Map([[id, "Counts"]]);
+  const label = (metric: string): string => {
+    const { of, name, subtask } = readableMetric(metric, vertices);
+    return [subtask ?? "all", of, name].join("|");
+  };
+  assert.equal(label("Status.JVM.Memory.Heap.Used"), "all||Memory in use");
+  assert.equal(label("slot.3.Status.JVM.CPU.Load"), "all|slot 3|CPU load");
+  assert.equal(label(`2.edge.${id}-0.numRecordsOutPerSecond`), "2|edge to Counts|Records out per second");
+  assert.equal(label(`2.edge.${id}-1.outputQueueLength`), "2|edge to Counts (input 2)|Output queue");
+  assert.equal(label(`0.edge.${"1".repeat(32)}-0.outputCredit`), "0|edge to 11111111|Credit");
+  assert.equal(label("11.Latest_of_each_key.state.reduce.numEntries"), "11|Latest of each key · state reduce|Entries");
+  assert.equal(label("0.Source__Numbers.numRecordsOut"), "0|Source: Numbers|Records out");
+  assert.equal(label("0.buffers.inPoolUsage"), "0||Input buffers in use");
+  assert.equal(label("0.My_map.my_counter"), "0|My map|my_counter");
+  assert.equal(label("0.My_map.size_p99"), "0|My map|size, 99th percentile");
+  for (const name of ["Status.JVM.GarbageCollector.All.TimeMsPerSecond", `latency.source_id.${id}.operator_id.${id}.operator_subtask_index.0.latency_p95`]) {
+    assert.doesNotMatch(label(name), /JVM|[0-9a-f]{32}/);
+  }
+  assert.equal(metricValue("0.numRecordsInPerSecond", "456.280311957654"), "456/s");
+  assert.equal(metricValue("0.busyTimeMsPerSecond", "999.975576282114"), "100 %");
+  assert.equal(metricValue("Status.JVM.CPU.Load", "0.00861192734347343"), "0.9 %");
+  assert.equal(metricValue("Status.JVM.CPU.Time", "14872454571"), "14.9 s");
+  assert.equal(metricValue("Status.JVM.Memory.Heap.Used", "101998592"), "97.3 MB");
+  assert.equal(metricValue("0.checkpointStartDelayNanos", "3000000"), "3 ms");
+  assert.equal(metricValue("0.numBytesOutPerSecond", "1493.875"), "1.46 KB/s");
+  assert.equal(metricValue("0.currentInputWatermark", "-9223372036854775808"), "none yet");
+  assert.equal(metricValue("0.a.numKeysSampled", "5423.375"), "5423");
+  assert.equal(metricValue("x", undefined), "–");
+});
+
+test("equal lines are told apart", () => {
+  const line = [10, 20, 30, null, 40];
+  assert.deepEqual(overlaid([line, [...line], [1, 2, 3, 4, 5], [...line]]), [0, 1, 0, 2]);
+  assert.deepEqual(overlaid([[0, 0], [0, 0]]), [0, 1]);
+  assert.deepEqual(overlaid([[1, null], [null, 1]]), [0, 0]);
+  assert.deepEqual(overlaid([]), []);
+});
+
+test("frames of a flame graph by their package", () => {
+  const of = (name: string): string => packageOf(name, 3);
+  assert.equal(of("paced (flowing.py:9)"), "flowing.py");
+  assert.equal(of("Pricing.discount (job.py:3)"), "job.py");
+  assert.equal(of("shop.pricing.discount (pricing.py:42)"), "shop");
+  assert.equal(of("json.decoder.JSONDecoder.decode (decoder.py:337)"), PYTHON);
+  assert.equal(of("runpy._run_code (<frozen runpy>:88)"), PYTHON);
+  assert.equal(of("millstream.core.records.handover.Handover.mapped (handover.py:64)"), RUNTIME);
+  assert.equal(of("[taskmanager.worker.network.outbox.Outbox.put]"), RUNTIME);
+  assert.equal(packageOf("Paced", 1), OPERATOR);
+  const leaf = (name: string, value: number) => ({ name, value, children: [] });
+  const root = { name: "root", value: 10, children: [{ name: "Paced", value: 10, children: [{ ...leaf("f (a.py:1)", 8), children: [leaf("json.loads (x.py:1)", 3)] }, leaf("[waiting for input]", 2)] }] };
+  assert.deepEqual(samplesByPackage(root), [["a.py", 5], [PYTHON, 3], [RUNTIME, 2]]);
+  assert.notEqual(packageClass("shop"), packageClass(RUNTIME));
+});
+
+test("a log with something in it is opened first", () => {
+  const file = (name: string, size: number) => ({ name, size, mtime: 0 });
+  assert.equal(mainLog([file("a.log", 0), file("b.log", 5), file("b.out", 9)])?.name, "b.log");
+  assert.equal(mainLog([file("a.log", 0), file("b.out", 9)])?.name, "b.out");
+  assert.equal(mainLog([file("a.log", 0), file("b.log", 0)])?.name, "a.log");
+  assert.equal(mainLog([]), undefined);
 });

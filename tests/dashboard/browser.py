@@ -21,6 +21,26 @@ _FLAGS = (
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
 _PATIENCE_MS = 90_000  # only bounds what would never come
+CUT_OFF = """() => {
+  const found = [];
+  const wide = document.documentElement.scrollWidth;
+  if (wide > innerWidth) found.push(`the page is ${wide} wide, and the window ${innerWidth}`);
+  const shown = element => element.getBoundingClientRect().width > 0;
+  for (const cell of document.querySelectorAll('main :is(th, td, .stack dd, .stack dt)')) {
+    if (!shown(cell)) continue;
+    const {left, right} = cell.getBoundingClientRect();
+    const frame = cell.closest('.table-frame, .stack').getBoundingClientRect();
+    const ends = Math.min(innerWidth, frame.right) + 1;
+    const clipped = cell.scrollWidth > cell.clientWidth + 1;
+    if (right > ends || left < -1 || clipped) found.push(`cell '${cell.textContent.slice(0, 40)}' ends at ${right}`);
+  }
+  for (const vertex of document.querySelectorAll('.vertex:not(.bare)')) {
+    const {scrollWidth, clientWidth, scrollHeight, clientHeight} = vertex;
+    if (scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1) found.push(`vertex '${vertex.textContent}'`);
+  }
+  return found.slice(0, 5);
+}"""
+"""What is wider than its place: the page, cells of tables, vertices of a graph."""
 LONG_TASKS = """() => {
   window.long = [];
   const seen = list => long.push(...list.getEntries().map(entry => entry.duration));
@@ -45,8 +65,10 @@ def running_browser() -> Iterator[Browser]:
 class Watched:
     """A page, and all that went wrong in it."""
 
-    def __init__(self, browser: Browser, url: str, scheme: str = "light", **options: Any) -> None:
-        self.context = browser.new_context(color_scheme=scheme, viewport={"width": 1440, "height": 900}, **options)
+    def __init__(
+        self, browser: Browser, url: str, scheme: str = "light", width: int = 1440, **options: Any
+    ) -> None:
+        self.context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}, **options)
         self.context.set_default_timeout(_PATIENCE_MS)
         self.page: Page = self.context.new_page()
         self.url = url
@@ -89,6 +111,10 @@ class Watched:
             if fault["impact"] in ("serious", "critical")
             for node in fault["nodes"][:3]
         ]
+
+    def cut_off(self) -> list[str]:
+        """What cannot be seen without scrolling sideways."""
+        return [f"{self.page.url}: {what}" for what in self.page.evaluate(CUT_OFF)]
 
     def picture(self, name: str) -> None:
         SCREENSHOTS.mkdir(exist_ok=True)

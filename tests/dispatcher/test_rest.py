@@ -207,6 +207,7 @@ async def test_every_route_is_documented(http: Http) -> None:
         "/savepoint-disposal/{triggerid}", "/jobs/{jobid}/rescaling", "/jobs/{jobid}/rescaling/{triggerid}",
         "/jobs/{jobid}/resource-requirements", "/jobs/{jobid}/events", "/healthz", "/readyz",
         "/jobs/{jobid}/flow", "/updates", "/whoami",
+        "/jobs/health", "/jobs/{jobid}/history", "/jobs/{jobid}/vertices/{vertexid}/history",
         "/jobs/{jobid}/logs", "/jobs/{jobid}/vertices/{vertexid}/logs",
         "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/logs",
     }  # fmt: skip

@@ -8,6 +8,10 @@ import { link } from "../router.ts";
 
 const TONES: Record<string, string> = {
   RUNNING: "good",
+  IDLE: "quiet",
+  STARTING: "warn",
+  BACKPRESSURED: "pressed",
+  STALLED: "bad",
   FINISHED: "done",
   COMPLETED: "good",
   FAILED: "bad",

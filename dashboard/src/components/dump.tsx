@@ -24,9 +24,9 @@ export function ThreadDump({ path }: { path: string }): JSX.Element {
       .finally(() => setAsking(false));
   };
   return (
-    <Card title="Threads" aside={<button type="button" onClick={ask} disabled={asking}>{asking ? "Asking …" : "Dump threads"}</button>}>
+    <Card title="Threads" aside={<button type="button" onClick={ask} disabled={asking}>{asking ? "Collecting …" : "Dump threads"}</button>}>
       {error !== null && <Unavailable status={error.status} error={error.message} />}
-      {dump === null && error === null && <Empty>A dump shows what each thread is doing at that moment. Nothing is held up by it.</Empty>}
+      {dump === null && error === null && <Empty>A dump shows what each thread is doing at that moment. It does not pause the process.</Empty>}
       {dump?.threadInfos.map((thread, number) => (
         <details key={`${thread.threadName}-${number}`} open={number === 0}>
           <summary>{thread.threadName}</summary>

@@ -2,20 +2,21 @@
 
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { count, percent } from "../format.ts";
+import { OPERATOR, packageClass, packageOf, samplesByPackage } from "../flamekinds.ts";
+import { count, percent, plural } from "../format.ts";
 import { useLive } from "../live.ts";
 import type { FlameNode } from "../types.ts";
 import { Empty, Loaded, Notice } from "./basics.tsx";
 
 const WITHOUT: Record<number, string> = {
-  [-1]: "Nothing runs here any more.",
+  [-1]: "The task has ended.",
   [-2]: "Flame graphs are disabled: rest.flamegraph.enabled.",
 };
 
 const KINDS: [string, string][] = [
-  ["on_cpu", "On the processor"],
-  ["off_cpu", "Waiting"],
-  ["full", "Both"],
+  ["on_cpu", "On-CPU"],
+  ["off_cpu", "Off-CPU"],
+  ["full", "Mixed"],
 ];
 
 interface Answer {
@@ -36,13 +37,13 @@ export function FlameGraph({ path }: { path: string }): JSX.Element {
         {KINDS.map(([value, words]) => (
           <label key={value}><input type="radio" name="flame-kind" checked={kind === value} onChange={() => setKind(value)} /> {words}</label>
         ))}
-        <label><input type="checkbox" checked={runtime} onChange={(event) => setRuntime(event.currentTarget.checked)} /> Frames of the runtime</label>
+        <label><input type="checkbox" checked={runtime} onChange={(event) => setRuntime(event.currentTarget.checked)} /> Runtime frames</label>
       </fieldset>
       <Loaded from={live} what="the flame graph">
         {({ data, endTimestamp, problems }) => (
           <>
             {problems.map((problem) => <Notice key={problem} tone="warn">{problem}</Notice>)}
-            {data !== null && data.value > 0 ? <Flame root={data} /> : <Empty>{WITHOUT[endTimestamp] ?? (data === null ? "Sampling …" : "No sample was of this kind.")}</Empty>}
+            {data !== null && data.value > 0 ? <Flame root={data} /> : <Empty>{WITHOUT[endTimestamp] ?? (data === null ? "Sampling …" : "No samples of this kind.")}</Empty>}
           </>
         )}
       </Loaded>
@@ -60,30 +61,45 @@ interface Frame {
 
 const ROW = 22;
 const LEAST = 0.002;
-const OURS = /^\[|^millstream\./; // in brackets: what the runtime does, told by its name
+const LEGEND = 8;
 
 function Flame({ root }: { root: FlameNode }): JSX.Element {
   const [chosen, setChosen] = useState("");
   const frames = useMemo(() => framesOf(root, chosen), [root, chosen]);
+  const packages = useMemo(() => samplesByPackage(root), [root]);
   const deep = Math.max(...frames.map((frame) => frame.depth)) + 1;
   return (
     <div class="flame">
-      <p class="note" aria-live="polite">
-        {count(root.value)} samples. {chosen !== "" && <button type="button" class="link-button" onClick={() => setChosen("")}>Show all</button>}
-      </p>
+      <div class="flame-head">
+        <p aria-live="polite">
+          <b>{plural(root.value, "sample")}</b>{" "}
+          {chosen !== "" && <button type="button" class="link-button" onClick={() => setChosen("")}>Reset zoom</button>}
+        </p>
+        <ul class="flame-legend" aria-label="Samples by package">
+          {packages.slice(0, LEGEND).map(([name, samples]) => (
+            <li key={name}><span class={`flame-key ${packageClass(name)}`} aria-hidden="true" /> {name} <b>{percent(samples / root.value)}</b></li>
+          ))}
+        </ul>
+      </div>
       <div class="flame-frame" style={{ height: `${deep * ROW}px` }}>
-        {frames.map((frame) => (
-          <button
-            type="button"
-            key={frame.path}
-            class={OURS.test(frame.node.name) ? "ours" : "theirs"}
-            style={{ left: `${frame.from * 100}%`, width: `${frame.share * 100}%`, top: `${frame.depth * ROW}px` }}
-            title={`${frame.node.name}: ${percent(frame.node.value / root.value)}`}
-            onClick={() => setChosen(frame.path)}
-          >
-            {frame.node.name}
-          </button>
-        ))}
+        {frames.map((frame) => {
+          const { name, value } = frame.node;
+          const words = frame.depth === 0 ? "all" : name;
+          const share = percent(value / root.value);
+          const of = packageOf(name, frame.depth);
+          return (
+            <button
+              type="button"
+              key={frame.path}
+              class={packageClass(of)}
+              style={{ left: `${frame.from * 100}%`, width: `${frame.share * 100}%`, top: `${frame.depth * ROW}px` }}
+              title={`${words}: ${count(value)} of ${plural(root.value, "sample")}, ${share}${of === OPERATOR ? "" : `, ${of}`}`}
+              onClick={() => setChosen(frame.path)}
+            >
+              {words} <span class="flame-share">{share}</span>
+            </button>
+          );
+        })}
       </div>
     </div>
   );

@@ -135,15 +135,16 @@ function edgeClass(edge: GraphEdge): string {
 
 type LabelProps = { x: number; y: number; strategy: string } & GraphEdge;
 
-const EdgeLabel = memo(function EdgeLabel({ x, y, strategy, rate: records, waiting, credit }: LabelProps): JSX.Element {
+/** Queues and credit change from moment to moment: they are shown where they last, on an edge that holds its source up. */
+const EdgeLabel = memo(function EdgeLabel({ x, y, strategy, rate: records, waiting, credit, backpressured }: LabelProps): JSX.Element {
   const told = waiting === null ? "" : `${plural(waiting, "buffer")} waiting${credit === null ? "" : `, credit for ${credit}`}`;
   return (
     <span class="edge-label" style={{ left: `${x}px`, top: `${y}px` }} aria-hidden="true" title={told}>
       <span>
         <b>{strategy.toLowerCase()}</b>
         {records !== null && <strong>{rate(records)}</strong>}
-        {waiting !== null && waiting > 0 && <em>{count(waiting)} waiting</em>}
-        {waiting !== null && waiting > 0 && credit !== null && <em class={credit === 0 ? "no-credit" : ""}>{credit === 0 ? "no credit" : `credit ${count(credit)}`}</em>}
+        {backpressured && waiting !== null && waiting > 0 && <em>{count(waiting)} waiting</em>}
+        {backpressured && waiting !== null && waiting > 0 && credit !== null && <em class={credit === 0 ? "no-credit" : ""}>{credit === 0 ? "no credit" : `credit ${count(credit)}`}</em>}
       </span>
     </span>
   );

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { memo } from "preact/compat";
-import { percent, rate, watermark } from "../format.ts";
+import { lag, percent, rate, watermark } from "../format.ts";
 import { NODE, type PlacedNode } from "../layout.ts";
 import type { Rates } from "../rates.ts";
 import { TimeBar } from "./basics.tsx";
@@ -16,6 +16,8 @@ export interface GraphVertex {
   href: string | null;
   rates: Rates;
   watermark: number | null;
+  /** By the cluster's clock, when the watermark was known: what its lag is measured by. */
+  now: number;
   skew: number | null;
 }
 
@@ -36,7 +38,7 @@ export const GraphNode = memo(function GraphNode({ place, vertex, detail }: Node
   const box = {
     class: `vertex ${detail === "bare" ? "bare" : tone(vertex)}`,
     style: { left: `${place.x}px`, top: `${place.y}px`, width: `${NODE.width}px`, height: `${NODE.height}px` },
-    title: name,
+    title: vertex.watermark === null ? name : `${name}\nwatermark ${watermark(vertex.watermark)}`,
   };
   const inside = (
     <>
@@ -48,7 +50,7 @@ export const GraphNode = memo(function GraphNode({ place, vertex, detail }: Node
   return href === null ? <div {...box}>{inside}</div> : <a {...box} href={href}>{inside}</a>;
 }, isSame);
 
-function Figures({ vertex: { parallelism, status, rates, skew, watermark: mark } }: { vertex: GraphVertex }): JSX.Element {
+function Figures({ vertex: { parallelism, status, rates, skew, watermark: mark, now } }: { vertex: GraphVertex }): JSX.Element {
   if (status === null) return <span class="vertex-line">×{parallelism}</span>;
   return (
     <>
@@ -65,7 +67,7 @@ function Figures({ vertex: { parallelism, status, rates, skew, watermark: mark }
         <span>busy <b>{percent(rates.busy)}</b></span>
         <span>backpressured <b>{percent(rates.backpressured)}</b></span>
       </span>
-      {mark !== null && <span class="vertex-line mark">watermark {watermark(mark)}</span>}
+      {mark !== null && <span class="vertex-line mark">{lag(mark, now)}</span>}
     </>
   );
 }
@@ -76,11 +78,11 @@ function isSame(a: NodeProps, b: NodeProps): boolean {
 }
 
 function shown({ detail, vertex }: NodeProps): string {
-  const { name, parallelism, status, rates, skew, watermark: mark } = vertex;
+  const { name, parallelism, status, rates, skew, watermark: mark, now } = vertex;
   if (detail === "bare") return name;
   const times = [name, tone(vertex), percent(rates.busy), percent(rates.backpressured)];
   if (detail === "far") return times.join("|");
-  return [...times, status, parallelism, rate(rates.recordsIn), rate(rates.recordsOut), skew, mark].join("|");
+  return [...times, status, parallelism, rate(rates.recordsIn), rate(rates.recordsOut), skew, mark === null ? "" : lag(mark, now)].join("|");
 }
 
 /** What the box is coloured by: where its time goes, unless it has ended. */

@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, tail } from "../api.ts";
 import { byName, bytes, time } from "../format.ts";
 import { useLive } from "../live.ts";
+import { mainLog } from "../logfiles.ts";
 import type { LogFile } from "../types.ts";
 import { Card, Empty, Loaded, Notice, Search } from "./basics.tsx";
 
@@ -21,7 +22,7 @@ export function Logs({ root }: { root: string }): JSX.Element {
         {({ logs }) => {
           if (logs.length === 0) return <Empty>There are no log files.</Empty>;
           const sorted = [...logs].sort((a, b) => byName(a.name, b.name)); // by what does not change while it is read
-          const name = (sorted.find((file) => file.name === chosen) ?? sorted.find((file) => file.name.endsWith(".log")) ?? sorted[0])?.name ?? "";
+          const name = (sorted.find((file) => file.name === chosen) ?? mainLog(sorted))?.name ?? "";
           return (
             <>
               <label class="field inline">
@@ -74,7 +75,7 @@ function LogTail({ path, name }: { path: string; name: string }): JSX.Element {
   return (
     <>
       <div class="log-tools">
-        <Search label="Lines with" value={sought} onInput={setSought} />
+        <Search label="Filter lines" value={sought} onInput={setSought} />
         <label class="check"><input type="checkbox" checked={follows} onChange={(event) => setFollows(event.currentTarget.checked)} /> Follow</label>
         {shown.start > 0 && <span class="note">The last {bytes(shown.size - shown.start)} of {bytes(shown.size)}</span>}
       </div>

@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { time } from "../format.ts";
 import { connection, heard } from "../live.ts";
 import { link, route } from "../router.ts";
+import { endedJobs } from "../places.ts";
 import { caller, logOut, token } from "../session.ts";
 import { theme, type Theme } from "../theme.ts";
 import { Notice } from "./basics.tsx";
@@ -50,9 +51,9 @@ export function Shell({ children }: { children: ComponentChildren }): JSX.Elemen
         <div class="top-right">
           <span class={`connection ${connection.value}`} role="status" aria-live="polite">{WORDS[connection.value]}</span>
           <label class="theme">
-            <span class="hidden">Colours</span>
+            <span class="hidden">Theme</span>
             <select value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as Theme)}>
-              <option value="system">As the system</option>
+              <option value="system">System theme</option>
               <option value="light">Light</option>
               <option value="dark">Dark</option>
             </select>
@@ -65,7 +66,7 @@ export function Shell({ children }: { children: ComponentChildren }): JSX.Elemen
         <ul>
           {PLACES.map(([path, name, icon]) => (
             <li key={path}>
-              <a href={link(path)} aria-current={isAt(path, here) ? "page" : undefined}>
+              <a href={link(path)} aria-current={path === placeOf(here) ? "page" : undefined}>
                 <svg viewBox="0 0 24 24" width="18" height="18" aria-hidden="true"><path d={icon} /></svg>
                 {name}
               </a>
@@ -75,7 +76,7 @@ export function Shell({ children }: { children: ComponentChildren }): JSX.Elemen
       </nav>
       <main id="main" ref={main} tabIndex={-1}>
         {connection.value === "offline" && (
-          <Notice tone="bad">The dispatcher does not answer{heard.value > 0 && <>: what is shown is as of {time(heard.value)}</>}. Trying again …</Notice>
+          <Notice tone="bad">The dispatcher does not respond{heard.value > 0 && <>: what is shown is as of {time(heard.value)}</>}. Trying again …</Notice>
         )}
         {children}
       </main>
@@ -83,13 +84,15 @@ export function Shell({ children }: { children: ComponentChildren }): JSX.Elemen
   );
 }
 
-function isAt(path: string, here: string[]): boolean {
-  return path === (here[0] ?? "");
+/** Which place a page is at: that of a job is among those that run, until the job has ended. */
+function placeOf(here: string[]): string {
+  const [first = "", id] = here;
+  return first === "jobs" && id !== undefined && endedJobs.value.has(id) ? "ended" : first;
 }
 
 function who(): string {
   const known = caller.value;
   if (known === null) return "";
-  const role = { read: "may look", operate: "may operate", submit: "may do everything" }[known.role] ?? known.role;
-  return known.name === "" ? role : `${known.name}, ${role}`;
+  const role = { read: "Viewer", operate: "Operator", submit: "Administrator" }[known.role] ?? known.role;
+  return known.name === "" ? role : `${known.name} (${role})`;
 }

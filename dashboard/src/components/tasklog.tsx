@@ -19,14 +19,14 @@ export function TaskLog({ path }: { path: string }): JSX.Element {
     <Card title="Logged and printed">
       <div class="log-tools">
         <label class="field inline">
-          Least level
+          Minimum level
           <select value={level} onChange={(event) => setLevel(event.currentTarget.value)}>
             <option value="">All</option>
             {LEVELS.map((name) => <option key={name} value={name}>{name.toLowerCase()}</option>)}
           </select>
         </label>
         <label class="field inline">
-          Lines with
+          Filter
           <input type="search" value={sought} onInput={(event) => setSought(event.currentTarget.value)} />
         </label>
       </div>

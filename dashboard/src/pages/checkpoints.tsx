@@ -1,12 +1,12 @@
 // A job's checkpoints and savepoints: counts, sizes, the history, and of each what every subtask did.
 
 import type { JSX } from "preact";
-import { Badge, Card, Empty, Loaded, Notice, Stat, Stats } from "../components/basics.tsx";
+import { Badge, Card, Copy, Empty, Loaded, Notice, Stat, Stats } from "../components/basics.tsx";
 import { Table } from "../components/table.tsx";
 import { bytes, duration, time } from "../format.ts";
 import { useLive } from "../live.ts";
 import { link, stateLink } from "../router.ts";
-import type { Checkpoint, Checkpoints, CheckpointProgress, CheckpointSubtask, Job } from "../types.ts";
+import type { Checkpoint, Checkpoints, CheckpointProgress, CheckpointSubtask, Job, Savepoint } from "../types.ts";
 
 export function CheckpointsTab({ job, checkpoint, vertex }: { job: Job; checkpoint?: string; vertex?: string }): JSX.Element {
   if (checkpoint !== undefined) return <CheckpointDetails job={job} id={checkpoint} vertex={vertex} />;
@@ -38,8 +38,8 @@ function History({ job }: { job: Job }): JSX.Element {
             <Stat label="Failed" value={data.counts.failed} tone={data.counts.failed > 0 ? "warn" : ""} />
             <Stat label="In progress" value={data.counts.in_progress} />
             <Stat label="Restored" value={data.counts.restored} note={data.latest.restored === null ? undefined : `from ${data.latest.restored.id}, ${time(data.latest.restored.restore_timestamp)}`} />
-            <Stat label="Duration" value={data.counts.completed > 0 ? duration(data.summary.end_to_end_duration.p50) : "–"} note={data.counts.completed > 0 ? `half of them; 99 %: ${duration(data.summary.end_to_end_duration.p99)}` : undefined} />
-            <Stat label="State" value={data.latest.completed === null ? "–" : bytes(data.latest.completed.state_size)} note="in the last one" />
+            <Stat label="Duration" value={data.counts.completed > 0 ? duration(data.summary.end_to_end_duration.p50) : "–"} note={data.counts.completed > 0 ? `median; 99th percentile ${duration(data.summary.end_to_end_duration.p99)}` : undefined} />
+            <Stat label="State" value={data.latest.completed === null ? "–" : bytes(data.latest.completed.state_size)} note="latest checkpoint" />
           </Stats>
           {data.latest.failed?.failure_message && <Notice tone="warn">Checkpoint {data.latest.failed.id} failed: {data.latest.failed.failure_message}</Notice>}
           <Card title="History" flush>
@@ -60,17 +60,18 @@ function History({ job }: { job: Job }): JSX.Element {
               ]}
             />
           </Card>
-          <Card title="How they are taken">
-            <Loaded from={config} what="how they are taken">
+          <Savepoints taken={data.savepoints ?? []} />
+          <Card title="Settings">
+            <Loaded from={config} what="the settings">
               {(how) => (
                 <dl class="facts">
                   <dt>Mode</dt><dd>{how.mode.replaceAll("_", " ")}{how.unaligned_checkpoints ? ", unaligned" : ""}</dd>
                   <dt>Interval</dt><dd>{how.interval >= NEVER || how.interval <= 0 ? "only on request" : duration(how.interval)}</dd>
                   <dt>Timeout</dt><dd>{duration(how.timeout)}</dd>
-                  <dt>Least pause</dt><dd>{duration(how.min_pause)}</dd>
+                  <dt>Minimum pause</dt><dd>{duration(how.min_pause)}</dd>
                   <dt>State backend</dt><dd>{how.state_backend}</dd>
                   <dt>Storage</dt><dd>{how.checkpoint_storage}</dd>
-                  <dt>May fail</dt><dd>{how.tolerable_failed_checkpoints} in a row</dd>
+                  <dt>Tolerable failures</dt><dd>{how.tolerable_failed_checkpoints} in a row</dd>
                 </dl>
               )}
             </Loaded>
@@ -78,6 +79,29 @@ function History({ job }: { job: Job }): JSX.Element {
         </>
       )}
     </Loaded>
+  );
+}
+
+function Savepoints({ taken }: { taken: Savepoint[] }): JSX.Element {
+  return (
+    <Card title="Savepoints" flush>
+      <Table
+        label="Savepoints"
+        rows={taken}
+        id={(row) => row.id}
+        empty="No savepoint was taken. Savepoint, at the top of the page, takes one."
+        columns={[
+          { name: "Path", cell: (row) => (row.external_path === null ? "–" : <code>{row.external_path}</code>) },
+          { name: "Taken", by: (row) => row.trigger_timestamp, cell: (row) => time(row.trigger_timestamp) },
+          { name: "Duration", number: true, by: (row) => row.end_to_end_duration, cell: (row) => duration(row.end_to_end_duration) },
+          { name: "Size", number: true, by: (row) => row.state_size, cell: (row) => bytes(row.state_size) },
+          {
+            name: "Actions",
+            cell: ({ external_path: path }) => (path === null ? "–" : <span class="row-actions"><Copy text={path} what="path" /><a href={stateLink(path)}>Browse the state</a></span>),
+          },
+        ]}
+      />
+    </Card>
   );
 }
 
@@ -113,7 +137,7 @@ function CheckpointDetails({ job, id, vertex }: { job: Job; id: string; vertex?:
             {data.failure_message && <Notice tone="bad">{data.failure_message}</Notice>}
             {data.external_path && (
               <p>
-                In <code>{data.external_path}</code> · <a href={stateLink(data.external_path)}>Look into its state</a>
+                In <code>{data.external_path}</code> · <a href={stateLink(data.external_path)}>Browse the state</a>
               </p>
             )}
             <Card title="Vertices" flush>
@@ -125,7 +149,7 @@ function CheckpointDetails({ job, id, vertex }: { job: Job; id: string; vertex?:
                 columns={[
                   { name: "Vertex", by: ([key]) => names.get(key) ?? key, cell: ([key]) => <a href={link("jobs", job.jid, "checkpoints", id, key)} aria-current={key === vertex ? "true" : undefined}>{names.get(key) ?? key}</a> },
                   { name: "Acknowledged", cell: ([, row]) => <Progress row={row} /> },
-                  { name: "Last at", by: ([, row]) => row.latest_ack_timestamp, cell: ([, row]) => time(row.latest_ack_timestamp) },
+                  { name: "Last acknowledged", by: ([, row]) => row.latest_ack_timestamp, cell: ([, row]) => time(row.latest_ack_timestamp) },
                   { name: "Duration", number: true, by: ([, row]) => row.end_to_end_duration, cell: ([, row]) => duration(row.end_to_end_duration) },
                   { name: "Written", number: true, by: ([, row]) => row.checkpointed_size, cell: ([, row]) => bytes(row.checkpointed_size) },
                   { name: "State", number: true, by: ([, row]) => row.state_size, cell: ([, row]) => bytes(row.state_size) },

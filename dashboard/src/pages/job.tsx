@@ -7,8 +7,9 @@ import { TaskLog } from "../components/tasklog.tsx";
 import { plural, shortId } from "../format.ts";
 import { useLive } from "../live.ts";
 import { link } from "../router.ts";
+import { noteJob } from "../places.ts";
 import { may } from "../session.ts";
-import type { Job } from "../types.ts";
+import type { Job, JobHealth } from "../types.ts";
 import { AccumulatorsTab } from "./accumulators.tsx";
 import { ActionDialogs, type Action } from "./actions.tsx";
 import { CheckpointsTab } from "./checkpoints.tsx";
@@ -16,7 +17,7 @@ import { ConfigurationTab } from "./configuration.tsx";
 import { EventsTab } from "./events.tsx";
 import { ExceptionsTab } from "./exceptions.tsx";
 import { GraphTab } from "./jobgraph.tsx";
-import { isEnded } from "./jobs.tsx";
+import { conditionOf, isEnded } from "./jobs.tsx";
 import { StallTab } from "./stall.tsx";
 
 const TABS: [string, string][] = [
@@ -34,13 +35,17 @@ export function JobPage({ id, tab, rest }: { id: string; tab: string; rest: stri
   const live = useLive<Job>(`/jobs/${id}`);
   const [action, setAction] = useState<Action | null>(null);
   const job = live.data;
+  const health = useLive<{ jobs: JobHealth[] }>(job?.state === "RUNNING" ? "/jobs/health" : null).data?.jobs.find((one) => one.jid === id);
   useEffect(() => {
     if (job !== undefined) document.title = `${job.name} · Millstream`;
   }, [job?.name]);
+  useEffect(() => {
+    if (job !== undefined) noteJob(id, isEnded(job.state));
+  }, [id, job?.state]);
   const operable = job !== undefined && may("operate") && !isEnded(job.state);
   return (
     <Page
-      title={job === undefined ? `Job ${shortId(id)}` : <>{job.name} <Badge state={job.state} /></>}
+      title={job === undefined ? `Job ${shortId(id)}` : <>{job.name} <Badge state={conditionOf(job.state, health)} /></>}
       above={<a href={link(job !== undefined && isEnded(job.state) ? "ended" : "jobs")}>{job !== undefined && isEnded(job.state) ? "Ended jobs" : "Running jobs"}</a>}
       actions={
         operable && (

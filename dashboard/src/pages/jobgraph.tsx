@@ -5,12 +5,12 @@ import { useMemo } from "preact/hooks";
 import { Badge, Card, Stat, Stats } from "../components/basics.tsx";
 import { JobGraph, type GraphEdge } from "../components/graph.tsx";
 import type { GraphVertex } from "../components/graphnode.tsx";
-import { Plot } from "../components/plot.tsx";
+import { HistoryPlot } from "../components/history.tsx";
 import { Table } from "../components/table.tsx";
 import { bytes, count, duration, percent, plural, rate, time } from "../format.ts";
 import { edgeKey } from "../layout.ts";
 import { useLive } from "../live.ts";
-import { between, edgeRates, ratesOf, sampleOf, UNKNOWN, withSample, type Rates, type Sample } from "../rates.ts";
+import { edgeRates, ratesOf, sampleOf, UNKNOWN, withSample, type Rates, type Sample } from "../rates.ts";
 import { link } from "../router.ts";
 import type { Flow, Job, Vertex } from "../types.ts";
 import { isEnded } from "./jobs.tsx";
@@ -44,13 +44,13 @@ export function GraphTab({ job }: { job: Job }): JSX.Element {
         <Stat label="Started" value={time(job["start-time"])} note={`${duration(job.duration)} ${ended ? "in all" : "so far"}`} />
         <Stat label="Vertices" value={job.vertices.length} note={plural(job.vertices.reduce((sum, vertex) => sum + vertex.parallelism, 0), "subtask")} />
         <Stat label="Slots" value={`${job["slots-held"]} of ${job["slots-required"]}`} note="held of required" tone={!ended && job["slots-held"] < job["slots-required"] ? "warn" : ""} />
-        <Stat label="Out of sources" value={samples.length > 1 ? rate(read) : "–"} note={`${count(sources.reduce((sum, source) => sum + source.metrics["write-records"], 0))} records so far`} />
+        <Stat label="Source rate" value={samples.length > 1 ? rate(read) : "–"} note={`${count(sources.reduce((sum, source) => sum + source.metrics["write-records"], 0))} records so far`} />
         <Stat label="Restarts" value={job.restarts} tone={job.restarts > 0 ? "warn" : ""} />
       </Stats>
       <Card title="Graph" flush>
         <JobGraph nodes={job.plan.nodes} vertices={vertices} edges={edges} />
       </Card>
-      {samples.length > 4 && sources.length <= MOST_PLOTTED && !ended && <SourcePlot sources={sources} samples={samples} />}
+      {sources.length <= MOST_PLOTTED && <SourcePlot job={job} sources={sources} />}
       <Card title="Vertices" flush>
         <Table
           label="Vertices"
@@ -80,7 +80,7 @@ function shownVertices(job: Job, rates: ReadonlyMap<string, Rates>, flow: Flow |
     job.vertices.map(({ id, name, parallelism, status }) => {
       const { watermark = null, skew = null } = flows.get(id) ?? {};
       const href = link("jobs", job.jid, "vertices", id);
-      return [id, { name, parallelism, status, href, rates: rates.get(id) ?? UNKNOWN, watermark, skew }];
+      return [id, { name, parallelism, status, href, rates: rates.get(id) ?? UNKNOWN, watermark, now: job.now, skew }];
     }),
   );
 }
@@ -102,20 +102,22 @@ function shownEdges(job: Job, rates: ReadonlyMap<string, Rates>, flow: Flow | un
   );
 }
 
-function SourcePlot({ sources, samples }: { sources: Vertex[]; samples: readonly Sample[] }): JSX.Element {
-  const times = samples.slice(1);
-  const title = "Records a second out of sources";
+interface VertexSeries {
+  vertex: string;
+  figure: string;
+  values: (number | null)[];
+}
+
+function SourcePlot({ job, sources }: { job: Job; sources: Vertex[] }): JSX.Element {
+  const names = new Map(sources.map((source) => [source.id, source.name]));
   return (
-    <Card title={title}>
-      <Plot
-        label={title}
-        times={times.map((sample) => sample.at)}
-        series={sources.map((source) => ({
-          name: source.name,
-          values: times.map((sample, number) => between(samples[Math.max(0, number - 3)] ?? sample, sample, source.id).recordsOut),
-        }))}
-        show={(value) => count(Math.round(value * 10) / 10)}
-      />
-    </Card>
+    <HistoryPlot<VertexSeries>
+      title="Source rate, records per second"
+      path={`/jobs/${job.jid}/history?figures=records-out`}
+      name={({ vertex }) => names.get(vertex) ?? vertex}
+      show={(value) => count(Math.round(value * 10) / 10)}
+      started={job["start-time"]}
+      fills
+    />
   );
 }

@@ -45,7 +45,8 @@ function OfService({ children }: { children: (root: string) => JSX.Element }): J
   return (
     <Loaded from={live} what="the services">
       {({ jobmanagers }) => {
-        const id = jobmanagers.some((service) => service.id === chosen) ? chosen : (jobmanagers[0]?.id ?? "");
+        const first = jobmanagers.find((service) => service.role === "jobmanager") ?? jobmanagers[0];
+        const id = jobmanagers.some((service) => service.id === chosen) ? chosen : (first?.id ?? "");
         return (
           <>
             <label class="field inline">

@@ -4,10 +4,11 @@ import type { ComponentChildren, JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { Badge, Card, Loaded, Page, Search } from "../components/basics.tsx";
 import { Table, type Column } from "../components/table.tsx";
-import { duration, shortId, time } from "../format.ts";
+import { Sparkline } from "../components/sparkline.tsx";
+import { duration, rate, shortId, time } from "../format.ts";
 import { useLive } from "../live.ts";
 import { link } from "../router.ts";
-import type { JobSummary } from "../types.ts";
+import type { JobHealth, JobSummary } from "../types.ts";
 
 const ENDED = ["FINISHED", "CANCELED", "FAILED"];
 
@@ -39,13 +40,20 @@ export function JobsPage({ ended }: { ended: boolean }): JSX.Element {
   );
 }
 
+type Row = JobSummary & { health: JobHealth | undefined };
+
 export function JobTable({ jobs, ended = false, empty }: { jobs: JobSummary[]; ended?: boolean; empty: ComponentChildren }): JSX.Element {
+  const health = useLive<{ jobs: JobHealth[] }>(ended ? null : "/jobs/health").data;
   const columns = useMemo(() => columnsOf(ended), [ended]);
+  const rows = useMemo(() => {
+    const known = new Map(health?.jobs.map((job) => [job.jid, job]));
+    return jobs.map((job): Row => ({ ...job, health: known.get(job.jid) }));
+  }, [jobs, health]);
   return (
     <Table
       label={ended ? "Ended jobs" : "Running jobs"}
       columns={columns}
-      rows={jobs}
+      rows={rows}
       id={(job) => job.jid}
       empty={empty}
       sortedBy={ended ? "Ended" : "Started"}
@@ -54,7 +62,19 @@ export function JobTable({ jobs, ended = false, empty }: { jobs: JobSummary[]; e
   );
 }
 
-function columnsOf(ended: boolean): Column<JobSummary>[] {
+/** What it waits for, why it is not well, or what failed last. */
+function noteOf(job: Row): string {
+  if (job.message !== "") return job.message;
+  if (job.state === "RUNNING" && job.health?.reason) return job.health.reason;
+  return job.state === "FINISHED" || job.state === "RUNNING" ? "" : (job["last-failure"] ?? "");
+}
+
+/** A state is the newer one of the two: of a job that runs, its health says more. */
+export function conditionOf(state: string, health: JobHealth | undefined): string {
+  return state === "RUNNING" ? (health?.health ?? state) : state;
+}
+
+function columnsOf(ended: boolean): Column<Row>[] {
   return [
     {
       name: "Job",
@@ -62,13 +82,14 @@ function columnsOf(ended: boolean): Column<JobSummary>[] {
       cell: (job) => (
         <>
           <a href={link("jobs", job.jid)}>{job.name}</a> <span class="id">{shortId(job.jid)}</span>
-          {(job.message || (job["last-failure"] && job.state !== "FINISHED")) && (
-            <span class="row-note">{job.message || job["last-failure"]}</span>
-          )}
+          {noteOf(job) !== "" && <span class="row-note" title={noteOf(job)}>{noteOf(job)}</span>}
         </>
       ),
     },
-    { name: "State", by: (job) => job.state, cell: (job) => <Badge state={job.state} /> },
+    ended
+      ? { name: "State", by: (job) => job.state, cell: (job) => <Badge state={job.state} /> }
+      : { name: "Health", by: (job) => conditionOf(job.state, job.health), cell: (job) => <Badge state={conditionOf(job.state, job.health)} /> },
+    ...(ended ? [] : [RATE]),
     { name: "Started", by: (job) => job["start-time"], cell: (job) => time(job["start-time"]) },
     ended
       ? { name: "Ended", by: (job) => job["end-time"], cell: (job) => time(job["end-time"]) }
@@ -77,6 +98,17 @@ function columnsOf(ended: boolean): Column<JobSummary>[] {
     { name: "Tasks", cell: (job) => <Tasks counts={job.tasks} /> },
   ];
 }
+
+const RATE: Column<Row> = {
+  name: "Source rate",
+  by: (job) => job.health?.rate ?? -1,
+  cell: ({ health }) => (
+    <span class="spark-cell">
+      <Sparkline values={health?.rates ?? []} />
+      <span class="spark-rate">{rate(health?.rate ?? null)}</span>
+    </span>
+  ),
+};
 
 const SHOWN = ["running", "finished", "initializing", "deploying", "scheduled", "created", "canceling", "canceled", "failed"];
 

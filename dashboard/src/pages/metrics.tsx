@@ -1,45 +1,60 @@
-// Metrics of a vertex, chosen from all that there are, plotted while the page is open.
+// Metrics of a vertex, chosen from all that there are, plotted over the last hour.
 
 import { Fragment, type JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { Card, Empty, Loaded, Search } from "../components/basics.tsx";
-import { Plot } from "../components/plot.tsx";
-import { byName, count } from "../format.ts";
+import { HistoryPlot } from "../components/history.tsx";
+import { byName } from "../format.ts";
 import { useLive } from "../live.ts";
+import { metricValue, readableMetric } from "../metricnames.ts";
 import { valuesOf } from "../metrics.ts";
-import type { MetricValue } from "../types.ts";
+import type { Job, MetricValue } from "../types.ts";
 
 const MOST = 6;
 const LISTED = 300;
-const KEPT = 600;
-const EVERY_MS = 1000;
-const FIRST = ["0.numRecordsInPerSecond", "0.numRecordsOutPerSecond"];
+/** Of the vertex as a whole; the dispatcher records them of every job. */
+const WHOLE = ["numRecordsInPerSecond", "numRecordsOutPerSecond", "busyTimeMsPerSecond", "backPressuredTimeMsPerSecond", "watermarkLag"];
+const FIRST = WHOLE.slice(0, 2);
 
-export function MetricsTab({ path }: { path: string }): JSX.Element {
+interface Named {
+  id: string;
+  label: string;
+  group: string;
+}
+
+export function MetricsTab({ path, job, vertex }: { path: string; job: Job | undefined; vertex: string }): JSX.Element {
   const all = useLive<MetricValue[]>(`${path}/metrics`);
-  const [chosen, setChosen] = useState<string[] | null>(null);
+  const [chosen, setChosen] = useState<string[]>(FIRST);
   const [sought, setSought] = useState("");
+  const vertices = new Map(job?.vertices.map((one) => [one.id, one.name]));
   return (
     <Loaded from={all} what="metrics">
       {(metrics) => {
-        const ids = metrics.map((metric) => metric.id).sort(byName);
-        const shown = chosen ?? ids.filter((id) => FIRST.includes(id));
-        const found = ids.filter((id) => id.toLowerCase().includes(sought.toLowerCase()));
-        const toggle = (id: string): void => setChosen(shown.includes(id) ? shown.filter((one) => one !== id) : [...shown, id].slice(-MOST));
+        const measured = metrics.map((metric) => nameOf(metric.id, vertices)).sort((a, b) => byName(a.group, b.group) || byName(a.label, b.label));
+        const named = [...WHOLE.map((id) => nameOf(id, vertices)), ...measured];
+        const wanted = sought.trim().toLowerCase();
+        const found = named.filter(({ id, label, group }) => `${id} ${group} ${label}`.toLowerCase().includes(wanted));
+        const toggle = (id: string): void => setChosen(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id].slice(-MOST));
+        const listed = found.slice(0, LISTED);
         return (
           <div class="metrics">
             <Card title="Metrics">
               <Search label="Subtask or name" value={sought} onInput={setSought} />
               <ul class="metric-list" tabIndex={0} aria-label="Metrics to plot">
-                {found.slice(0, LISTED).map((id) => (
-                  <li key={id}><label class="check"><input type="checkbox" checked={shown.includes(id)} onChange={() => toggle(id)} /> {id}</label></li>
+                {listed.map(({ id, label, group }, number) => (
+                  <Fragment key={id}>
+                    {listed[number - 1]?.group !== group && <li class="metric-group">{group}</li>}
+                    <li><label class="check" title={id}><input type="checkbox" checked={chosen.includes(id)} onChange={() => toggle(id)} /> {label}</label></li>
+                  </Fragment>
                 ))}
               </ul>
               {found.length > LISTED && <p class="note">{found.length - LISTED} more; type to find them.</p>}
             </Card>
-            <Card title="Plot">
-              {shown.length === 0 ? <Empty>Choose up to {MOST} metrics.</Empty> : <MetricPlot key={shown.join()} path={`${path}/metrics`} ids={shown} />}
-            </Card>
+            <div class="plots">
+              {chosen.length === 0 ? <Card title="Plot"><Empty>Choose up to {MOST} metrics.</Empty></Card> : (
+                plotsOf(chosen).map((ids) => <MetricPlot key={ids.join()} path={path} job={job} ids={ids} vertices={vertices} vertex={vertex} />)
+              )}
+            </div>
           </div>
         );
       }}
@@ -47,37 +62,60 @@ export function MetricsTab({ path }: { path: string }): JSX.Element {
   );
 }
 
-interface Point {
-  at: number;
+function nameOf(id: string, vertices: ReadonlyMap<string, string>): Named {
+  const { of, name, subtask } = readableMetric(id, vertices);
+  return { id, label: of === "" ? name : `${of}: ${name}`, group: subtask === null ? "Whole vertex" : `Subtask ${subtask}` };
+}
+
+/** Metrics of one unit share a plot. */
+function plotsOf(ids: readonly string[]): string[][] {
+  const plots = new Map<string, string[]>();
+  for (const id of ids) {
+    const unit = metricValue(id, 100).replace(/[\d.,\s−]+/, "");
+    plots.set(unit, [...(plots.get(unit) ?? []), id]);
+  }
+  return [...plots.values()];
+}
+
+interface MetricSeries {
+  id: string;
   values: (number | null)[];
 }
 
-/** A point a second, also while the values stay what they are and nothing is pushed. */
-function MetricPlot({ path, ids }: { path: string; ids: string[] }): JSX.Element {
-  const live = useLive<MetricValue[]>(valuesOf(path, ids));
-  const [points, setPoints] = useState<Point[]>([]);
-  const known = new Map(live.data?.map((metric) => [metric.id, metric.value]));
-  useEffect(() => {
-    if (live.data === undefined || live.error !== "") return undefined;
-    const values = ids.map((id) => finite(known.get(id)));
-    const add = (): void => setPoints((before) => [...before.slice(1 - KEPT), { at: Date.now(), values }]);
-    add();
-    const timer = setInterval(add, EVERY_MS);
-    return () => clearInterval(timer);
-  }, [live]);
+interface MetricPlotProps {
+  path: string;
+  job: Job | undefined;
+  ids: string[];
+  vertices: ReadonlyMap<string, string>;
+  vertex: string;
+}
+
+function MetricPlot({ path, job, ids, vertices, vertex }: MetricPlotProps): JSX.Element {
+  const now = useLive<MetricValue[]>(ids.every((id) => WHOLE.includes(id)) ? null : valuesOf(`${path}/metrics`, ids));
+  const known = new Map(now.data?.map((metric) => [metric.id, metric.value]));
+  const labels = new Map(ids.map((id) => [id, labelOf(id, vertices)]));
+  const show = (value: number): string => metricValue(ids[0] ?? "", value);
   return (
     <>
-      <Plot label="Metrics" times={points.map(({ at }) => at)} series={ids.map((id, number) => ({ name: id, values: points.map(({ values }) => values[number] ?? null) }))} show={count} />
-      <dl class="facts">
-        {ids.map((id) => (
-          <Fragment key={id}><dt>{id}</dt><dd>{known.get(id) ?? "–"}</dd></Fragment>
-        ))}
-      </dl>
-      {live.error !== "" && <p class="note">{live.error}</p>}
+      <HistoryPlot<MetricSeries>
+        title={ids.length === 1 ? (labels.get(ids[0] ?? "") ?? "") : `${ids.length} metrics of ${vertex}`}
+        path={valuesOf(`${path}/history`, ids)}
+        name={({ id }) => labels.get(id) ?? id}
+        show={show}
+        started={job?.["start-time"] ?? 0}
+      />
+      {known.size > 0 && (
+        <dl class="facts now">
+          {ids.filter((id) => known.has(id)).map((id) => (
+            <Fragment key={id}><dt>{labels.get(id)}</dt><dd>{metricValue(id, known.get(id))}</dd></Fragment>
+          ))}
+        </dl>
+      )}
     </>
   );
 }
 
-function finite(value: string | undefined): number | null {
-  return value !== undefined && Number.isFinite(Number(value)) ? Number(value) : null;
+function labelOf(id: string, vertices: ReadonlyMap<string, string>): string {
+  const { label, group } = nameOf(id, vertices);
+  return group === "Whole vertex" ? label : `${group} · ${label}`;
 }

@@ -36,7 +36,7 @@ export function OverviewPage(): JSX.Element {
             <Card title="Running jobs" flush aside={<a href={link("jobs")}>All</a>}>
               <JobTable jobs={all.filter((job) => !isEnded(job.state))} empty={NONE_RUNNING} />
             </Card>
-            <Card title="Ended lately" flush aside={<a href={link("ended")}>All</a>}>
+            <Card title="Recently ended" flush aside={<a href={link("ended")}>All</a>}>
               <JobTable
                 jobs={all.filter((job) => isEnded(job.state)).sort((a, b) => b["end-time"] - a["end-time"]).slice(0, 8)}
                 ended

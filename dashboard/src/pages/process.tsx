@@ -6,14 +6,20 @@ import { Card, Loaded, Search } from "../components/basics.tsx";
 import { Table } from "../components/table.tsx";
 import { byName } from "../format.ts";
 import { useLive } from "../live.ts";
+import { metricValue, readableMetric } from "../metricnames.ts";
 import { inParts, valuesOf } from "../metrics.ts";
 import type { MetricValue } from "../types.ts";
+
+function labelOf(id: string): string {
+  const { of, name } = readableMetric(id);
+  return of === "" ? name : `${of.slice(0, 1).toUpperCase()}${of.slice(1)}: ${name}`;
+}
 
 export function ProcessMetrics({ path }: { path: string }): JSX.Element {
   const names = useLive<MetricValue[]>(path);
   const [sought, setSought] = useState("");
   const [page, setPage] = useState(0);
-  const found = (names.data ?? []).map((metric) => metric.id).filter((id) => id.toLowerCase().includes(sought.toLowerCase())).sort(byName);
+  const found = (names.data ?? []).map((metric) => metric.id).filter((id) => `${id} ${labelOf(id)}`.toLowerCase().includes(sought.toLowerCase())).sort((a, b) => byName(labelOf(a), labelOf(b)));
   const parts = inParts(path, found);
   const at = Math.min(page, Math.max(0, parts.length - 1));
   const shown = parts[at] ?? [];
@@ -25,8 +31,8 @@ export function ProcessMetrics({ path }: { path: string }): JSX.Element {
         <Search label="Find a metric" value={sought} onInput={setSought} />
         {parts.length > 1 && (
           <>
-            <button type="button" disabled={at === 0} onClick={() => setPage(at - 1)}>Before</button>
-            <button type="button" disabled={at === parts.length - 1} onClick={() => setPage(at + 1)}>After</button>
+            <button type="button" disabled={at === 0} onClick={() => setPage(at - 1)}>Previous</button>
+            <button type="button" disabled={at === parts.length - 1} onClick={() => setPage(at + 1)}>Next</button>
             <span class="note" role="status">{found.length} metrics, part {at + 1} of {parts.length}</span>
           </>
         )}
@@ -39,8 +45,8 @@ export function ProcessMetrics({ path }: { path: string }): JSX.Element {
             id={(id) => id}
             empty={all.length === 0 ? "It has reported none yet." : "No metric matches."}
             columns={[
-              { name: "Metric", cell: (id) => id },
-              { name: "Value", number: true, cell: (id) => known.get(id) ?? "–" },
+              { name: "Metric", by: (id) => labelOf(id).toLowerCase(), cell: (id) => <span title={id}>{labelOf(id)}</span> },
+              { name: "Value", number: true, cell: (id) => metricValue(id, known.get(id)) },
             ]}
           />
         )}

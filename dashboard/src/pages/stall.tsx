@@ -26,7 +26,7 @@ export function StallTab({ job }: { job: Job }): JSX.Element {
             </Card>
           ))}
           {stall.waiting.length > 0 && (
-            <Card title="What waits">
+            <Card title="Waiting">
               <ul>
                 {stall.waiting.map((waits) => (
                   <li key={`${waits["vertex-id"]}-${waits.operator}-${waits.kind}`}>

@@ -7,6 +7,7 @@ import { Badge, Card, Empty, Loaded, Notice, Page, Stat, Stats, Unavailable } fr
 import { Table } from "../components/table.tsx";
 import { bytes, count, duration, plural, time } from "../format.ts";
 import { useLive } from "../live.ts";
+import { pythonType } from "../pythontypes.ts";
 import { stateLink } from "../router.ts";
 import { may } from "../session.ts";
 import type { Checkpoint, Checkpoints, JobSummary } from "../types.ts";
@@ -77,7 +78,7 @@ export function StatePage({ given }: { given: string }): JSX.Element {
             Checkpoint or savepoint
             <input type="text" required placeholder="file:///savepoints/savepoint-…" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
           </label>
-          <button type="submit" class="primary">Look into it</button>
+          <button type="submit" class="primary">Open</button>
         </form>
       </Card>
       {given === "" ? <Known /> : <Snapshot key={given} path={given} />}
@@ -134,7 +135,7 @@ function Snapshot({ path }: { path: string }): JSX.Element {
         <Stat label="Size" value={bytes(found.bytes)} note={plural(found.files, "file")} />
       </Stats>
       {found.operators.map((operator) => (
-        <Card key={operator.id} title={operator.name} flush aside={<span class="note">{operator.uid ?? operator.id} · ×{operator.parallelism} {operator.finished && <Badge state="FINISHED" />}</span>}>
+        <Card key={operator.id} title={operator.name} flush aside={<span class="note">{operator.uid === null ? <span title={operator.id}>no uid</span> : operator.uid} · ×{operator.parallelism} {operator.finished && <Badge state="FINISHED" />}</span>}>
           <Table
             label={`States of ${operator.name}`}
             rows={operator.states}
@@ -143,11 +144,11 @@ function Snapshot({ path }: { path: string }): JSX.Element {
             columns={[
               { name: "State", by: (row) => row.name, cell: (row) => row.name },
               { name: "Kind", by: (row) => row.kind, cell: (row) => row.kind.toLowerCase() },
-              { name: "Types", cell: (row) => <code>{typesOf(row)}</code> },
+              { name: "Types", cell: (row) => <code>{pythonType(typesOf(row))}</code> },
               { name: "Time to live", number: true, cell: (row) => (row.ttl_ms === null ? "–" : duration(row.ttl_ms)) },
               { name: "Rows", number: true, by: (row) => row.rows, cell: (row) => count(row.rows) },
               { name: "Size", number: true, by: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
-              ...(may("operate") ? [{ name: "Look", cell: (row: State) => <button type="button" onClick={() => setChosen({ operator, state: row })} aria-label={`Rows of ${row.name} of ${operator.name}`}>Rows</button> }] : []),
+              ...(may("operate") ? [{ name: "View", cell: (row: State) => <button type="button" class="small" onClick={() => setChosen({ operator, state: row })} aria-label={`Rows of ${row.name} of ${operator.name}`}>Rows</button> }] : []),
             ]}
           />
         </Card>
@@ -194,8 +195,8 @@ function Rows({ path, operator, state }: { path: string; operator: Operator; sta
       >
         <label class="field">Key <span class="note">JSON for one with parts</span><input type="search" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} /></label>
         <button type="submit">Find</button>
-        <button type="button" disabled={key !== "" || offset === 0} onClick={() => setOffset(Math.max(0, offset - A_PAGE))}>Before</button>
-        <button type="button" disabled={key !== "" || answer.data?.truncated !== true} onClick={() => setOffset(offset + A_PAGE)}>After</button>
+        <button type="button" disabled={key !== "" || offset === 0} onClick={() => setOffset(Math.max(0, offset - A_PAGE))}>Previous</button>
+        <button type="button" disabled={key !== "" || answer.data?.truncated !== true} onClick={() => setOffset(offset + A_PAGE)}>Next</button>
         <span class="note" role="status">{answer.asking ? "Reading …" : answer.data === undefined ? "" : `${rows.length} of ${count(answer.data.total)} rows${key === "" ? `, from ${offset + 1}` : " have this key"}`}</span>
       </form>
       {answer.error !== null ? <Notice tone="bad">{answer.error.message}</Notice> : (
@@ -257,7 +258,7 @@ function Difference({ first }: { first: string }): JSX.Element {
                 <details key={state.name}>
                   <summary>
                     {state.name}: {state.in === "both" ? `${count(state.added)} added, ${count(state.removed)} removed, ${count(state.changed)} changed` : `only in the ${state.in}`}
-                    {state.types !== null && <> · {state.types}</>}
+                    {state.types !== null && <> · {pythonType(state.types)}</>}
                   </summary>
                   <pre class="traceback" tabIndex={0} role="region" aria-label={`Differences of ${state.name}`}>{state.entries.map((entry) => JSON.stringify(entry)).join("\n")}</pre>
                 </details>

@@ -33,7 +33,7 @@ export function TaskManagersPage(): JSX.Element {
                 { name: "Free", number: true, by: (row) => row.freeSlots, cell: (row) => `${row.freeSlots} of ${row.slotsNumber}` },
                 { name: "Processors", number: true, by: (row) => row.hardware.cpuCores, cell: (row) => row.hardware.cpuCores },
                 { name: "Memory", number: true, by: (row) => row.hardware.physicalMemory, cell: (row) => bytes(row.hardware.physicalMemory) },
-                { name: "Heard of", by: (row) => row.timeSinceLastHeartbeat, cell: (row) => time(row.timeSinceLastHeartbeat) },
+                { name: "Last heartbeat", by: (row) => row.timeSinceLastHeartbeat, cell: (row) => time(row.timeSinceLastHeartbeat) },
               ]}
             />
           )}
@@ -106,7 +106,7 @@ function SlotsTab({ path, data }: { path: string; data: TaskManager }): JSX.Elem
         <Stat label="Memory" value={used === undefined ? "–" : bytes(Number(used))} note={`in use, of ${bytes(data.hardware.physicalMemory)} of the host`} />
         <Stat label="Processors" value={data.hardware.cpuCores} />
         <Stat label="Address" value={<span class="words">{data.path}</span>} />
-        <Stat label="Last heard of" value={time(data.timeSinceLastHeartbeat)} />
+        <Stat label="Last heartbeat" value={time(data.timeSinceLastHeartbeat)} />
       </Stats>
       <Card title="Slots in use" flush>
         <Table
@@ -117,7 +117,7 @@ function SlotsTab({ path, data }: { path: string; data: TaskManager }): JSX.Elem
           columns={[
             { name: "Slot", by: (row) => row.index, cell: (row) => row.index },
             { name: "Job", by: (row) => names.get(row.jobId) ?? row.jobId, cell: (row) => <a href={link("jobs", row.jobId)}>{names.get(row.jobId) ?? shortId(row.jobId)}</a> },
-            { name: "Where its time goes", cell: (row) => <a href={link("taskmanagers", data.id, "flamegraph", row.index)} aria-label={`Flame graph of slot ${row.index}`}>Flame graph</a> },
+            { name: "Profile", cell: (row) => <a href={link("taskmanagers", data.id, "flamegraph", row.index)} aria-label={`Flame graph of slot ${row.index}`}>Flame graph</a> },
           ]}
         />
       </Card>
@@ -130,8 +130,8 @@ function Memory({ configuration }: { configuration: Record<string, number> }): J
   const parts = Object.entries(configuration).filter(([, size]) => size > 0);
   const words = (name: string): string => name.replace(/([A-Z])/g, " $1").toLowerCase();
   return (
-    <Card title="Memory by parts">
-      {parts.length === 0 ? <Empty>It is not limited by parts.</Empty> : (
+    <Card title="Memory configuration">
+      {parts.length === 0 ? <Empty>No limits are set.</Empty> : (
         <dl class="facts">{parts.map(([name, size]) => <Fragment key={name}><dt>{words(name)}</dt><dd>{bytes(size)}</dd></Fragment>)}</dl>
       )}
     </Card>

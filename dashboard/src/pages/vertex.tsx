@@ -1,18 +1,20 @@
 // A vertex: its subtasks, and under tabs its metrics, watermarks, backpressure, flame graph and accumulators.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { Badge, Card, Loaded, Page, ShareBar, Stat, Stats, Tabs, TimeBar } from "../components/basics.tsx";
 import { FlameGraph } from "../components/flame.tsx";
 import { TaskLog } from "../components/tasklog.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { bytes, count, duration, percent, rate, watermark } from "../format.ts";
 import { useLive } from "../live.ts";
+import { noteJob } from "../places.ts";
 import { ratesOf, withSample, type Rates, type Sample } from "../rates.ts";
 import { go, link } from "../router.ts";
 import type { Job, MetricValue, Subtask, VertexDetails } from "../types.ts";
 import { AccumulatorTable } from "./accumulators.tsx";
 import { HotKeysCard } from "./hotkeys.tsx";
+import { isEnded } from "./jobs.tsx";
 import { MetricsTab } from "./metrics.tsx";
 
 const TABS: [string, string][] = [
@@ -31,6 +33,10 @@ const UNEVEN = 2;
 export function VertexPage({ job: id, vertex, tab, subtask }: { job: string; vertex: string; tab: string; subtask?: string }): JSX.Element {
   const job = useLive<Job>(`/jobs/${id}`);
   const path = `/jobs/${id}/vertices/${vertex}`;
+  const state = job.data?.state;
+  useEffect(() => {
+    if (state !== undefined) noteJob(id, isEnded(state));
+  }, [id, state]);
   const live = useLive<VertexDetails>(path);
   const name = live.data?.name ?? job.data?.vertices.find((one) => one.id === vertex)?.name ?? "Vertex";
   const status = job.data?.vertices.find((one) => one.id === vertex)?.status;
@@ -40,23 +46,24 @@ export function VertexPage({ job: id, vertex, tab, subtask }: { job: string; ver
       above={<a href={link("jobs", id)}>{job.data?.name ?? "Job"}</a>}
     >
       <Tabs label="Parts of the vertex" root={["jobs", id, "vertices", vertex]} parts={TABS} current={tab} />
-      <Loaded from={live} what="the vertex">{(data) => <Tab job={id} path={path} tab={tab} subtask={subtask} details={data} />}</Loaded>
+      <Loaded from={live} what="the vertex">{(data) => <Tab job={id} jobData={job.data} path={path} tab={tab} subtask={subtask} details={data} />}</Loaded>
     </Page>
   );
 }
 
 interface TabProps {
   job: string;
+  jobData: Job | undefined;
   path: string;
   tab: string;
   subtask?: string;
   details: VertexDetails;
 }
 
-function Tab({ job, path, tab, subtask, details }: TabProps): ComponentChildren {
+function Tab({ job, jobData, path, tab, subtask, details }: TabProps): ComponentChildren {
   switch (tab) {
     case "metrics":
-      return <MetricsTab path={path} />;
+      return <MetricsTab path={path} job={jobData} vertex={details.name} />;
     case "watermarks":
       return <WatermarksTab path={path} />;
     case "backpressure":
@@ -91,7 +98,7 @@ function SubtasksTab({ job, path, details }: { job: string; path: string; detail
         <Stat label="Parallelism" value={details.parallelism} note={`at most ${details.maxParallelism}`} />
         <Stat label="Records in" value={count(received)} note={bytes(sum(details, "read-bytes"))} />
         <Stat label="Records out" value={count(sum(details, "write-records"))} note={bytes(sum(details, "write-bytes"))} />
-        <Stat label="Fullest subtask" value={received > 0 ? `${(most / received).toFixed(1)} ×` : "–"} note="the mean of records in" tone={received > 0 && most / received > UNEVEN ? "warn" : ""} />
+        <Stat label="Busiest subtask" value={received > 0 ? `${(most / received).toFixed(1)} ×` : "–"} note="the mean records in" tone={received > 0 && most / received > UNEVEN ? "warn" : ""} />
       </Stats>
       <Card title="Subtasks" flush>
         <Table label="Subtasks" rows={rows} id={(row) => row.subtask} empty="There are no subtasks." columns={columnsOf(job, details.id)} />
@@ -112,8 +119,15 @@ function columnsOf(job: string, vertex: string): Column<SubtaskRow>[] {
     { name: "Subtask", number: true, by: (row) => row.subtask, cell: (row) => row.subtask },
     { name: "Status", by: (row) => row.status, cell: (row) => <Badge state={row.status} /> },
     { name: "Logs", cell: (row) => <a href={link("jobs", job, "vertices", vertex, "logs", row.subtask)} aria-label={`Logs of subtask ${row.subtask}`}>Logs</a> },
-    { name: "Time", by: (row) => row.rates.busy ?? -1, cell: (row) => <TimeBar busy={row.rates.busy} backpressured={row.rates.backpressured} /> },
-    { name: "Busy", number: true, by: (row) => row.rates.busy ?? -1, cell: (row) => percent(row.rates.busy) },
+    {
+      name: "Busy",
+      by: (row) => row.rates.busy ?? -1,
+      cell: (row) => (
+        <span class="busy-cell" title={`busy ${percent(row.rates.busy)}, backpressured ${percent(row.rates.backpressured)}`}>
+          <TimeBar busy={row.rates.busy} backpressured={row.rates.backpressured} /> {percent(row.rates.busy)}
+        </span>
+      ),
+    },
     { name: "Backpressured", number: true, by: (row) => row.rates.backpressured ?? -1, cell: (row) => percent(row.rates.backpressured) },
     { name: "In", number: true, by: (row) => row.rates.recordsIn ?? -1, cell: (row) => rate(row.rates.recordsIn) },
     { name: "Out", number: true, by: (row) => row.rates.recordsOut ?? -1, cell: (row) => rate(row.rates.recordsOut) },

@@ -39,7 +39,7 @@ export function WheelsPage(): JSX.Element {
                 { name: "Uploaded", by: (row) => row.uploaded, cell: (row) => time(row.uploaded) },
                 ...(allowed
                   ? [{
-                      name: "Do",
+                      name: "Actions",
                       cell: (row: Wheel) => (
                         <span class="row-actions">
                           <button type="button" onClick={() => setChosen({ wheel: row, does: "run" })} aria-label={`Run ${row.name}`}>Run</button>
@@ -74,30 +74,52 @@ export function WheelsPage(): JSX.Element {
   );
 }
 
+/** A file is chosen with the button, or dropped; either uploads it. */
 function Upload(): JSX.Element {
   const input = useRef<HTMLInputElement>(null);
+  const [over, setOver] = useState(false);
   const [said, setSaid] = useState<{ tone: "good" | "bad" | "quiet"; words: string } | null>(null);
-  const upload = (event: Event): void => {
-    event.preventDefault();
-    const file = input.current?.files?.[0];
+  const upload = (file: File | undefined): void => {
     if (file === undefined) return;
+    if (!file.name.endsWith(".whl")) {
+      setSaid({ tone: "bad", words: `${file.name} is not a wheel: the name of a wheel ends with .whl.` });
+      return;
+    }
     const form = new FormData();
     form.append("jarfile", file);
     setSaid({ tone: "quiet", words: `Uploading ${file.name} …` });
     send("POST", "/wheels/upload", form)
       .then(() => {
         setSaid({ tone: "good", words: `Uploaded ${file.name}.` });
-        if (input.current !== null) input.current.value = "";
         refresh("/wheels");
       })
-      .catch((caught: unknown) => setSaid({ tone: "bad", words: ApiError.of(caught).message }));
+      .catch((caught: unknown) => setSaid({ tone: "bad", words: ApiError.of(caught).message }))
+      .finally(() => {
+        if (input.current !== null) input.current.value = "";
+      });
+  };
+  const drop = (event: DragEvent): void => {
+    event.preventDefault();
+    setOver(false);
+    upload(event.dataTransfer?.files[0]);
   };
   return (
     <Card title="Upload a wheel">
-      <form class="upload" onSubmit={upload}>
-        <label class="field">File <input ref={input} type="file" accept=".whl" required /></label>
-        <button type="submit" class="primary">Upload</button>
-      </form>
+      <div
+        class={over ? "drop over" : "drop"}
+        onDragOver={(event) => {
+          event.preventDefault();
+          setOver(true);
+        }}
+        onDragLeave={() => setOver(false)}
+        onDrop={drop}
+      >
+        <label class="pick">
+          <input ref={input} type="file" accept=".whl" aria-label="Wheel" onChange={(event) => upload(event.currentTarget.files?.[0])} />
+          <span class="pick-button" aria-hidden="true">Choose a wheel</span>
+        </label>
+        <span class="note">or drop a .whl file here</span>
+      </div>
       {said !== null && <Notice tone={said.tone}>{said.words}</Notice>}
     </Card>
   );
@@ -161,7 +183,7 @@ interface Plan {
 function PlanGraph({ nodes }: Plan): JSX.Element {
   const text = (html: string): string => new DOMParser().parseFromString(html.replaceAll("<br/>", " "), "text/html").body.textContent ?? "";
   const vertices = new Map(
-    nodes.map(({ id, description, parallelism }) => [id, { name: text(description), parallelism, status: null, href: null, rates: UNKNOWN, watermark: null, skew: null }]),
+    nodes.map(({ id, description, parallelism }) => [id, { name: text(description), parallelism, status: null, href: null, rates: UNKNOWN, watermark: null, now: 0, skew: null }]),
   );
   return <JobGraph nodes={nodes} vertices={vertices} />;
 }

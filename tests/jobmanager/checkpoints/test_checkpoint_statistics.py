@@ -73,6 +73,12 @@ def test_the_history_is_bounded_but_the_latest_stay() -> None:
         driver.complete(driver.started[-1])
     statistics = driver.coordinator.statistics
     assert len(statistics.history()) == 10
+    overview = json.loads(json.dumps(statistics_json.overview(statistics, driver.instant)))
+    (savepoint,) = overview["savepoints"]
+    assert all(entry["id"] != savepoint["id"] for entry in overview["history"])
+    latest = statistics_json.checkpoint(statistics.latest_savepoint, driver.instant)
+    assert savepoint == {name: latest[name] for name in savepoint}
+    assert (savepoint["id"], savepoint["checkpoint_type"]) == (3, "SAVEPOINT")
     assert statistics.details(CheckpointId(1)) is None
     assert statistics.details(CheckpointId(2)) is statistics.latest_failed
     assert statistics.details(CheckpointId(3)) is statistics.latest_savepoint

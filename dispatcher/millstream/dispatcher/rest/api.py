@@ -16,6 +16,8 @@ from millstream.dispatcher.artifact_store import ArtifactStore
 from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.dashboard.files import DashboardApp
+from millstream.dispatcher.history.health import JobHealth
+from millstream.dispatcher.history.recorder import HistoryRecorder
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.metrics.fetcher import MetricFetcher
 from millstream.dispatcher.programs import ProgramRunner
@@ -29,6 +31,7 @@ from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
 from millstream.dispatcher.rest.endpoints.flame_graphs import FlameGraphEndpoints
 from millstream.dispatcher.rest.endpoints.flow import FlowEndpoints
 from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
+from millstream.dispatcher.rest.endpoints.history import HistoryEndpoints
 from millstream.dispatcher.rest.endpoints.job_logs import JobLogEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
 from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
@@ -89,8 +92,10 @@ class RestApi:
         self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
         interval = configuration.seconds("metrics.fetcher.update-interval")
         self._fetcher = MetricFetcher(interval, self._measured, self._cluster.metrics, clock)
+        self._history = HistoryRecorder(lifecycle, self._fetcher, clock)
         self.routes = [
             *self._health.routes(),
+            *HistoryEndpoints(lifecycle, self._history, JobHealth(lifecycle, clock), clock).routes(),
             *MetricEndpoints(lifecycle, self._cluster, self._fetcher).routes(),  # before single jobs and task managers
             *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address, takes_programs).routes(),
             *ProcessEndpoints(configuration).routes(),
@@ -129,6 +134,7 @@ class RestApi:
         known = AuthenticatedApp(self._forwarding(self._app), self._configuration, self._clock, self._audit)
         await self._server.start(DashboardApp(GuardedApp(known, self._access)))
         self.address = self._server.address
+        self._history.start()
 
     async def lacks(self) -> str:
         """What jobs could not run without; empty when all is there."""
@@ -145,6 +151,7 @@ class RestApi:
     async def stop(self) -> None:
         """Ends the server and its connections."""
         self._updates.close()
+        await self._history.close()
         await self._server.stop()
         await self._operations.close()
         await self._flame_graphs.close()

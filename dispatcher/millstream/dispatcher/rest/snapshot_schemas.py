@@ -85,7 +85,11 @@ CHECKPOINTS = record({
         })),
     }),
     "history": array(CHECKPOINT),
-})  # fmt: skip
+    "savepoints": array(record({
+        "id": INTEGER, "external_path": nullable(STRING), "checkpoint_type": STRING, "trigger_timestamp": INTEGER,
+        "end_to_end_duration": INTEGER, "state_size": INTEGER,
+    })),
+}, optional=("savepoints",))  # fmt: skip
 CHECKPOINT_CONFIG = record({
     "mode": STRING, "interval": INTEGER, "timeout": INTEGER, "min_pause": INTEGER, "max_concurrent": INTEGER,
     "externalization": record({"enabled": BOOLEAN, "delete_on_cancellation": BOOLEAN}), "state_backend": STRING,

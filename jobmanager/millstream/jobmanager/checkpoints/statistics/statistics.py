@@ -94,6 +94,17 @@ class RestoredStats(Struct, frozen=True):
     external_path: str
 
 
+class SavepointStats(Struct, frozen=True):
+    """A savepoint that completed: little of it is kept, but for long."""
+
+    id: CheckpointId
+    external_path: str
+    checkpoint_type: str
+    trigger_timestamp_ms: int
+    duration_ms: int
+    state_bytes: int
+
+
 class Counts(Struct):
     """How many checkpoints there were, savepoints included."""
 
@@ -134,12 +145,15 @@ class CheckpointStatistics:
     """Owned by the coordinator; readers take what they need at once."""
 
     SUMMARIZED = 10_000
+    SAVEPOINTS = 100
 
     def __init__(self, parallelism: dict[VertexId, int], history_size: int = 10) -> None:
         self._parallelism = parallelism
         self._in_progress: dict[CheckpointId, CheckpointStats] = {}
         self._ended: deque[CheckpointStats] = deque(maxlen=history_size)
         self._samples: deque[tuple[int, ...]] = deque(maxlen=self.SUMMARIZED)
+        self.savepoints: deque[SavepointStats] = deque(maxlen=self.SAVEPOINTS)
+        """The last completed ones, the newest last: the history forgets them after a few checkpoints."""
         self.counts = Counts()
         self.latest_completed: CheckpointStats | None = None
         self.latest_savepoint: CheckpointStats | None = None
@@ -177,11 +191,14 @@ class CheckpointStatistics:
         stats = self._end(checkpoint_id, CheckpointStatus.COMPLETED, now)
         stats.external_path = path
         self.counts.completed += 1
+        metrics = [s.metrics for s in stats.acknowledged]
         if stats.options.is_savepoint:
             self.latest_savepoint = stats
+            size, kind = sum(m.state_bytes for m in metrics), stats.checkpoint_type
+            duration = stats.end_to_end_ms(now)
+            self.savepoints.append(SavepointStats(stats.id, path, kind, stats.triggered.date_ms, duration, size))
         else:
             self.latest_completed = stats
-        metrics = [s.metrics for s in stats.acknowledged]
         self._samples.append(
             (
                 sum(m.checkpointed_bytes for m in metrics),

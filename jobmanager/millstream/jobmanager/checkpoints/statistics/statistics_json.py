@@ -15,6 +15,7 @@ from millstream.jobmanager.checkpoints.statistics.statistics import (
     CheckpointStats,
     CheckpointStatus,
     Distribution,
+    SavepointStats,
     SubtaskStats,
     VertexStats,
 )
@@ -49,6 +50,19 @@ def overview(statistics: CheckpointStatistics, now: Instant) -> Json:
             },
         },
         "history": [checkpoint(stats, now) for stats in statistics.history()],
+        "savepoints": [_savepoint(stats) for stats in reversed(statistics.savepoints)],
+    }
+
+
+def _savepoint(stats: SavepointStats) -> Json:
+    """One that completed, with Flink's keys as far as they are of use for as long as it exists."""
+    return {
+        "id": stats.id,
+        "external_path": _external(stats.external_path),
+        "checkpoint_type": stats.checkpoint_type,
+        "trigger_timestamp": stats.trigger_timestamp_ms,
+        "end_to_end_duration": stats.duration_ms,
+        "state_size": stats.state_bytes,
     }
 
 

@@ -1,0 +1,123 @@
+"""Makes docs/images/dashboard.png: a job on a real cluster of this machine, as Chromium shows it.
+
+    .venv/bin/python docs/dashboard_picture.py [--seconds 75] [--dark]
+
+It takes about two minutes. The cluster, the job and the browser are those of this run, and end with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from textwrap import dedent
+
+ROOT = Path(__file__).parents[1]
+PICTURE = ROOT / "docs" / "images" / "dashboard.png"
+LARGEST = 400 * 1024
+JOB = """
+import math
+import time
+from datetime import timedelta
+
+from millstream.common import Row, Time, Types, WatermarkStrategy
+from millstream.datastream import StreamExecutionEnvironment
+from millstream.datastream.aggregates import avg, count, sum as total
+from millstream.datastream.connectors.datagen import DataGeneratorSource
+from millstream.datastream.window import TumblingEventTimeWindows
+
+PRODUCTS = ["bread", "flour", "oats", "rye", "semolina", "spelt"]
+ORDER = Types.ROW_NAMED(["product", "amount", "time"], [Types.STRING(), Types.LONG(), Types.LONG()])
+VISIT = Types.ROW_NAMED(["product", "time"], [Types.STRING(), Types.LONG()])
+
+
+def wave(index, seconds, phase):
+    \"\"\"Whether a record comes at this time: there are more of them, and fewer, as the day goes on.\"\"\"
+    share = 0.68 + 0.2 * math.sin(time.time() / seconds + phase) + 0.08 * math.sin(time.time() / 2.3)
+    return (index * 7919) % 1000 < 1000 * share
+
+
+def product(index):
+    return PRODUCTS[(index * index + index // 7) % len(PRODUCTS)]
+
+
+def late_by(seconds, kind):
+    return WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=seconds)).with_timestamp_field("time")
+
+
+def order(index):
+    return Row(product(index), 1 + index % 90, int(time.time() * 1000) - index * 37 % 400)
+
+
+def visit(index):
+    return Row(product(index), int(time.time() * 1000) - index * 53 % 300)
+
+
+def scored(row):
+    checks = sum(math.sqrt(number * row.amount) for number in range(60))
+    return row if checks > 0 else None
+
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(2)
+orders = env.from_source(DataGeneratorSource(order, None, 1500, ORDER), WatermarkStrategy.no_watermarks(), "Orders")
+visits = env.from_source(DataGeneratorSource(visit, None, 2600, VISIT), WatermarkStrategy.no_watermarks(), "Visits")
+orders = orders.filter(lambda row: wave(row.amount * 131 + row.time, 9, 0)).name("Parse")
+visits = visits.filter(lambda row: wave(row.time, 13, 2)).name("Parse")
+orders = orders.assign_timestamps_and_watermarks(late_by(1, ORDER))
+visits = visits.assign_timestamps_and_watermarks(late_by(1, VISIT))
+
+checked = orders.rebalance().map(scored, ORDER).name("Fraud check")
+revenue = checked.key_by("product").window(TumblingEventTimeWindows.of(Time.seconds(2)))
+revenue = revenue.aggregate(count(), total("amount").alias("revenue"), avg("amount")).name("Revenue per product")
+popular = visits.key_by("product").window(TumblingEventTimeWindows.of(Time.seconds(2)))
+popular = popular.aggregate(count().alias("visits")).name("Visits per product")
+both = revenue.key_by(lambda row: row.product).connect(popular.key_by(lambda row: row.product))
+lines = (lambda row: f"{row.product}: {row.revenue}", lambda row: f"{row.product}: {row.visits}")
+both.map(lines, Types.STRING()).name("Latest figures").print().name("Board")
+env.execute("Shop analytics")
+"""
+
+
+def main() -> int:
+    """0 when the picture is there, and small enough."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=75, help="for how long the job has run when it is shown")
+    parser.add_argument("--dark", action="store_true", help="in the dark theme")
+    options = parser.parse_args()
+    sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("", "dashboard", "dispatcher", "integration")]
+    from browser import Watched, running_browser
+    from system import given, recovering, running_cluster
+
+    from millstream.core.services.cluster_secret import cluster_secret
+
+    PICTURE.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, running_cluster(Path(folder) / "cluster", 2, 2) as cluster:
+        script = Path(folder) / "shop.py"
+        script.write_text(dedent(JOB))
+        checkpoints = given(*recovering(Path(folder) / "checkpoints", "5s"))
+        job = cluster.submit_running(script, *checkpoints, parallelism=2)
+        began = time.monotonic()
+        secret = cluster_secret(cluster.security)
+        assert secret is not None
+        with running_browser() as browser:
+            scheme = "dark" if options.dark else "light"
+            watched = Watched(browser, f"http://{cluster.rest}", scheme, device_scale_factor=1.5)
+            watched.log_in(secret.rest_token("submit"))
+            watched.visit(f"#/jobs/{job}", "Shop analytics")
+            page = watched.page
+            page.add_style_tag(content=".skip, .who { display: none }")
+            page.locator(".vertex", has_text="lag").first.wait_for()
+            page.wait_for_timeout(max(0.0, options.seconds - (time.monotonic() - began)) * 1000)
+            page.mouse.move(0, 0)
+            page.screenshot(path=PICTURE)
+            watched.close()
+    size = PICTURE.stat().st_size
+    print(f"{PICTURE.relative_to(ROOT)}: {size // 1024} kB")
+    return 0 if size < LARGEST else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
