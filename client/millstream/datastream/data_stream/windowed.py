@@ -150,7 +150,8 @@ class Windowed(WindowSettings, Generic[K_co, T_co]):
 
     def _checked(self, name: str, function: Any) -> Any:
         if isinstance(function, self._functions):
-            refuse_async(name, getattr(function, "process", None) or function.apply)
+            called: Any = function
+            refuse_async(name, getattr(function, "process", None) or called.apply)
             return function
         if isinstance(function, Function) or not callable(function):
             wanted = " or ".join(kind.__name__ for kind in self._functions)

@@ -11,12 +11,13 @@ import fcntl
 import inspect
 import os
 import sys
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from millstream.core.errors import MillstreamError
 from millstream.core.logs.origins import origin_here
 
 if TYPE_CHECKING:
+    from io import FileIO
     from pdb import Pdb
     from types import FrameType
 
@@ -52,12 +53,12 @@ def _stop_here(*arguments: Any, **named: Any) -> Any:
     return _debugger(terminal).set_trace(frame.f_back if (frame := inspect.currentframe()) is not None else None)
 
 
-def _debugger(terminal: IO[bytes]) -> Pdb:
+def _debugger(terminal: FileIO) -> Pdb:
     import io
     from pdb import Pdb
 
-    reader = io.TextIOWrapper(io.BufferedReader(terminal), errors="replace")  # type: ignore[arg-type]  # raw
-    writer = io.TextIOWrapper(io.BufferedWriter(terminal), errors="replace", write_through=True)  # type: ignore[arg-type]
+    reader = io.TextIOWrapper(io.BufferedReader(terminal), errors="replace")
+    writer = io.TextIOWrapper(io.BufferedWriter(terminal), errors="replace", write_through=True)
 
     class OnTerminal(Pdb):
         """Holds the terminal while it asks, and until the function goes on."""

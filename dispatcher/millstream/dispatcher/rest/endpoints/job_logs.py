@@ -10,7 +10,7 @@ search take turns on it. The dispatcher's loop only fetches the pieces.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -107,7 +107,7 @@ class JobLogEndpoints:
         """What waits is not begun."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _wanted(self, request: Request) -> tuple[LogFilter, int, list[str]]:
+    def _wanted(self, request: Request) -> tuple[LogFilter, int, Sequence[str]]:
         """The filter, how many events are returned at most, and the ids of the job's vertices."""
         details = self._lifecycle.details(job_id_of(request))
         vertex, subtask, query = request.path_params.get("vertexid", ""), None, request.query_params
@@ -160,7 +160,7 @@ def _step(search: Search, content: LogContent | None) -> Piece | list[LogEvent]:
         return found
 
 
-def _last(found: Iterable[tuple[LogEvent, _File]], limit: int, vertices: list[str]) -> list[Json]:
+def _last(found: Iterable[tuple[LogEvent, _File]], limit: int, vertices: Sequence[str]) -> list[Json]:
     last = sorted(found, key=lambda item: item[0].line.time)[-limit:]
     whole = {short_id(vertex): vertex for vertex in vertices}
     return [_shown(event, file, whole) for event, file in last]
