@@ -9,12 +9,14 @@ from virtual_loop import VirtualProcess
 from virtual_network import LOST
 
 from millstream.core.jobs.failure_kinds import FailureKind
+from millstream.core.messages.rescaling import RescaleRequest
 
 LONGEST_FREEZE = 20.0
 LONGEST_CUT = 50.0
 FAULTS = {
     "cancel_a_job": 3,
-    "fail_a_task": 3,
+    "fail_a_task": 7,
+    "rescale_a_job": 4,
     "crash_a_child": 4,
     "break_a_session": 4,
     "slow_a_session_down": 4,
@@ -65,6 +67,15 @@ class Faults:
         if running:
             exception = self._random.choice(("ValueError: bad", "KeyError: 7"))
             self._random.choice(running).fail(exception, FailureKind.ORDINARY)
+
+    def rescale_a_job(self) -> None:
+        """As far as there are slots, and nothing is in the way of it."""
+        jobs = [(d, job) for d in self._cluster.job_managers if d.is_alive for job in d.service.jobs.values()]
+        if jobs:
+            daemon, job = self._random.choice(jobs)
+            trigger_id, parallelism = f"rescale {len(self.happened)}", self._random.randint(1, 3)
+            request = RescaleRequest(job.master.graph.job_id, trigger_id, parallelism)
+            self.world.later(daemon.process, 0.0, job.rescale, request)
 
     def crash_a_child(self) -> None:
         children = self._cluster.children.living()

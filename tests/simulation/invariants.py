@@ -103,7 +103,7 @@ class Invariants:
         if details.state is JobStatus.FAILED:
             must(details.failures, f"job {details.job_id} failed without a reason", details.job_id)
         elif details.state is JobStatus.FINISHED and job is not None:
-            self._cluster.ledger.job_finished(details.job_id, job.sinks)
+            self._cluster.ledger.job_finished(details.job_id)
 
     def _leads(self, daemon: Daemon, job_id: JobId, job: RunningJob) -> bool:
         """Whether what this job manager does for the job takes effect."""

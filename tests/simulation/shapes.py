@@ -35,6 +35,9 @@ class Shape:
     """By which all that takes time takes longer or shorter than in `LONG`."""
     work: tuple[float, ...]
     """Mean seconds of what tasks have to do."""
+    splits: Range = (2, 6)
+    """Of the input of a job, and how many records each has."""
+    length: Range = (1, 5)
     checkpoint_interval: float = 2.0
     allocation_timeout: float = 10.0
     recovers: bool = False
@@ -65,12 +68,18 @@ class Shape:
             "metrics.fetcher.update-interval": self.seconds(30),
         }
 
-    def checkpoints(self) -> dict[str, str]:
-        """Of jobs that take them."""
-        return {
-            "execution.checkpointing.interval": self.seconds(self.checkpoint_interval),
-            "execution.checkpointing.timeout": self.seconds(8),
-        }
+    def checkpoints(self) -> tuple[dict[str, str], ...]:
+        """Of jobs that take them: aligned, also several at a time, and unaligned, at once or after a while."""
+        checkpointing = "execution.checkpointing"
+        often = {f"{checkpointing}.interval": self.seconds(self.checkpoint_interval)}
+        timeout = {f"{checkpointing}.timeout": self.seconds(8), f"{checkpointing}.num-retained": "2"}
+        unaligned = {f"{checkpointing}.unaligned.enabled": "true"}
+        return (
+            often | timeout,
+            often | timeout | {f"{checkpointing}.max-concurrent-checkpoints": "2"},
+            often | timeout | unaligned,
+            often | timeout | unaligned | {f"{checkpointing}.aligned-checkpoint-timeout": self.seconds(0.1)},
+        )
 
     def restarts(self) -> tuple[dict[str, str], ...]:
         """The strategies of jobs; the first one is none."""
@@ -119,7 +128,7 @@ SHORT = Shape(
     fault_rate=0.6,
     job_managers=(1, 2),
     task_managers=(1, 2),
-    slots=(1, 2),
+    slots=(1, 3),
     first_jobs=(1, 1),
     most_jobs=2,
     vertices=(1, 2),

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import pickle
 from collections.abc import Callable
 from typing import assert_never
 
-from simulated_tasks import DataPlane, SimulatedTask
+from inputs import Split
+from ledger import Ledger
+from msgspec.structs import replace
+from simulated_channels import DataPlane
+from simulated_sources import EnumeratorContext, SimulatedEnumerator
+from simulated_tasks import SimulatedTask
 from story import must
 from virtual_loop import VirtualProcess
 from world import World
@@ -18,12 +24,13 @@ from world import World
 from millstream.core.errors import MillstreamError, UnrecoverableError
 from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.failures import TaskFailure
-from millstream.core.jobs.ids import AllocationId, AttemptId, JobId
+from millstream.core.jobs.ids import AllocationId, AttemptId, JobId, VertexId
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.messages import sources as src
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.checkpoints import CheckpointNotice, TriggerCheckpoint
 from millstream.core.messages.deployment import CancelTasks, DeployTasks, TaskDeployment
+from millstream.core.pickling import to_bytes
 from millstream.core.processes.job_process import JobProcess, Launcher
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE, WORKER_COMMAND, WORKER_MESSAGE
@@ -138,16 +145,18 @@ class SimulatedWorker(SimulatedChild):
                     if not self.world.mishap(0.1):  # else it does not return, and is killed in the end
                         self._later(0.1, task.to, ExecutionState.CANCELED)
             case src.EnumeratorEvent(kind=kind, attempt_id=attempt):
-                assert kind == src.NoMoreSplits()
                 for task in self._of((attempt,)):
-                    task.no_more_splits()
+                    task.from_enumerator(kind)
             case TriggerCheckpoint(_, attempts, options):
                 for task in self._of(attempts):
                     task.triggered(options)
-            case CheckpointNotice(_, attempts, checkpoint_id, True):
+            case CheckpointNotice(_, attempts, checkpoint_id, completed):
                 for task in self._of(attempts):
-                    task.completed(checkpoint_id)
-            case CheckpointNotice() | tm.CollectFromTask():
+                    if completed:
+                        task.completed(checkpoint_id)
+                    else:
+                        task.aborted(checkpoint_id)
+            case tm.CollectFromTask():
                 pass
             case src.Stop():
                 self._stop()
@@ -185,32 +194,77 @@ class SimulatedWorker(SimulatedChild):
 
 
 class SimulatedEnumerators(SimulatedChild):
-    """The enumerator process of a job: it has no splits to give."""
+    """The enumerator process of a job: it gives out the splits of its input."""
 
-    job_id = JobId("")
+    def __init__(self, world: World, parent: VirtualProcess, name: str, ledger: Ledger) -> None:
+        super().__init__(world, parent, name)
+        self.job_id = JobId("")
+        self._ledger = ledger
+        self._sources: dict[VertexId, tuple[SimulatedEnumerator, EnumeratorContext]] = {}
+        self._started: dict[VertexId, src.SourceToEnumerate] = {}
 
     def _told(self, raw: bytes) -> None:
-        match ENUMERATORS_COMMAND.from_bytes(raw):
-            case src.StartEnumerators(job_id):
+        match command := ENUMERATORS_COMMAND.from_bytes(raw):
+            case src.StartEnumerators(job_id, sources):
                 self.job_id = job_id
+                for source in sources:
+                    self._start(source)
                 delay = self.world.up_to(0.5)
                 if self.world.mishap(0.03):
                     self._later(delay, self._failed)
-                else:
-                    self._later(delay, self._answer, src.Ready())
-            case src.ReaderEvent(job_id, vertex_id, subtask, src.SplitRequest()):
-                self._answer(src.EnumeratorEvent(job_id, vertex_id, subtask, src.NoMoreSplits()))
-            case src.ReaderEvent(kind=src.SplitsReturned()) | src.ResetSource():
+                    return
+                self._later(delay, self._answer, src.Ready())
+            case src.ReaderEvent() if command.vertex_id in self._sources:
+                self._reader_event(command)
+            case src.ResetSource(vertex_id, state, parallelism):
+                source = replace(self._started[vertex_id], state=state, parallelism=parallelism, readers=())
+                self._start(source)
                 self._answer(src.Ready())
             case src.SnapshotEnumerators(checkpoint_id):
-                error = "it cannot be pickled" if self.world.mishap(0.05) else ""
-                self._later(0.01, self._answer, src.EnumeratorsSnapshot(checkpoint_id, error=error))
+                self._later(0.01, self._snapshot, checkpoint_id)
             case src.ReaderEvent() | CheckpointNotice():
                 pass
             case src.Stop():
                 self._stop()
             case never:
                 assert_never(never)
+
+    def _start(self, source: src.SourceToEnumerate) -> None:
+        self._started[source.vertex_id] = source
+        context = EnumeratorContext(self.job_id, source, self._answer)
+        given = self._ledger.output(self.job_id).given
+        splits: list[Split] = pickle.loads(source.state) if source.state else given.whole()
+        enumerator = SimulatedEnumerator(context, splits)
+        self._sources[source.vertex_id] = enumerator, context
+        if source.readers:
+            enumerator.take_over(
+                {r.subtask: [split for given in r.splits for split in pickle.loads(given)] for r in source.readers}
+            )
+
+    def _reader_event(self, event: src.ReaderEvent) -> None:
+        """As the product's process passes them on."""
+        enumerator, context = self._sources[event.vertex_id]
+        match event.kind:
+            case src.Registered():
+                context.readers.add(event.subtask)
+                enumerator.add_reader(event.subtask)
+            case src.SplitsReturned(returned):
+                context.readers.discard(event.subtask)
+                if splits := pickle.loads(returned):
+                    enumerator.add_splits_back(splits, event.subtask)
+                self._answer(src.Ready())
+            case src.SplitRequest(host):
+                enumerator.handle_split_request(event.subtask, host)
+            case src.Custom():
+                raise AssertionError("readers have nothing to say")
+
+    def _snapshot(self, checkpoint_id: int) -> None:
+        """What was assigned before has left before."""
+        if self.world.mishap(0.05):
+            self._answer(src.EnumeratorsSnapshot(checkpoint_id, error="it cannot be pickled"))
+            return
+        states = {vertex: to_bytes(e.snapshot_state(checkpoint_id)) for vertex, (e, _) in self._sources.items()}
+        self._answer(src.EnumeratorsSnapshot(checkpoint_id, states))
 
     def _failed(self) -> None:
         self._answer(TaskFailure(self.job_id, exception="ValueError: no such topic", kind=FailureKind.ORDINARY))
@@ -263,7 +317,8 @@ class Children:
             self._number += 1
             child: SimulatedChild
             if process.module == _ENUMERATORS:
-                child = SimulatedEnumerators(self._world, parent, f"enumerators{self._number}")
+                name = f"enumerators{self._number}"
+                child = SimulatedEnumerators(self._world, parent, name, self._data_plane.ledger)
             else:
                 child = SimulatedWorker(self._world, parent, f"worker{self._number}", self._data_plane)
             self._started.append(child)

@@ -7,13 +7,15 @@ import itertools
 from dataclasses import dataclass
 
 import grpc
+from inputs import KEY_GROUPS, Input
+from ledger import COUNTING
 from simulated_cluster import SimulatedCluster
-from simulated_disk import Place
 
 from millstream.core.errors import UnreachableError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobEdge, JobGraph, JobVertex, OperatorInfo
 from millstream.core.jobs.ids import JobId, OperatorId, VertexId
+from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.messages.dispatcher import JobRequest, SubmitJobRequest
 from millstream.core.messages.resource_manager import Overview
 from millstream.core.messages.session import Empty
@@ -23,7 +25,8 @@ from millstream.core.wire.contract import ServiceContract
 from millstream.core.wire.contracts import DISPATCHER, RESOURCE_MANAGER
 
 CALL_TIMEOUT = 5.0
-_vertices: dict[tuple[str, int], JobVertex] = {}
+_HOLDS = frozenset({StateKind.SPLITS, StateKind.VALUE, StateKind.TIMERS, StateKind.SINK_TRANSACTIONS})
+_vertices: dict[tuple[str, int, bool], JobVertex] = {}
 """Immutable, and the same in all runs."""
 
 
@@ -32,8 +35,6 @@ class SubmittedJob:
     """What the client knows of a job. It is `answered` when the cluster has said that it has it."""
 
     graph: JobGraph
-    sinks: tuple[Place, ...]
-    """Which commit; none of a job without checkpoints."""
     answered: bool = False
     known_since: int = 0
     """Under how many starts of dispatchers it was answered."""
@@ -63,15 +64,20 @@ class SimulatedClient:
         """
         job_id = JobId(f"{next(self._numbers):032x}")
         names = [f"{'source' if with_source and i == 0 else 'vertex'}{i}" for i in range(len(widths))]
-        vertices = tuple(_vertex(name, width) for name, width in zip(names, widths, strict=True))
+        random = self._world.random
         edges = tuple(
-            JobEdge(VertexId(one), VertexId(other), 0, 0, self._world.random.choice(("HASH", "FORWARD")), b"")
+            JobEdge(VertexId(one), VertexId(other), 0, 0, strategy, f"{strategy}:{one}".encode())
             for one, other in itertools.pairwise(names)
+            for strategy in [random.choice(("HASH", "HASH", "FORWARD"))]
+        )
+        counting = next((edge.target for edge in edges if edge.strategy == "HASH"), None)
+        vertices = tuple(
+            _vertex(name, width, name == counting) for name, width in zip(names, widths, strict=True)
         )
         graph = JobGraph(job_id, f"job {job_id[-4:]}", vertices, edges, options)
-        takes_checkpoints = "execution.checkpointing.interval" in options
-        sinks = tuple((names[-1], index) for index in range(widths[-1])) if takes_checkpoints else ()
-        self.jobs[job_id] = SubmittedJob(graph, sinks)
+        self.jobs[job_id] = SubmittedJob(graph)
+        given = Input(random.randint(*self._cluster.shape.splits), random.randint(*self._cluster.shape.length))
+        self._cluster.ledger.submitted(graph, given)
         if not await self._submit(self.jobs[job_id]) and self._world.random.random() < 0.5:
             await self._submit(self.jobs[job_id])
         return job_id if self.jobs[job_id].answered else None
@@ -120,9 +126,11 @@ class SimulatedClient:
         return Stub(network.open_channel(address, self._configuration), contract)
 
 
-def _vertex(name: str, width: int) -> JobVertex:
-    if (name, width) not in _vertices:
-        operators = (OperatorInfo(OperatorId(name), name, name),)
-        source = b"source" if name == "source0" else b""
-        _vertices[name, width] = JobVertex(VertexId(name), name, width, 128, "default", operators, b"", source)
-    return _vertices[name, width]
+def _vertex(name: str, width: int, counts: bool) -> JobVertex:
+    key = (name, width, counts)
+    if key not in _vertices:
+        operators = (OperatorInfo(OperatorId(name), name, name, _HOLDS),)
+        source, chain = b"source" if name == "source0" else b"", COUNTING if counts else b""
+        most = KEY_GROUPS if width <= KEY_GROUPS else 2 * width
+        _vertices[key] = JobVertex(VertexId(name), name, width, most, "default", operators, chain, source)
+    return _vertices[key]

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from ledger import Ledger
 from shapes import Shape
+from simulated_channels import DataPlane
 from simulated_children import Children
 from simulated_disk import SimulatedDisk
 from simulated_store import SimulatedStore
-from simulated_tasks import DataPlane
 from virtual_loop import VirtualProcess
 from world import World
 

@@ -1,72 +1,61 @@
-"""The tasks of simulated slot workers: no records flow between them, only barriers and the ends of channels.
+"""The tasks of simulated slot workers: records go through them, from the splits of a source to a sink that commits.
 
-A task works for a while. It has ended when its producers have, too. If its job takes checkpoints, it then waits for one
-that holds its end, as real tasks do; and tasks without consumers commit what they write in two phases (`ledger`).
+What a task decides is decided by the product's machines: `BarrierAligner`, `TaskLife`, the reader of the source, the
+operator of the sink, the timers of the heap, and the rules by which state is restored. Here is only what connects them,
+as `TaskCheckpoints` and the task's steps do. A task takes what has arrived at once, or is slow.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pickle
+from typing import TYPE_CHECKING, assert_never
 
-from ledger import Ledger, SinkState, Transaction
-from simulated_disk import SimulatedDisk
+from inputs import Kind, Row, Token
+from ledger import COUNTING
+from simulated_channels import DataPlane, Element, Input, Output, Recording
+from simulated_sinks import sink_operator
+from simulated_sources import ReaderContext, SimulatedReader
+from simulated_states import Captured, Restored, write
 from story import must
-from world import World
 
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.jobs.states import ExecutionState
+from millstream.core.keys.key_groups import key_group_range
 from millstream.core.messages import sources as src
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.checkpoints import (
     CheckpointAck,
     CheckpointDecline,
     CheckpointOptions,
+    CommitFailed,
     DeclineReason,
     InputsEnded,
 )
 from millstream.core.messages.deployment import TaskDeployment
-from millstream.core.snapshot.metadata.operator_json import operators_from_json
+from millstream.core.records.batches import Barrier, EndOfInput, RowBatch
+from millstream.core.records.types import INT, LONG
+from millstream.core.snapshot.tables.table import StateTypes
+from millstream.datastream.connectors.base import PollStatus
+from millstream.taskmanager.testing import GivenElements
+from millstream.taskmanager.worker.checkpointing import alignment as al
+from millstream.taskmanager.worker.operators.base import OperatorError
+from millstream.taskmanager.worker.state.address import Address
+from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
+from millstream.taskmanager.worker.state.heap.timers import HeapTimers
+from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
+from millstream.taskmanager.worker.tasks.task_life import Phase, TaskLife
 
 if TYPE_CHECKING:
     from simulated_children import SimulatedWorker
 
-Channel = tuple[str, int]
-"""The address of the worker that consumes it, and its id: no other has both."""
-
-
-class DataPlane:
-    """Which task consumes which channel, and what came before it did; and what tasks write outside of it."""
-
-    def __init__(self, world: World, disk: SimulatedDisk, ledger: Ledger, work: tuple[float, ...]) -> None:
-        self.disk = disk
-        self.ledger = ledger
-        self.work = work
-        self._world = world
-        self._consumers: dict[Channel, SimulatedTask] = {}
-        self._early: dict[Channel, list[CheckpointOptions | None]] = {}
-
-    def register(self, channel: Channel, consumer: SimulatedTask) -> None:
-        self._consumers[channel] = consumer
-        for signal in self._early.pop(channel, []):
-            consumer.received(channel, signal)
-
-    def send(self, producer: SimulatedTask, channel: Channel, signal: CheckpointOptions | None) -> None:
-        """A barrier, or the end of the channel."""
-        producer.worker.later(0.01, self._arrived, channel, signal)
-
-    def _arrived(self, channel: Channel, signal: CheckpointOptions | None) -> None:
-        if channel in self._consumers:
-            self._consumers[channel].received(channel, signal)
-        else:
-            self._early.setdefault(channel, []).append(signal)
-
-    def lost(self, task: SimulatedTask) -> None:
-        """With its worker; who consumes from it may notice, before anyone else has told."""
-        for channel in task.outputs:
-            consumer = self._consumers.get(channel)
-            if consumer is not None and self._world.mishap(0.5):
-                consumer.worker.later(0.05, consumer.fail, "PeerLostError: the connection broke", FailureKind.PEER_LOST)
+_MOST_ROWS = 1
+_PACES = (0.0, 0.3, 0.8)
+_TIMERS = StateDeclaration("timers", StateKind.TIMERS, StateTypes(key=INT, namespace=LONG))
+_COMMIT_ATTEMPTS = 5
+_FAILS_AFTER_CHECKPOINT = 0.1  # of tasks: a restore from what was just completed says most
 
 
 class SimulatedTask:
@@ -78,52 +67,91 @@ class SimulatedTask:
         self.state = ExecutionState.DEPLOYING
         self.worker = worker
         self.deployment = deployment
-        self.outputs = [(c.consumer_address, c.channel_id) for p in deployment.outputs for c in p.channels]
-        self._inputs = [(worker.process.name, c.channel_id) for gate in deployment.inputs for c in gate.channels]
-        self._open = set(self._inputs)
-        self._aligning: dict[CheckpointOptions, set[Channel]] = {}
+        self.outputs = [Output(partition, worker.world) for partition in deployment.outputs]
+        name = worker.process.name
+        self._inputs = {
+            c.channel_id: Input(c, name, gate.spec) for gate in deployment.inputs for c in gate.channels
+        }
         self._data_plane = data_plane
-        self._checkpoints = checkpoints
-        self._has_worked = False
-        self._has_ended = False
-        self._last_checkpoint = 0
-        self._held_in = 0
+        self._world = worker.world
+        self._given = data_plane.ledger.output(deployment.job_id).given
+        self._life = TaskLife(checkpoints)
         self._had_finished = False
-        self._place = (deployment.vertex_id, deployment.subtask)
-        self._sink = SinkState()
+        self._is_stepping = False
+        self._pace = self._world.random.choice(_PACES) * self._world.scale
+        self._again: list[tuple[Row, ...]] = []
+        # Checkpoints
+        overtakable = [i.channel_id for i in self._inputs.values() if i.may_be_overtaken]
+        self._aligner = al.BarrierAligner(self._inputs, overtakable)
+        self._newest = 0
+        self._caught: dict[int, tuple[Barrier, Captured, list[tuple[Input, Recording]]]] = {}
+        self._writing: set[int] = set()
+        self._given_up: set[int] = set()
+        # What it consists of
+        self._reader = self._new_reader() if not self._inputs else None
+        work = self._world.random.choice(data_plane.work) if self._world.has_mishaps else data_plane.work[0]
+        self._read_rate = self._given.splits * self._given.length / _MOST_ROWS / work / deployment.parallelism
+        self._counts: dict[int, int] | None = {} if deployment.chain == COUNTING else None
+        self._timers = self._new_timers() if self._counts is not None else None
+        self._sink = None if self.outputs else sink_operator(self._world, data_plane.ledger, deployment, checkpoints)
+
+    def _new_reader(self) -> SimulatedReader:
+        return SimulatedReader(ReaderContext(self._request_split), self._given)
+
+    def _new_timers(self) -> HeapTimers:
+        deployment = self.deployment
+        owned = key_group_range(deployment.subtask, deployment.max_parallelism, deployment.parallelism)
+        return HeapTimers(_TIMERS, KeyGroupIndex(deployment.max_parallelism, owned), Address())
+
+    # Its life
 
     def start(self) -> None:
-        for channel in self._inputs:
-            self._data_plane.register(channel, self)
+        deployment, ledger = self.deployment, self._data_plane.ledger
+        ledger.deployed(deployment)
+        for source in self._inputs.values():
+            self._data_plane.register(source, self)
         self.to(ExecutionState.INITIALIZING)
         try:
-            self._restore()
+            restored = Restored(self._data_plane.disk, deployment)
+            self._had_finished = restored.had_finished
+            self._again = restored.in_flight()
+            if not restored.had_finished:
+                self._restore(restored)
         except FileNotFoundError as error:
-            job_id = self.deployment.job_id
-            is_current = self._data_plane.ledger.is_current(job_id, self._place, self.deployment.attempt)
+            job_id, place = deployment.job_id, (deployment.vertex_id, deployment.subtask)
+            is_current = ledger.is_current(job_id, place, deployment.attempt)
             must(not is_current, f"job {job_id} restores from a deleted checkpoint: {error}", job_id)
             self.fail(f"FileNotFoundError: {error}")
             return
         self.worker.later(0.01, self._run)
 
-    @property
-    def _is_sink(self) -> bool:
-        return self._checkpoints and not self.outputs
-
-    def _restore(self) -> None:
+    def _restore(self, restored: Restored) -> None:
         """Commits what the checkpoint holds; what came later in the dead attempts' transactions is never committed."""
-        deployment = self.deployment
-        number = deployment.restored_checkpoint_id
-        if not number:
-            return
-        operators = operators_from_json(deployment.restore, "a restored task") if deployment.restore else ()
-        self._had_finished = bool(operators) and all(operator.finished for operator in operators)
-        stored = self._data_plane.disk.read_state(deployment.restore_location, self._place)
-        if stored is None:  # it had finished, though not all of its vertex had
-            stored = SinkState(has_ended=True)
-        if self._is_sink:
-            self._data_plane.ledger.commit(deployment.job_id, self._place, number, stored.pre_committed)
-            self._sink = SinkState(stored.next_epoch, (), stored.has_ended)
+        if self._counts is not None and self._timers is not None:
+            self._counts.update(restored.keyed(StateKind.VALUE))
+            timers = restored.keyed(StateKind.TIMERS)
+            tokens = [token for token, _ in timers]
+            self._timers.processing.register_all([at for _, at in timers], [t.key for t in tokens], tokens)
+        if self._sink is not None:
+            kind = StateKind.SINK_TRANSACTIONS
+            if restored.is_any:
+                self._sink.restore(GivenElements(kind, restored.own(kind), restored.everyones(kind)))
+            self._sink.open()
+        if self._reader is not None:
+            self._start_reader(self._reader, restored)
+
+    def _start_reader(self, reader: SimulatedReader, restored: Restored) -> None:
+        splits = restored.own(StateKind.SPLITS)
+        if not self._is_enumerated:  # all splits are dealt out from the beginning
+            if not restored.is_any:
+                splits = self._given.whole()[self.deployment.subtask :: self.deployment.parallelism]
+            reader.notify_no_more_splits()
+        if splits:
+            reader.add_splits(splits)
+
+    @property
+    def _is_enumerated(self) -> bool:
+        return self.deployment.task_name.startswith("source")
 
     def to(self, state: ExecutionState, failure: TaskFailure | None = None) -> None:
         """Reports; nothing when it has ended."""
@@ -135,109 +163,333 @@ class SimulatedTask:
     def fail(self, exception: str, kind: FailureKind = FailureKind.ORDINARY) -> None:
         self.to(ExecutionState.FAILED, TaskFailure(exception=exception, signature=exception, kind=kind))
 
-    def no_more_splits(self) -> None:
-        """A source begins to work then."""
-        world, work = self.worker.world, self._data_plane.work
-        mean = world.random.choice(work) if world.has_mishaps else work[0]
-        self.worker.later(world.random.expovariate(1 / mean), self._worked)
-
     def _run(self) -> None:
         if self.state.is_terminal:
             return
         self.to(ExecutionState.RUNNING)
-        deployment = self.deployment
+        for rows in self._again:
+            self._emit(rows)
         if self._had_finished:
-            for channel in self.outputs:
-                self._data_plane.send(self, channel, None)
+            self._send_all(EndOfInput())
             self.to(ExecutionState.FINISHED)
-        elif deployment.task_name.startswith("source"):
-            for kind in (src.Registered(), src.SplitRequest("host")):
-                event = src.ReaderEvent(
-                    deployment.job_id, deployment.vertex_id, deployment.subtask, kind, deployment.attempt_id
-                )
-                self.worker.say(event)
-        else:
-            self.no_more_splits()
-
-    def _worked(self) -> None:
-        self._has_worked = True
-        self._end_if_over()
+            return
+        self._life.move_to(Phase.RUNNING)
+        if self._timers is not None:
+            self._wait_for_timers()
+        if self._reader is not None:
+            if self._is_enumerated:
+                self._to_enumerator(src.Registered())
+            self._reader.start()
+            self._read_later()
+        for source in self._inputs.values():
+            for element in [element for element in source.queue if isinstance(element, Barrier)]:
+                self._announced(source, element)
+        self._step_later()
 
     def _end_if_over(self) -> None:
-        if self._has_ended or self._open or not self._has_worked or self.state.is_terminal:
+        """All input was handled: what is left is emitted, and then the end."""
+        if self._life.phase is not Phase.RUNNING or not all(source.has_ended for source in self._inputs.values()):
             return
-        self._has_ended = True
-        for channel in self.outputs:
-            self._data_plane.send(self, channel, None)
-        if self._checkpoints:
-            self.worker.say(InputsEnded(self.worker.allocation_id, self.deployment.attempt_id))
-        else:
+        self._fire_timers(1 << 62)
+        if self._sink is not None:
+            self._sink.finish()
+        self._life.ended()
+        self._send_all(EndOfInput())
+        if self._life.may_finish:
             self.to(ExecutionState.FINISHED)
+        else:
+            self.worker.say(InputsEnded(self.worker.allocation_id, self.deployment.attempt_id))
+
+    # Sources
+
+    def _request_split(self) -> None:
+        if self._is_enumerated:
+            self._to_enumerator(src.SplitRequest("host"))
+
+    def _to_enumerator(self, kind: src.Registered | src.SplitRequest) -> None:
+        place = (self.deployment.job_id, self.deployment.vertex_id, self.deployment.subtask)
+        self.worker.say(src.ReaderEvent(*place, kind, self.deployment.attempt_id))
+
+    def from_enumerator(self, kind: src.Splits | src.NoMoreSplits | src.Custom) -> None:
+        if self._reader is None or self.state is not ExecutionState.RUNNING:
+            return
+        match kind:
+            case src.Splits(splits):
+                self._reader.add_splits(pickle.loads(splits))
+            case src.NoMoreSplits():
+                self._reader.notify_no_more_splits()
+            case src.Custom():
+                raise AssertionError("the enumerator has nothing to say")
+        self._read_later()
+
+    def _read_later(self) -> None:
+        if not self._is_stepping:
+            self._is_stepping = True
+            self.worker.later(self._world.random.expovariate(self._read_rate), self._read)
+
+    def _read(self) -> None:
+        self._is_stepping = False
+        if self._reader is None or self._life.phase is not Phase.RUNNING or self.state.is_terminal:
+            return
+        match self._reader.poll_next(self._world.random.randint(1, _MOST_ROWS)):
+            case RowBatch() as batch:
+                self._emit(tuple(batch.rows))
+                self._read_later()
+            case PollStatus.END_OF_INPUT:
+                self._end_if_over()
+
+    # Records
+
+    def received(self, source: Input, element: Element) -> None:
+        """What has arrived is in the queue of its channel."""
+        if self.state is not ExecutionState.RUNNING or not self.worker.is_alive or self._had_finished:
+            return
+        if isinstance(element, Barrier):
+            self._announced(source, element)
+        if source.recordings:
+            self._settle()
+        self._step_later()
+
+    def _step_later(self) -> None:
+        if self._is_stepping or not any(source.is_ready for source in self._inputs.values()):
+            return
+        if self._pace:
+            self._is_stepping = True
+            self.worker.later(self._world.random.random() * self._pace, self._step)
+        else:
+            while self._take():
+                pass
+
+    def _step(self) -> None:
+        self._is_stepping = False
+        if self.state is ExecutionState.RUNNING and self._take():
+            self._step_later()
+
+    def _take(self) -> bool:
+        """One element of any channel that is not blocked; whether there was one."""
+        ready = [source for source in self._inputs.values() if source.is_ready]
+        if not ready or self.state.is_terminal:
+            return False
+        source = ready[0] if len(ready) == 1 else self._world.random.choice(ready)
+        match source.queue.popleft():
+            case Barrier() as barrier:
+                self._apply(self._aligner.received(source.channel_id, barrier))
+            case EndOfInput():
+                source.has_ended = True
+                self._apply(self._aligner.ended(source.channel_id))
+                self._end_if_over()
+            case rows:
+                self._emit(tuple(map(self._counted, rows)) if self._counts is not None else rows)
+        return True
+
+    def _counted(self, row: Row) -> Row:
+        counts, timers, token = self._counts, self._timers, row.token
+        assert counts is not None
+        assert timers is not None
+        count = counts[token.key] = counts.get(token.key, 0) + 1
+        if token.has_timer:
+            at = self._world.clock.now_ms() + int(self._world.up_to(1_500))
+            timers.processing.register_all([at], [token.key], [token._replace(kind=Kind.TIMED)])
+            self._wait_for_timers()
+        return Row(token, count)
+
+    def _wait_for_timers(self) -> None:
+        assert self._timers is not None
+        at = self._timers.processing.next_timestamp()
+        if at is not None:
+            self.worker.later(max(0.0, (at - self._world.clock.now_ms()) / 1000), self._on_time)
+
+    def _on_time(self) -> None:
+        if self._life.phase is Phase.RUNNING and not self.state.is_terminal:
+            self._fire_timers(self._world.clock.now_ms())
+
+    def _fire_timers(self, until: int) -> None:
+        if self._timers is not None:
+            rows = tuple(Row(timer.namespace) for timer in self._timers.processing.due(until))
+            if rows:
+                self._emit(rows)
+
+    def _emit(self, rows: tuple[Row, ...]) -> None:
+        if self._sink is not None:
+            self._sink.process(RowBatch(list(rows)))
+        for output in self.outputs:
+            by_link: dict[int, list[Row]] = {}
+            for row in rows:
+                by_link.setdefault(output.place(row), []).append(row)
+            for number, chosen in by_link.items():
+                self._data_plane.send(self, output.links[number], tuple(chosen))
+
+    def _send_all(self, element: Element) -> None:
+        for output in self.outputs:
+            for link in output.links:
+                self._data_plane.send(self, link, element)
 
     # Checkpoints
 
-    def received(self, channel: Channel, signal: CheckpointOptions | None) -> None:
-        """A barrier, or the end of the channel."""
-        if self.state.is_terminal or not self.worker.is_alive:
-            return
-        if signal is None:
-            self._open.discard(channel)
-            for options, seen in list(self._aligning.items()):
-                self._align(options, seen)
-            self._end_if_over()
-        else:
-            seen = self._aligning.setdefault(signal, set())
-            seen.add(channel)
-            self._align(signal, seen)
-
     def triggered(self, options: CheckpointOptions) -> None:
         """By the coordinator."""
-        self._snapshot(options)
+        if options.checkpoint_id <= self._newest or self._had_finished or self.state is not ExecutionState.RUNNING:
+            return
+        barrier = Barrier(
+            options.checkpoint_id,
+            options.timestamp,
+            location=options.location,
+            aligned=options.alignment is not Alignment.AT_LEAST_ONCE,
+            unaligned=options.alignment is Alignment.UNALIGNED,
+            aligned_timeout_ms=options.aligned_timeout_ms,
+        )
+        if self._life.phase is Phase.ENDED or not self._inputs:
+            self._snapshot(barrier)
+        else:
+            self._act(self._aligner.received(al.COORDINATOR, barrier))
+
+    def _announced(self, source: Input, barrier: Barrier) -> None:
+        """A barrier that has to wait behind records may overtake them, now or when it is old enough."""
+        if barrier.may_overtake and source.queue[0] is not barrier:
+            self._apply(self._aligner.announced(barrier))
+            at = self._aligner.next_timeout
+            if at is not None:
+                self.worker.later(max(0.0, (at - self._world.clock.now_ms()) / 1000), self._tick)
+
+    def _tick(self) -> None:
+        if self.state is ExecutionState.RUNNING:
+            self._act(self._aligner.tick(self._world.clock.now_ms()))
+
+    def _act(self, actions: list[al.Action]) -> None:
+        """Between two elements: channels may be taken from again afterwards."""
+        self._apply(actions)
+        self._step_later()
+
+    def _apply(self, actions: list[al.Action]) -> None:
+        for action in actions:
+            match action:
+                case al.Block(channel_id):
+                    self._inputs[channel_id].is_blocked = True
+                case al.Unblock():
+                    for source in self._inputs.values():
+                        source.is_blocked = False
+                case al.TakeSnapshot(barrier, recorded):
+                    self._snapshot(barrier, recorded)
+                case al.AllDelivered(number):
+                    self._write_later(number)
+                case al.Abandon(number, reason):
+                    if reason != "aborted":
+                        self._give_up(number)
+                        self._decline(number, DeclineReason.SUBSUMED, reason)
+                case never:
+                    assert_never(never)
+
+    def _snapshot(self, barrier: Barrier, recorded: frozenset[int] = frozenset()) -> None:
+        number = self._newest = barrier.checkpoint_id
+        self._data_plane.ledger.takes(self.deployment.job_id, barrier)
+        self._life.captured(number, barrier.stop)
+        fails = self._world.mishap(0.03)
+        if fails:
+            self._decline(number, DeclineReason.NOT_WRITTEN, "no space left on device")
+        else:
+            captured = self._capture(barrier)
+            recordings = [(self._inputs[channel], self._inputs[channel].record(number)) for channel in sorted(recorded)]
+            self._caught[number] = barrier, captured, recordings
+        if self._life.phase is not Phase.ENDED:
+            self._send_all(barrier)
+        if not fails and not recorded:
+            self._write_later(number)
+        elif recorded:
+            self._settle()
+
+    def _capture(self, barrier: Barrier) -> Captured:
+        states: dict[StateKind, object] = {}
+        number = barrier.checkpoint_id
+        if self._sink is not None:
+            self._sink.prepare_snapshot(barrier)
+            states |= self._sink.elements(number)
+        if self._reader is not None:
+            states[StateKind.SPLITS] = self._reader.snapshot_state(number)
+        if self._counts is not None and self._timers is not None:
+            states[StateKind.VALUE] = dict(self._counts)
+            states[StateKind.TIMERS] = _timers_of(self._timers)
+        return Captured(states)
+
+    def _settle(self) -> None:
+        """Recordings that are complete, or never will be."""
+        for number, (_, _, recordings) in list(self._caught.items()):
+            for source, recording in recordings:
+                if recording.is_in_vain:
+                    self._apply(self._aligner.aborted(number))
+                    self._give_up(number)
+                    self._decline(number, DeclineReason.SUBSUMED, "a barrier of a newer checkpoint came first")
+                    break
+                if recording.is_complete:
+                    self._apply(self._aligner.delivered(source.channel_id, number))
+
+    def _write_later(self, number: int) -> None:
+        """All that the checkpoint takes in is there."""
+        barrier, captured, recordings = self._caught.pop(number)
+        for source, recording in recordings:
+            found = captured.in_flight.setdefault(source.producer, [])
+            subtasks = (source.producer_subtask, self.deployment.subtask)
+            found += ((*subtasks, 0, rows) for rows in recording.batches)
+        self._writing.add(number)
+        ended = self._life.phase is Phase.ENDED
+        self.worker.later(self._world.up_to(0.2), self._written, barrier, captured, ended)
+
+    def _written(self, barrier: Barrier, captured: Captured, ended: bool) -> None:
+        number = barrier.checkpoint_id
+        self._writing.discard(number)
+        if number not in self._given_up:
+            handles = write(self._data_plane.disk, self.deployment, barrier.location, captured)
+            place = (self.worker.allocation_id, self.deployment.attempt_id)
+            self.worker.say(CheckpointAck(*place, number, handles, ended=ended, unaligned=barrier.unaligned))
+        self._end_if_committed()
+
+    def _give_up(self, number: int) -> None:
+        self._caught.pop(number, None)
+        if number in self._writing:
+            self._given_up.add(number)
+
+    def _decline(self, number: int, reason: DeclineReason, message: str) -> None:
+        place = (self.worker.allocation_id, self.deployment.attempt_id)
+        self.worker.say(CheckpointDecline(*place, number, reason, message))
 
     def completed(self, checkpoint_id: int) -> None:
         """What it holds is committed. The task is finished when it holds its end."""
-        if self.state.is_terminal:
+        if self.state.is_terminal or self._had_finished:
             return
-        if self._is_sink:
-            held = [t for t in self._sink.pre_committed if t.checkpoint_id <= checkpoint_id]
-            left = tuple(t for t in self._sink.pre_committed if t.checkpoint_id > checkpoint_id)
-            self._data_plane.ledger.commit(self.deployment.job_id, self._place, checkpoint_id, held)
-            self._sink = SinkState(self._sink.next_epoch, left, self._sink.has_ended)
-        if self._held_in and checkpoint_id >= self._held_in:
+        try:
+            if self._sink is not None:
+                self._sink.notify_checkpoint_complete(checkpoint_id)
+        except OperatorError as error:
+            if isinstance(error.__cause__, AssertionError):
+                raise error.__cause__ from None
+            if self._life.commit_failed(checkpoint_id) >= _COMMIT_ATTEMPTS:
+                self.fail(str(error))
+            else:
+                place = (self.worker.allocation_id, self.deployment.attempt_id)
+                self.worker.say(CommitFailed(*place, checkpoint_id, str(error)))
+            return
+        self._life.committed(checkpoint_id)
+        if self._world.mishap(_FAILS_AFTER_CHECKPOINT):
+            self.worker.later(self._world.up_to(0.2), self.fail, "ValueError: bad")
+        self._end_if_committed()
+
+    def _end_if_committed(self) -> None:
+        if self._life.phase is Phase.ENDED and self._life.may_finish and not self._writing:
             self.to(ExecutionState.FINISHED)
 
-    def _align(self, options: CheckpointOptions, seen: set[Channel]) -> None:
-        if self._open <= seen:
-            self._snapshot(options)
-
-    def _snapshot(self, options: CheckpointOptions) -> None:
-        self._aligning.pop(options, None)
-        number = options.checkpoint_id
-        if number <= self._last_checkpoint or self.state is not ExecutionState.RUNNING:
+    def aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint was given up."""
+        if self.state.is_terminal or self._had_finished:
             return
-        self._last_checkpoint = number
-        self._data_plane.ledger.takes(self.deployment.job_id, options)
-        place = (self.worker.allocation_id, self.deployment.attempt_id)
-        if self.worker.world.mishap(0.03):
-            reason = DeclineReason.NOT_WRITTEN
-            self.worker.say(CheckpointDecline(*place, number, reason, "no space left on device"))
-            return
-        if self._has_ended:
-            self._held_in = self._held_in or number
-        else:
-            for channel in self.outputs:
-                self._data_plane.send(self, channel, options)
-        if self._is_sink and not self._sink.has_ended:
-            self._pre_commit(number)
-        ack = CheckpointAck(*place, number, ended=self._has_ended)
-        self.worker.later(self.worker.world.up_to(0.2), self._written, options.location, self._sink, ack)
+        self._life.aborted(checkpoint_id)
+        self._give_up(checkpoint_id)
+        if self._inputs:
+            self._act(self._aligner.aborted(checkpoint_id))
 
-    def _pre_commit(self, number: int) -> None:
-        """The epoch up to this barrier."""
-        epoch = self._sink.next_epoch
-        written = Transaction(epoch, self.deployment.attempt_id, number, self._has_ended)
-        self._sink = SinkState(epoch + 1, (*self._sink.pre_committed, written), self._has_ended)
 
-    def _written(self, location: str, state: SinkState, ack: CheckpointAck) -> None:
-        self._data_plane.disk.write_state(location, self._place, state)
-        self.worker.say(ack)
+def _timers_of(timers: HeapTimers) -> dict[Token, int]:
+    """When each fires."""
+    found: dict[Token, int] = {}
+    for at, bucket in timers.processing.buckets.items():
+        for _, token in bucket if isinstance(bucket, dict) else (bucket,):
+            found[token] = at
+    return found

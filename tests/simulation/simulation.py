@@ -28,6 +28,7 @@ from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.states import JobStatus
 from millstream.core.messages.resource_manager import Overview
 from millstream.core.store.store import Kind
+from millstream.taskmanager.worker.operators.base import OperatorError
 
 PATIENCE = 30.0  # jobs that still run then are cancelled: with mishaps, some work for very long
 REST_WITHIN = 300.0
@@ -129,9 +130,14 @@ class Simulation:
 
     async def _submit(self) -> None:
         random, shape = self._random, self._shape
-        widths = [random.randint(*shape.width) for _ in range(random.randint(*shape.vertices))]
-        options = {**random.choice(shape.restarts()), **(shape.checkpoints() if random.random() < 0.7 else {})}
-        await self._client.submit(widths, options, random.random() < 0.5)
+        widths = [self._rather_more(shape.width) for _ in range(self._rather_more(shape.vertices))]
+        checkpoints = random.choice(shape.checkpoints()) if random.random() < 0.85 else {}
+        options = {**random.choice(shape.restarts()), **checkpoints}
+        await self._client.submit(widths, options, random.random() < 0.7)
+
+    def _rather_more(self, least_and_most: Range) -> int:
+        """What has more than one of everything has more to go wrong."""
+        return max(self._random.randint(*least_and_most), self._random.randint(*least_and_most))
 
     def _bring_back(self) -> None:
         """What ended, whoever it was that ended it; one that is not alone sometimes stays away."""
@@ -277,12 +283,15 @@ def simulate(seed: int, folder: str, shape: Shape, with_logs: bool = False, with
     collects = gc.isenabled()
     gc.disable()  # what it finds is logged: no time for that may depend on what ran before
     try:
+        simulation.cluster.disk.converts = world.random.random() < shape.converted
         with (
-            parcels(converted=world.random.random() < shape.converted),
+            parcels(converted=simulation.cluster.disk.converts),
             patch("millstream.jobmanager.job_checkpoints.storage_of", simulation.cluster.disk.storage_of),
         ):
             outcome = world.loop.run(simulation.run())
-    except Exception as error:
+    except Exception as raised:
+        is_wrapped = isinstance(raised, OperatorError) and isinstance(raised.__cause__, Violation)
+        error = raised.__cause__ if is_wrapped and raised.__cause__ is not None else raised
         about = error.about if isinstance(error, Violation) else ()
         raise SimulationFailed(seed, shape, error, world.loop.time(), world.story.of(about, TOLD)) from error
     finally:
@@ -291,4 +300,6 @@ def simulate(seed: int, folder: str, shape: Shape, with_logs: bool = False, with
         logger.removeHandler(handler)
         logger.level, logger.propagate = before
     assert isinstance(outcome, Outcome)
-    return replace(outcome, digest=world.story.digest()) if with_digest else outcome
+    outcome = replace(outcome, digest=world.story.digest()) if with_digest else outcome
+    world.story.forget()
+    return outcome

@@ -89,6 +89,10 @@ class Story:
     def tell(self, time: float, event: object) -> None:
         self._events.append((time, event))
 
+    def forget(self) -> None:
+        """The run went well. Most of what it leaves behind hangs on this, and need not be collected as garbage."""
+        self._events.clear()
+
     def digest(self) -> str:
         """Equal for equal runs. Ids are random, and count only by their kind: nothing may depend on their order."""
         digest = hashlib.blake2b(digest_size=8)

@@ -6,10 +6,12 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 import seeded_bugs
-from schedules import replay
+import seeded_data_bugs
+from schedules import replay, run_all
 from shapes import LONG, SHORT, STANDBYS, UNREACHED, Shape
 from simulation import SimulationFailed, simulate
 
@@ -32,7 +34,7 @@ def first_failure(bug: Bug, shape: Shape, seeds: Iterable[int], told: str) -> Si
     ("bug", "shape", "seeds", "told"),
     [
         (seeded_bugs.pointer_before_metadata, SHORT, range(200), "was stored before its metadata"),
-        (seeded_bugs.commits_before_pointer, SHORT, range(200), "which is not complete"),
+        (seeded_bugs.commits_before_pointer, SHORT, range(200), "no completed checkpoint holds it"),
         (seeded_bugs.slot_freed_twice, SHORT, range(200), "more workers than slots|no rest"),
         (seeded_bugs.lease_never_ends, LONG, range(60), "which is reported as FAILED"),
         (seeded_bugs.epochs_not_compared, STANDBYS, range(2_000), "was looked for and"),
@@ -46,9 +48,21 @@ def test_a_mistake_is_found_within_few_schedules(bug: Bug, shape: Shape, seeds: 
     assert first_failure(bug, shape, seeds, told) is not None
 
 
+LOST_OR_DOUBLED = "is no cut|twice|has not committed|is aborted after|no completed checkpoint|counts|deleted checkpoint"
+
+
+@pytest.mark.parametrize("bug", seeded_data_bugs.LOSING, ids=lambda bug: bug.__name__)
+def test_a_mistake_that_loses_or_doubles_records_is_found_within_200_schedules(bug: Bug) -> None:
+    assert first_failure(bug, SHORT, range(200), LOST_OR_DOUBLED) is not None
+
+
+def test_the_same_schedules_find_nothing_without_a_mistake(tmp_path: Path) -> None:
+    assert len(run_all(range(200), str(tmp_path), SHORT)) == 200
+
+
 def test_a_seed_that_fails_does_so_again_at_the_same_event_and_tells_the_story_of_its_job() -> None:
     bug = seeded_bugs.commits_before_pointer
-    failed = first_failure(bug, SHORT, range(200), "which is not complete")
+    failed = first_failure(bug, SHORT, range(200), "no completed checkpoint holds it")
     assert failed is not None
     with bug(), tempfile.TemporaryDirectory() as folder:
         again = replay(failed, folder, SHORT)

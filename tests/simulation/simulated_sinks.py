@@ -1,0 +1,79 @@
+"""The sinks of simulated jobs: the product's operator of two-phase commit, with a sink that writes to the `Ledger`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from ledger import JobOutput, Ledger, Transaction
+from world import World
+
+from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
+from millstream.taskmanager.worker.operators.sinks.committing_sink import CommittingSinkOperator
+
+_COMMIT_FAILS = 0.02
+
+
+class LedgerSink(TwoPhaseCommitSink[Transaction]):
+    """Of one attempt."""
+
+    def __init__(self, world: World, ledger: Ledger, deployment: TaskDeployment) -> None:
+        self._world = world
+        self._ledger = ledger
+        self._output: JobOutput = ledger.output(deployment.job_id)
+        self._place = (deployment.vertex_id, deployment.subtask)
+        self._attempt = deployment.attempt
+
+    def begin_transaction(self) -> Transaction:
+        return self._output.begin(self._place, self._attempt)
+
+    def write(self, transaction: Transaction, batch: Batch) -> None:
+        assert isinstance(batch, RowBatch)
+        transaction.rows += batch.rows
+
+    def pre_commit(self, transaction: Transaction) -> None:
+        """One that the next attempt has aborted stays so: this one is dead, and does not know."""
+        if transaction.status == "open":
+            transaction.status = "pre-committed"
+
+    def commit(self, transaction: Transaction) -> None:
+        if self._output.takes_checkpoints and self._world.mishap(_COMMIT_FAILS):
+            raise OSError("the system that the sink writes to is away")
+        self.recover_and_commit(transaction)
+
+    def recover_and_commit(self, transaction: Transaction) -> None:
+        self._ledger.commit(self._output.job_id, transaction)
+
+    def abort(self, transaction: Transaction) -> None:
+        self._output.abort(transaction)
+
+    def recover_and_abort(self, transaction: Transaction) -> None:
+        self._output.abort(transaction)
+
+    def abort_leftovers(
+        self, known: Sequence[Transaction], known_states: Sequence[Any], failed_savepoints: Collection[int]
+    ) -> None:
+        for transaction in self._output.left_by(self._place, self._attempt):
+            if transaction not in known:
+                self._output.abort(transaction)
+
+
+def sink_operator(
+    world: World, ledger: Ledger, deployment: TaskDeployment, checkpoints: bool
+) -> CommittingSinkOperator:
+    """As a task would build it, as far as such an operator makes use of that."""
+    services = SimpleNamespace(failed_savepoints=deployment.failed_savepoints, clock=world.clock)
+    setup: Any = SimpleNamespace(
+        name=deployment.task_name,
+        state_entries=dict,
+        context=SimpleNamespace(has_final_checkpoint=checkpoints),
+        input_types=(),
+        output=None,
+        side_outputs={},
+        handover=None,
+        services=services,
+    )
+    return CommittingSinkOperator(setup, LedgerSink(world, ledger, deployment))
