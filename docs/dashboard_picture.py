@@ -108,7 +108,6 @@ def main() -> int:
             watched.log_in(secret.rest_token("submit"))
             watched.visit(f"#/jobs/{job}", "Shop analytics")
             page = watched.page
-            page.add_style_tag(content=".skip, .who { display: none }")
             page.locator(".vertex", has_text="lag").first.wait_for()
             page.wait_for_timeout(max(0.0, options.seconds - (time.monotonic() - began)) * 1000)
             page.mouse.move(0, 0)

@@ -2,8 +2,9 @@
 
 import type { LogFile } from "./types.ts";
 
-/** What is opened first: a log with something in it, else any file with something in it. */
+/** The process's own log, which has the shortest name, unless it is empty: then another one with something in it. */
 export function mainLog(files: readonly LogFile[]): LogFile | undefined {
   const written = files.filter((file) => file.size > 0);
-  return written.find((file) => file.name.endsWith(".log")) ?? written[0] ?? files[0];
+  const logs = written.filter((file) => file.name.endsWith(".log")).sort((a, b) => a.name.length - b.name.length);
+  return logs[0] ?? written[0] ?? files[0];
 }

@@ -181,6 +181,8 @@ test("frames of a flame graph by their package", () => {
 test("a log with something in it is opened first", () => {
   const file = (name: string, size: number) => ({ name, size, mtime: 0 });
   assert.equal(mainLog([file("a.log", 0), file("b.log", 5), file("b.out", 9)])?.name, "b.log");
+  assert.equal(mainLog([file("tm-1.0ab.slot-0.log", 5), file("tm-1.log", 7)])?.name, "tm-1.log");
+  assert.equal(mainLog([file("tm-1.0ab.slot-0.log", 5), file("tm-1.log", 0)])?.name, "tm-1.0ab.slot-0.log");
   assert.equal(mainLog([file("a.log", 0), file("b.out", 9)])?.name, "b.out");
   assert.equal(mainLog([file("a.log", 0), file("b.log", 0)])?.name, "a.log");
   assert.equal(mainLog([]), undefined);

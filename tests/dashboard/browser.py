@@ -29,7 +29,7 @@ CUT_OFF = """() => {
   for (const cell of document.querySelectorAll('main :is(th, td, .stack dd, .stack dt)')) {
     if (!shown(cell)) continue;
     const {left, right} = cell.getBoundingClientRect();
-    const frame = cell.closest('.table-frame, .stack').getBoundingClientRect();
+    const frame = (cell.closest('.table-frame, .stack') ?? cell.closest('main')).getBoundingClientRect();
     const ends = Math.min(innerWidth, frame.right) + 1;
     const clipped = cell.scrollWidth > cell.clientWidth + 1;
     if (right > ends || left < -1 || clipped) found.push(`cell '${cell.textContent.slice(0, 40)}' ends at ${right}`);

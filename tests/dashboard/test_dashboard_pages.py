@@ -395,12 +395,33 @@ def test_where_one_is_and_what_is_opened_first(browser: Browser, cluster: Cluste
     expect(page.locator("pre.log")).to_contain_text("INFO")
     for manager in cluster.get("/taskmanagers")["taskmanagers"]:
         watched.visit(f"#/taskmanagers/{manager['id']}/logs", manager["id"])
-        expect(page.get_by_label("File").locator("option:checked")).to_contain_text(re.compile(r"\.log · [1-9]"))
+        opened = page.get_by_label("File").locator("option:checked")
+        expect(opened).to_contain_text(re.compile(r"^taskmanager-\d\.log · [1-9]"))
         expect(page.locator("pre.log")).to_contain_text("INFO")
     watched.visit(f"#/jobs/{jobs.restarting}/events", "restarting")
     strip = page.get_by_role("img", name=re.compile(r"^From \d.* restarts?$"))
-    expect(strip.locator(".strip-mark.bad").first).to_have_attribute("title", re.compile("restart 1: ValueError"))
+    expect(strip.locator(".strip-mark.bad").first).to_have_attribute("title", re.compile(r"restart \d+: ValueError"))
     assert strip.locator(".strip-mark.bad").count() >= 1
+    assert watched.errors == []
+    watched.close()
+
+
+def test_a_table_is_a_list_while_the_window_is_narrow(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+    watched = Watched(browser, f"http://{cluster.rest}")
+    watched.log_in(token(cluster, "read"))
+    watched.visit(f"#/jobs/{jobs.flowing}", "orders to totals")
+    page = watched.page
+    table, rows = page.get_by_role("table", name="Vertices"), page.get_by_role("list", name="Vertices")
+    expect(table).to_be_visible()
+    page.set_viewport_size({"width": 390, "height": 900})
+    expect(rows.get_by_role("listitem")).to_have_count(2)
+    expect(table).to_have_count(0)
+    page.get_by_label("Sort by").select_option("Records in")
+    expect(rows.get_by_role("listitem").first).to_contain_text("Paced")
+    expect(rows.get_by_role("listitem").last).to_contain_text("Latest of each key")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(table).to_be_visible()
+    expect(rows).to_have_count(0)
     assert watched.errors == []
     watched.close()
 

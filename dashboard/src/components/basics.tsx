@@ -185,18 +185,23 @@ export function Copy({ text, what }: { text: string; what: string }): JSX.Elemen
   );
 }
 
-/** Calls back with the element's size, now and whenever it changes. */
+/** Calls back with the element's size, now and whenever it changes; the element may come later, and be another one then. */
 export function useSize(onSize: (width: number, height: number) => void): { current: HTMLDivElement | null } {
   const element = useRef<HTMLDivElement>(null);
+  const observed = useRef<HTMLDivElement | null>(null);
+  const observer = useRef<ResizeObserver | null>(null);
   const latest = useRef(onSize);
   latest.current = onSize;
   useEffect(() => {
-    if (element.current === null) return undefined;
-    const observer = new ResizeObserver(([entry]) => {
+    if (element.current === observed.current) return;
+    observer.current?.disconnect();
+    observed.current = element.current;
+    if (element.current === null) return;
+    observer.current = new ResizeObserver(([entry]) => {
       if (entry !== undefined) latest.current(entry.contentRect.width, entry.contentRect.height);
     });
-    observer.observe(element.current);
-    return () => observer.disconnect();
-  }, []);
+    observer.current.observe(element.current);
+  });
+  useEffect(() => () => observer.current?.disconnect(), []);
   return element;
 }

@@ -95,7 +95,11 @@ export function Plot({
   }, [drawn, version]);
   useEffect(() => {
     plot.current?.setData(data);
-    if (times.length > 0 && plot.current?.cursor.left === -10) plot.current.setLegend({ idx: times.length - 1 }); // no point is pointed at
+    const frames = requestAnimationFrame(() => { // when a new plot has drawn itself, which empties its legend
+      const made = plot.current;
+      if (times.length > 0 && made !== null && (made.cursor.left ?? -1) < 0) made.setLegend({ idx: times.length - 1 }); // no point is pointed at
+    });
+    return () => cancelAnimationFrame(frames);
   });
   const nothing = !series.some((one) => one.values.some((value) => value !== null));
   const last = series.map((one) => `${one.name} ${one.values.at(-1) == null ? "unknown" : show(one.values.at(-1) ?? 0)}`);
