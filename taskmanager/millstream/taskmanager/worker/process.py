@@ -34,6 +34,7 @@ from millstream.core.messages.sources import Stop
 from millstream.core.messages.task_manager import FromWorker, StartWorker, WorkerCommand
 from millstream.core.processes.breakpoints import debug_on_terminal
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
+from millstream.core.records import pandas_imports
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.taskmanager.supervisor.memory_limit import limit_of
@@ -173,4 +174,5 @@ def run_process() -> None:
     allow_tracing_by_parent()
     allow_open_files()
     debug_on_terminal()
+    pandas_imports.only_when_used()
     run_worker(ControlPipe(socket.socket(fileno=arguments.control_fd)), arguments.host, end_with_parent)

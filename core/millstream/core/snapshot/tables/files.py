@@ -20,7 +20,7 @@ from millstream.core.snapshot.storage.storage import FileSource, FileTarget, Sta
 from millstream.core.snapshot.tables.encodings import encodings_of
 from millstream.core.snapshot.tables.parts import ARROW, KEY_GROUPS_OF_BATCHES, PARQUET, native_suffix, open_parts
 from millstream.core.snapshot.tables.restore import check_keys, check_table, select_key_groups
-from millstream.core.snapshot.tables.table import KEY_GROUP
+from millstream.core.snapshot.tables.table import KEY_GROUP, key_groups_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,7 +143,7 @@ def _slices(table: pa.Table, rows: int, size: int) -> Iterator[pa.Table]:
         for start in range(0, table.num_rows, rows):
             yield table.slice(start, rows)
         return
-    groups = table.column(KEY_GROUP).to_numpy()
+    groups = key_groups_in(table)
     ends = np.append(np.flatnonzero(groups[1:] != groups[:-1]) + 1, table.num_rows)
     start = 0
     while start < table.num_rows:

@@ -290,3 +290,11 @@ class _Columns:
             raise SnapshotError("state", f"has columns of different lengths: {detail}")
         table = pa.table({name: pa.array(a) if not is_array(a) else a for name, a in self.arrays.items()})
         return table if self._order is None else table.take(pa.array(self._order))
+
+
+def key_groups_in(table: pa.Table) -> Any:
+    """The column of key groups as a NumPy array. `to_numpy` would import pandas, which takes 40 MB."""
+    import numpy as np
+
+    parts = [np.from_dlpack(chunk) for chunk in table.column(KEY_GROUP).chunks if len(chunk)]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int32), *parts])

@@ -15,9 +15,9 @@ from msgspec import Struct
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.columns import OversizedColumnError
 from millstream.core.snapshot.tables.table import (
-    KEY_GROUP,
     broadcast_table,
     element_table,
+    key_groups_in,
     list_table,
     map_table,
     timer_table,
@@ -104,11 +104,11 @@ def in_order(tables: Sequence[pa.Table], at_once: int = _AT_ONCE) -> pa.Table:
     import pyarrow as pa
 
     table = pa.concat_tables(tables)
-    groups = table.column(KEY_GROUP).to_numpy().astype(np.uint16)  # they fit, and so NumPy uses a radix sort
+    groups = key_groups_in(table).astype(np.uint16)  # they fit, and so NumPy uses a radix sort
     if table.nbytes <= at_once:
         return table.combine_chunks().take(pa.array(np.argsort(groups, kind="stable")))
     present = np.unique(groups)
-    ends = [np.searchsorted(part.column(KEY_GROUP).to_numpy(), present, side="right").tolist() for part in tables]
+    ends = [np.searchsorted(key_groups_in(part), present, side="right").tolist() for part in tables]
     starts = [[0, *those] for those in ends]
     return pa.concat_tables(
         part.slice(starts[n][number], ends[n][number] - starts[n][number])
