@@ -51,7 +51,11 @@ class WatermarkGenerator(ABC):
 
     @abstractmethod
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
-        """Called for each record; a punctuated generator emits here."""
+        """Called for each record. A punctuated generator emits here.
+
+        What is emitted takes effect directly behind this record, whatever `execution.batch.max-rows` is: the batch is
+        cut there, if event time advances. Each cut has a cost, as if the records up to it were a batch.
+        """
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
@@ -60,7 +64,8 @@ class WatermarkGenerator(ABC):
     def on_batch(self, events: Sequence[Any], timestamps: Any, output: WatermarkOutput) -> None:
         """The records of a batch, with their timestamps: an array of integers, or an Arrow array for columns.
 
-        What a generator needs of all records at once it takes here, without a call for each.
+        For periodic generators that need no call for each record: one that overrides this is called here only. What it
+        emits here takes effect behind the last record of the batch.
         """
         for event, timestamp in zip(events, timestamps, strict=True):
             self.on_event(event, int(timestamp), output)
