@@ -57,7 +57,11 @@ class WatermarkGenerator(ABC, Generic[T_contra]):
 
     @abstractmethod
     def on_event(self, event: T_contra, event_timestamp: int, output: WatermarkOutput) -> None:
-        """Called for each record; a punctuated generator emits here."""
+        """Called for each record. A punctuated generator emits here.
+
+        What is emitted takes effect directly behind this record, whatever `execution.batch.max-rows` is: the batch is
+        cut there, if event time advances. Each cut has a cost, as if the records up to it were a batch.
+        """
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
@@ -66,7 +70,8 @@ class WatermarkGenerator(ABC, Generic[T_contra]):
     def on_batch(self, events: Sequence[Any], timestamps: Any, output: WatermarkOutput) -> None:
         """Called with the records of a batch and their timestamps: an array of integers, or an Arrow array for columns.
 
-        A generator may override it to process a whole batch without a call for each record.
+        For periodic generators that need no call for each record: one that overrides this is called here only. What it
+        emits here takes effect behind the last record of the batch.
         """
         for event, timestamp in zip(events, timestamps, strict=True):
             self.on_event(event, int(timestamp), output)

@@ -85,6 +85,7 @@ def test_what_a_reader_keeps_beside_its_splits_does_not_hold_event_time_back(tmp
     harness.open()
     batch = harness.operator.poll(100)
     assert isinstance(batch, RowBatch)
+    harness.operator.emit_polled(batch)
     harness.advance()
     harness.advance(1)
     assert [element for element in harness.out.elements if isinstance(element, Watermark)] == [Watermark(1999)]

@@ -24,6 +24,7 @@ from millstream.datastream.window import (
     GlobalWindows,
     ProcessingTimeSessionWindows,
     PurgingTrigger,
+    SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TimeEvictor,
     Trigger,
@@ -237,3 +238,19 @@ def test_states_of_triggers_and_of_functions_have_names_of_their_own() -> None:
 
     made = harness(GlobalWindows.create(), Buffered(PAIR), Counting(), trigger=PurgingTrigger.of(CountTrigger.of(2)))
     assert made.process(rows(*(("a", i) for i in range(4)))) == [("a", 2), ("a", 4)]
+
+
+@pytest.mark.parametrize("assigner", [TumblingEventTimeWindows.of(10), SlidingEventTimeWindows.of(10, 5)])
+def test_an_error_of_a_reduce_names_the_record_that_it_was_called_for(assigner: Any) -> None:
+    def reduced(first: tuple[str, int], second: tuple[str, int]) -> tuple[str, int]:
+        if second[1] == 3:
+            raise ValueError("no")
+        return first
+
+    made = harness(assigner, Reduced(reduced, PAIR), allowed_lateness=100)
+    made.process(rows(("a", 1), times=[27]))
+    made.signal(Watermark(14))
+    late = rows(("b", 0), ("a", 2), ("b", 0), ("a", 3), ("a", 4), times=[1, 28, 2, 29, 26])
+    with pytest.raises(OperatorError, match="no") as caught:
+        made.process(late)
+    assert caught.value.record == ("a", 3)

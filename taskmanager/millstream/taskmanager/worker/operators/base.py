@@ -114,8 +114,12 @@ class Operator:
         raise NotImplementedError
 
     def poll(self, rows: int) -> Batch | PollStatus:
-        """Of an operator without inputs: its next batch of at most so many rows, which the task emits for it."""
+        """Of an operator without inputs: its next batch of at most so many rows, for `emit_polled`."""
         raise NotImplementedError
+
+    def emit_polled(self, batch: Batch) -> None:
+        """Called with what `poll` returned, before anything else is."""
+        self.output.emit(batch)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
         """Each signal, in its place among the batches of an input."""

@@ -27,7 +27,7 @@ class StepResult(Enum):
 
 
 class TaskPacing:
-    """Of one task. A step is `waited_until`, `begin`, at most one of `polled` and `processing`, `worked_until`."""
+    """Of one task. A step is `waited_until`, `begin`, either `polled` or any number of `processing`, `worked_until`."""
 
     __slots__ = (
         "_column_pace", "_gate", "_max_column_rows", "_max_rows", "_outlet", "_pace", "_partitions", "_records_before",
@@ -89,10 +89,16 @@ class TaskPacing:
         self._rows = len(batch)
 
     def processing(self, batch: Batch, gate: InputGate) -> None:
-        """The step is about a batch of an input."""
-        self._rows, self._gate = len(batch), gate
+        """The step is also about this batch, of an input."""
+        self._rows += len(batch)
+        self._gate = gate
         if not isinstance(batch, RowBatch):
             self._step_pace = self._column_pace
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the step is about less than half of the rows that it could be about, none of them in columns."""
+        return self._step_pace is self._pace and 2 * self._rows < min(self._pace.rows, self._outlet.rows)
 
     def waited_until(self, now: float, last: StepResult) -> None:
         """Counts the time since the last step: waiting for input, for room, or for the thread."""

@@ -13,6 +13,7 @@ from millstream.core.clock import Clock
 from millstream.core.records.batches import (
     Barrier,
     ColumnBatch,
+    Element,
     EndOfInput,
     RowBatch,
     Signal,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from millstream.taskmanager.worker.tasks.task import Task
 
 _RELEASED = 2048  # records in a step
+_TOGETHER = 0.005  # seconds in which a step goes on behind watermarks and small batches: mails wait meanwhile
+_MOST_TOGETHER = 64  # of them
 
 
 class TaskSteps:
@@ -155,13 +158,33 @@ class TaskSteps:
             self.pacing.polled(result)
             self._task.counts.records_polled += len(result)
             self._has_more = most < wanted and len(result) >= most
-            source.output.emit(result)
+            source.emit_polled(result)
         return StepResult.WORKED
 
     def _take_input(self, pressed: bool = False) -> StepResult:
         element = self.input.next(pressed)
         if element is None:
             return StepResult.BACKPRESSURED if pressed else StepResult.IDLE
+        self._take(element)
+        if not pressed and len(self._receivers) == 1:
+            self._take_more(element)
+        return StepResult.WORKED
+
+    def _take_more(self, element: Element) -> None:
+        """Takes what waits behind watermarks and small batches: where they alternate, a step for each costs most."""
+        until = self._clock.monotonic() + _TOGETHER
+        for _ in range(_MOST_TOGETHER):
+            if not isinstance(element, Watermark | WatermarkStatus | RowBatch) or not self.pacing.is_short:
+                return
+            if not self._has_room() or self._clock.monotonic() >= until:
+                return
+            following = self.input.next()
+            if following is None:
+                return
+            self._take(following)
+            element = following
+
+    def _take(self, element: Element) -> None:
         gate = self.input.gate
         assert gate is not None, "an element came from one"
         if isinstance(element, RowBatch | ColumnBatch):
@@ -172,7 +195,6 @@ class TaskSteps:
             self._receivers[gate](element)
         else:
             self._take_signal(gate, element)
-        return StepResult.WORKED
 
     def _take_signal(self, gate: InputGate, signal: Signal) -> None:
         channel = self.input.channel

@@ -105,6 +105,7 @@ class SourceOperator(Operator):
                 setup.output_type,
                 self.name,
                 setup.context,
+                self.output.emit,
                 super().on_signal,
                 clock,
                 self._alignment,
@@ -133,9 +134,6 @@ class SourceOperator(Operator):
 
     def poll(self, rows: int) -> Batch | PollStatus:
         """The reader's next batch of at most so many rows and those configured, or why there is none."""
-        time = self._time
-        if time is not None:
-            self._guarded(lambda _: time.follow())
         most = min(rows, self._most)
         result = self._guarded(lambda reader: reader.poll_next(most))
         if not isinstance(result, RowBatch | ColumnBatch | PollStatus):
@@ -148,7 +146,17 @@ class SourceOperator(Operator):
         if isinstance(result, PollStatus):
             return result
         batch = self.handed_over(result) if isinstance(result, RowBatch) else result
-        return batch if self._time is None else self._time.stamped(batch)
+        time = self._time
+        return batch if time is None else self._guarded(lambda _: time.stamped(batch))
+
+    def emit_polled(self, batch: Batch) -> None:
+        """With the watermarks that its records bring, and then what alignment makes of these."""
+        time = self._time
+        if time is None:
+            self.output.emit(batch)
+        else:
+            time.emit(batch)
+            self._guarded(lambda _: time.align())
 
     def on_time(self, now: float) -> float | None:
         """Looks whether event time has moved, every interval."""
@@ -221,7 +229,7 @@ class SourceOperator(Operator):
         assert self._reader is not None, "the reader is created in open"
         try:
             return call(self._reader)
-        except TaskInterrupted:
+        except (TaskInterrupted, OperatorError):
             raise
         except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from millstream.common.watermark_strategy import (
     GeneratorContext,
     TimestampAssigner,
+    WatermarkGenerator,
     WatermarkOutput,
     WatermarkStrategy,
 )
@@ -181,6 +182,8 @@ class GeneratedWatermarks(WatermarkOutput):
         self._idle_after = None if strategy.idle_timeout_ms is None else strategy.idle_timeout_ms / 1000
         self._send = send
         self._clock = clock
+        self.is_called_for_each = _is_called_for_each(self._generator)
+        """Whether the generator is called for each record, and what it emits counts behind that record."""
         self.last = MIN_TIMESTAMP
         """The last watermark."""
         self.is_idle = False
@@ -190,18 +193,29 @@ class GeneratedWatermarks(WatermarkOutput):
         """When a record came last."""
         self._is_quiet = False  # nothing came since the last look
         self._quiet_since: float | None = None
+        self._timed_out = False  # idle because it was quiet
 
     @property
     def reads_events(self) -> bool:
         """Whether the generator needs the records themselves."""
-        return self._generator.reads_events
+        return self.is_called_for_each or self._generator.reads_events
 
-    def follow(self, events: list[Any], timestamps: Any) -> None:
-        """A batch that has been sent on."""
+    def wake_up(self) -> None:
+        """Records are about to be sent: a stream is not quiet any more. One that its generator calls idle stays so."""
         self._is_quiet = False
         self.record_at = self._clock.now_ms()
-        self.mark_active()
+        if self._timed_out:
+            self.mark_active()
+
+    def follow(self, events: list[Any], timestamps: Any) -> None:
+        """A batch that has been sent."""
         self._generator.on_batch(events, timestamps, self)
+
+    def follow_each(self, events: Iterable[Any], timestamps: Iterable[int]) -> None:
+        """The records of a batch, one by one: what is sent meanwhile belongs behind the record at hand."""
+        on_event = self._generator.on_event
+        for event, timestamp in zip(events, timestamps, strict=True):
+            on_event(event, timestamp, self)
 
     def look(self, now: float) -> None:
         """The interval has passed, on a clock that stands still while the stream cannot send anything."""
@@ -210,6 +224,7 @@ class GeneratedWatermarks(WatermarkOutput):
                 self._is_quiet, self._quiet_since = True, now
             elif now - self._quiet_since >= self._idle_after:
                 self.mark_idle()
+                self._timed_out = True
                 return
         self._generator.on_periodic_emit(self)
 
@@ -233,6 +248,7 @@ class GeneratedWatermarks(WatermarkOutput):
 
     def mark_active(self) -> None:
         """Says so once."""
+        self._timed_out = False
         if self.is_idle:
             self.is_idle, self.moved_at = False, self._clock.now_ms()
             self._send(WatermarkStatus(False))
@@ -241,6 +257,12 @@ class GeneratedWatermarks(WatermarkOutput):
         """What is known of this stream, for people."""
         stream = StreamTime("", self.last, self.moved_at, self.record_at, self.is_idle)
         return EventTime(self.last, self.is_idle, 1, int(self.is_idle), self.last, (stream,))
+
+
+def _is_called_for_each(generator: WatermarkGenerator) -> bool:
+    """Whether its `on_event` is defined in a class closer to its own than its `on_batch` is."""
+    defining = [vars(one) for one in type(generator).__mro__ if "on_event" in vars(one) or "on_batch" in vars(one)]
+    return not defining or "on_batch" not in defining[0]
 
 
 class SplitWatermarks:

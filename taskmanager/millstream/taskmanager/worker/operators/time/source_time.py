@@ -17,16 +17,17 @@ from millstream.core.records.conversion import record_batch_to_rows
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.base import SourceReader, split_id_of
 from millstream.datastream.functions import RuntimeContext
-from millstream.taskmanager.worker.operators.output import Send
-from millstream.taskmanager.worker.operators.time.event_time import SplitWatermarks, Timestamps
+from millstream.taskmanager.worker.operators.output import Emit, Send
+from millstream.taskmanager.worker.operators.time.event_time import GeneratedWatermarks, SplitWatermarks, Timestamps
 from millstream.taskmanager.worker.operators.time.source_alignment import SourceAlignment
+from millstream.taskmanager.worker.operators.time.timed_output import TimedOutput
 
 ALLOW_UNALIGNED = "pipeline.watermark-alignment.allow-unaligned-source-splits"
 _WHOLE = ""  # what is read by a reader that does not tell its splits apart
 
 
 class SourceTime:
-    """Of one source in one subtask. A batch counts when `follow` is called, which is after it has been emitted."""
+    """Of one source in one subtask. Each batch of its reader is `stamped`, then sent by `emit`; then `align` is due."""
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class SourceTime:
         record_type: TypeInformation,
         name: str,
         context: RuntimeContext,
+        emit: Emit,
         send: Send,
         clock: Clock,
         alignment: SourceAlignment | None = None,
@@ -41,14 +43,15 @@ class SourceTime:
     ) -> None:
         self._timestamps = Timestamps(strategy, record_type, name)
         self._record_type = record_type
-        self._splits = SplitWatermarks(strategy, context, send, clock)
+        self._timed = TimedOutput(name, emit, send, self._rows_of)
+        self._splits = SplitWatermarks(strategy, context, self._timed.signal, clock)
         self._idle_timeout_ms = strategy.idle_timeout_ms
         self._alignment = alignment
         self._reader: SourceReader[Any] | None = None
         self._by_split = False
         self._allow_unaligned = allow_unaligned
         self._pauses_splits = alignment is not None
-        self._emitted: tuple[str, Batch] | None = None
+        self._emitting: GeneratedWatermarks | None = None  # of the stream of the batch that was stamped last
 
     def open(self, reader: SourceReader[Any]) -> None:
         """Before the reader starts."""
@@ -69,27 +72,22 @@ class SourceTime:
         self._splits.ended(split_id)
 
     def stamped(self, batch: Batch) -> Batch:
-        """What the reader answered, as it is to be emitted."""
+        """What the reader returned, as `emit` takes it next."""
         assert self._reader is not None, "open comes first"
         stamped = self._timestamps.of(batch)
-        self._emitted = (self._reader.current_split_id() or _WHOLE, stamped)
+        self._emitting = None
+        if stamped.is_timed:
+            self._emitting = self._splits.begun(self._reader.current_split_id() or _WHOLE)
         return stamped
 
-    def follow(self) -> None:
-        """Tells the generator of the batch that was emitted last."""
-        if self._emitted is None:
-            return
-        (split_id, batch), self._emitted = self._emitted, None
-        if batch.timestamps is not None:
-            watermarks = self._splits.begun(split_id)
-            watermarks.follow(self._rows_of(batch) if watermarks.reads_events else [], batch.timestamps)
-            self._align()
+    def emit(self, batch: Batch) -> None:
+        """Emits the batch that was stamped last, and what it says of the time."""
+        self._timed.emit(batch, self._emitting)
 
     def look(self, now: float) -> None:
         """The interval has passed, on a clock that stands still while the source cannot send anything."""
-        self.follow()
         self._splits.look(now)
-        self._align()
+        self.align()
 
     @property
     def is_idle(self) -> bool:
@@ -100,14 +98,14 @@ class SourceTime:
         """How far the source may go, for the sake of its alignment group."""
         if self._alignment is not None:
             self._alignment.limited(limit)
-            self._align()
+            self.align()
 
     def told(self) -> WatermarkOrigin:
         """What is known of the source's event time, for people."""
         alignment = None if self._alignment is None else self._alignment.told()
         return WatermarkOrigin(self._splits.told(), True, self._idle_timeout_ms, alignment)
 
-    def _align(self) -> None:
+    def align(self) -> None:
         """Sees to it that what is too far ahead waits: the whole source, and of a reader that can do that, splits."""
         if self._alignment is None:
             return

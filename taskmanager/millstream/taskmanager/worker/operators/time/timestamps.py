@@ -11,11 +11,12 @@ from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, Op
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.event_time import INTERVAL, GeneratedWatermarks, Rhythm, Timestamps
+from millstream.taskmanager.worker.operators.time.timed_output import TimedOutput
 
 
 @builds(plan.TimestampsSpec)
 class TimestampsOperator(Operator):
-    """Stamps batches and sends watermarks behind them. Those of its input end here, but for the last."""
+    """Stamps records and sends watermarks behind them. Those of its input end here, but for the last."""
 
     only_reads = True
 
@@ -24,25 +25,23 @@ class TimestampsOperator(Operator):
         self._timestamps = Timestamps(spec.strategy, self.input_type, self.name)
         self._strategy = spec.strategy
         self._rhythm = Rhythm(Configuration(setup.services.options).seconds(INTERVAL))
+        self._timed = TimedOutput(self.name, self.output.emit, super().on_signal, self.rows_of)
         self._watermarks: GeneratedWatermarks | None = None
         self._clock, self._held_up = setup.services.clock, setup.services.held_up
 
     def open(self) -> None:
         """Makes the generator."""
         try:
-            self._watermarks = GeneratedWatermarks(self._strategy, self.context, super().on_signal, self._clock)
+            self._watermarks = GeneratedWatermarks(self._strategy, self.context, self._timed.signal, self._clock)
         except TaskInterrupted:
             raise
         except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
     def process(self, batch: Batch) -> None:
-        """Each batch leaves before what it says of the time."""
-        stamped = self._timestamps.of(batch)
-        watermarks = self._watermarks
-        assert watermarks is not None, "open comes first"
-        self.output.emit(stamped)
-        follow(self, watermarks, stamped)
+        """Each record leaves before what it says of the time."""
+        assert self._watermarks is not None, "open comes first"
+        self._timed.emit(self._timestamps.of(batch), self._watermarks)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
         """What the input says of event time does not count here, except that it has come to its end."""
@@ -60,18 +59,6 @@ class TimestampsOperator(Operator):
         assert self._watermarks is not None, "open comes first"
         origin = WatermarkOrigin(self._watermarks.told(), idle_timeout_ms=self._strategy.idle_timeout_ms)
         return OperatorProgress(self.name, origin)
-
-
-def follow(operator: Operator, watermarks: GeneratedWatermarks, batch: Batch) -> None:
-    """Tells a generator of a batch; what it raises is the operator's error."""
-    if batch.timestamps is None:
-        return
-    try:
-        watermarks.follow(operator.rows_of(batch) if watermarks.reads_events else [], batch.timestamps)
-    except TaskInterrupted:
-        raise
-    except BaseException as error:
-        raise OperatorError(operator.name, NO_RECORD, error) from error
 
 
 def guarded_look(operator: Operator, watermarks: GeneratedWatermarks, now: float) -> None:

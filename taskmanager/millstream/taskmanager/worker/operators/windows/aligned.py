@@ -8,17 +8,21 @@ and removed together. Nothing is called for a record but the user's own function
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
-from itertools import repeat
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice, repeat
 from operator import is_, length_hint
 from typing import Any, NamedTuple
 
 from millstream.core.jobs.plan.window_plan import WindowSpec
-from millstream.core.records.batches import MIN_TIMESTAMP
+from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP
 from millstream.datastream.window import EventTimeTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
 from millstream.taskmanager.worker.operators.windows.contents import SingleContents, WindowContents
 from millstream.taskmanager.worker.state.table import MISSING
 from millstream.taskmanager.worker.state.timers import DueTimers, TimerQueue
+
+_FEW = 8  # records: below, arrays of numpy cost more than they save
 
 
 class Fired(NamedTuple):
@@ -63,29 +67,58 @@ class AlignedWindows:
 
         These are the ones of which a window has ended: it is gone, or fires again at once.
         """
+        starts, ended = self._placed_few(times, watermark) if len(times) <= _FEW else self._placed(times, watermark)
+        if not ended:
+            self._fold(keys, starts, rows, source)
+            return []
+        if self._size > self._slide:
+            # One whose other windows have not ended shares these with those behind it, and comes before them.
+            for i in ended:
+                if self._is_open(starts[i], watermark):
+                    ended = sorted({*ended, *range(i, len(times))})
+                    break
+        gone = set(ended)
+        on_time = [i for i in range(len(times)) if i not in gone]
+        if on_time:
+            chosen = [rows[i] for i in on_time]
+            left = iter(chosen)
+            with _same_place(source, left, lambda taken: on_time[taken - 1] + 1):
+                self._fold([keys[i] for i in on_time], [starts[i] for i in on_time], chosen, left)
+        return ended
+
+    def _placed(self, times: array[int], watermark: int) -> tuple[list[int], list[int]]:
+        """The start of each record's last window, and the records of which the first window has ended.
+
+        Those that have no timestamp count as such, and those whose windows do not fit into 64 bits.
+        """
         import numpy as np
 
         stamps = np.frombuffer(times, np.int64)
-        last = stamps - (stamps - self._offset) % self._slide  # the start of the last window of each record
-        starts = last.tolist()
-        # Whether the first of its windows has; and what has no timestamp, or one that windows of 64 bits do not fit.
+        last = stamps - (stamps - self._offset) % self._slide
         ended = (last + (self._slide - 1) <= watermark) | (last > stamps) | (stamps == MIN_TIMESTAMP)
-        if not ended.any():
-            self._fold(keys, starts, rows, source)
-            return []
-        late = np.flatnonzero(ended).tolist()
-        on_time = np.flatnonzero(~ended).tolist()
-        if on_time:
-            chosen = [rows[i] for i in on_time]
-            self._fold([keys[i] for i in on_time], [starts[i] for i in on_time], chosen, iter(chosen))
-        return list(late)
+        return last.tolist(), np.flatnonzero(ended).tolist()
+
+    def _placed_few(self, times: array[int], watermark: int) -> tuple[list[int], list[int]]:
+        """The same for a few records, in a fifth of the time."""
+        offset, slide = self._offset, self._slide
+        starts = [time - (time - offset) % slide for time in times]
+        oldest, newest = max(watermark - slide + 2, MIN_TIMESTAMP + 1), MAX_TIMESTAMP - self._size + 1
+        return starts, [i for i, start in enumerate(starts) if not oldest <= start <= newest]
+
+    def _is_open(self, last: int, watermark: int) -> bool:
+        """Whether the last window of a record has not ended, if it has one."""
+        return watermark < last + self._size - 1 <= MAX_TIMESTAMP
 
     def _fold(self, keys: list[Any], starts: list[int], rows: list[Any], source: Iterator[Any]) -> None:
-        for back in range(0, self._size, self._slide):
-            if back:
-                starts = [start - self._slide for start in starts]
-                source = iter(rows)
+        """Record by record: each window gets its records in the order in which they came."""
+        backs = range(0, self._size, self._slide)
+        if len(backs) == 1:
             self._fold_once(keys, starts, source)
+            return
+        left = iter([row for row in rows for _ in backs])
+        with _same_place(source, left, lambda taken: -(-taken // len(backs))):
+            starts = [start - back for start in starts for back in backs]
+            self._fold_once([key for key in keys for _ in backs], starts, left)
 
     def _fold_once(self, keys: list[Any], starts: list[int], source: Iterator[Any]) -> None:
         contents, count = self._contents, len(keys)
@@ -119,6 +152,17 @@ class AlignedWindows:
                         keys = [key for key, value in zip(keys, values, strict=True) if value is not MISSING]
                         values = [value for value in values if value is not MISSING]
                     yield Fired(window, keys, values if result is None else list(map(result, values)), is_removed)
+
+
+@contextmanager
+def _same_place(source: Iterator[Any], left: Iterator[Any], taken: Callable[[int], int]) -> Iterator[None]:
+    """If this fails, `source` is behind as many records as were `taken` of it for so many of `left`."""
+    count = length_hint(left)
+    try:
+        yield
+    except BaseException:
+        deque(islice(source, taken(count - length_hint(left))), maxlen=0)
+        raise
 
 
 def _by_window(due: DueTimers) -> Iterable[tuple[Any, list[Any]]]:
