@@ -46,14 +46,16 @@ OPERATING = {
     "PATCH /jobs/{jobid}", "PATCH /jobs/{jobid}/rescaling", "PUT /jobs/{jobid}/resource-requirements",
     "POST /jobs/{jobid}/savepoints", "POST /jobs/{jobid}/stop", "POST /jobs/{jobid}/checkpoints",
     "POST /savepoint-disposal", "GET /snapshots/rows", "GET /snapshots/diff",
-    "GET /jobs/{jobid}/vertices/{vertexid}/hot-keys",
+    "GET /jobs/{jobid}/vertices/{vertexid}/hot-keys", "POST /applications/{applicationid}/cancel",
+    "GET /jobs/{jobid}/yarn-cancel", "GET /jobs/{jobid}/yarn-stop", "PATCH /jobs/{jobid}/clientHeartbeat",
+    "DELETE /datasets/{datasetid}",
 }  # fmt: skip
 RUNNING_CODE = {
     f"{method} {path}"
     for root, one in (("/jars", "/jars/{jarid}"), ("/wheels", "/wheels/{wheelid}"))
     for method, path in (
         ("POST", f"{root}/upload"), ("DELETE", one), ("POST", f"{one}/run"), ("GET", f"{one}/plan"),
-        ("POST", f"{one}/plan"),
+        ("POST", f"{one}/plan"), ("POST", f"{one}/run-application"),
     )
 }  # fmt: skip
 

@@ -42,7 +42,7 @@ def snapshot(root: Path, job_id: str, kind: SnapshotKind, shared: bool = False) 
 async def disposed(rest: Checked, path: str) -> Any:
     """The operation at its end."""
     body = {"savepoint-path": path, "triggerId": new_id()}
-    trigger = (await rest("POST", "/savepoint-disposal", status=202, body=body))["request-id"]
+    trigger = (await rest("POST", "/savepoint-disposal", body=body))["request-id"]
     assert trigger == body["triggerId"]
 
     async def completed() -> bool:

@@ -53,6 +53,9 @@ async def test_a_vertex_in_flinks_shapes(dispatcher: RunningDispatcher) -> None:
         pressed = await get("GET", f"{one}/backpressure", *sink)
         assert (pressed["status"], pressed["backpressureLevel"]) == ("ok", "high")
         assert [s["backpressureLevel"] for s in pressed["subtasks"]] == ["high", "low", "ok"]
+        assert [pressed["backpressure-level"], *(s["backpressure-level"] for s in pressed["subtasks"])] == [
+            "high", "high", "low", "ok",
+        ]  # fmt: skip
         assert [(s["ratio"], s["busyRatio"], s["idleRatio"]) for s in pressed["subtasks"]] == [
             (0.7, 0.2, 0.1), (0.2, 0.3, 0.5), (0.0, 0.3, 0.7),
         ]  # fmt: skip

@@ -93,10 +93,16 @@ async def test_upload_list_run_plan_delete(http: Http) -> None:
 
     chosen = new_id()
     body = {"jobId": chosen, "programArgsList": ["chosen id"], "flinkConfiguration": {"pipeline.name": "x"}}
-    assert (await http("POST", f"/jars/{jar}/run", body, status=200)).json == {"jobid": chosen}
+    assert (await http("POST", f"/jars/{jar}/run", body, status=200)).json == {"jobid": chosen, "applicationId": chosen}
     config = (await http("GET", f"/jobs/{chosen}/config", status=200)).json["execution-config"]
     assert config["user-config"]["pipeline.name"] == "x"
     assert "already submitted" in (await http("POST", f"/jars/{jar}/run", body, status=409)).json["errors"][0]
+
+    own = new_id()
+    as_application = {"applicationId": own, "programArgsList": ["of its own"]}
+    answer = await http("POST", f"/jars/{jar}/run-application", as_application, status=202)
+    assert answer.json == {"applicationid": own}
+    assert (await http("GET", f"/applications/{own}", status=200)).json["name"] == "of its own"
 
     for method, parameters in (("GET", None), ("POST", {"parallelism": 2})):
         plan = (await http(method, f"/jars/{jar}/plan", parameters, status=200)).json["plan"]

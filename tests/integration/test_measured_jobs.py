@@ -47,6 +47,12 @@ env.from_sequence(1, {numbers}).map(Measured()).name("measured").filter(lambda n
 env.execute("measured")
 """
 
+FUSED = """
+tailed = env.from_source(TailedSource("{folder}", "fused"), WatermarkStrategy.no_watermarks(), "tailed")
+tailed.filter(lambda t: t[1] % 4 == 0).print()
+env.execute("fused")
+"""
+
 
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, list[str]]]:
@@ -189,3 +195,39 @@ def test_what_was_counted_is_known_after_the_end(scraped: tuple[Cluster, list[st
     cluster.wait_for(measured, "CANCELED")
     assert total(cluster, measured, "added", "numRecordsIn") == NUMBERS // 2
     assert total(cluster, measured, "measured", "measured.shard.7.seen") == NUMBERS
+
+
+def test_a_job_of_one_chain_shows_what_its_source_emits_and_its_sink_writes(
+    scraped: tuple[Cluster, list[str]], tmp_path: Path
+) -> None:
+    cluster, read, wrote = scraped[0], 200, 50
+    lines = tmp_path / "fused"
+    lines.write_text("".join(f"{number}\n" for number in range(read)))
+    job = cluster.submit_running(write_job(tmp_path, "fused", TAILED_SOURCE + FUSED.format(folder=tmp_path)))
+
+    def shown() -> tuple[int, int]:
+        (one,) = cluster.get(f"/jobs/{job}")["vertices"]
+        return one["metrics"]["read-records"], one["metrics"]["write-records"]
+
+    (only,) = [one["id"] for one in cluster.get(f"/jobs/{job}")["vertices"]]
+    path, counters = f"/jobs/{job}/vertices/{only}", ("numRecordsIn", "numRecordsOut")
+
+    def measured_and_top() -> tuple[list[str], tuple[int, ...]]:
+        figures = json.loads(cluster.cli("top", "-m", cluster.rest, "--json", job).stdout)["jobs"][0]["vertices"][0]
+        sent = [m["id"] for m in cluster.get(f"{path}/metrics") if m["id"].endswith(".numRecordsSend")]
+        values = cluster.get(f"{path}/metrics?get=0.numRecordsIn,0.numRecordsOut,{','.join(sent)}")
+        return [m["value"] for m in values], tuple((figures[name] or 0) > 0 for name in ("records_in", "records_out"))
+
+    wait_until(lambda: shown() == (read, wrote), "all records to be shown")
+    with lines.open("a") as file:
+        file.write("".join(f"{number}\n" for number in range(read)))
+    wait_until(lambda: measured_and_top()[1] == (True, True), "rates of the chain in top")
+    wait_until(lambda: shown() == (2 * read, 2 * wrote), "all records to be shown")
+    counted = [str(2 * read), str(2 * wrote), str(2 * wrote)]
+    wait_until(lambda: measured_and_top()[0] == counted, "the counters of the task and of its sink")
+    cluster.cancel(job)
+    cluster.wait_for(job, "CANCELED")
+    assert shown() == (2 * read, 2 * wrote)
+    (subtask,) = cluster.get(path)["subtasks"]
+    assert (subtask["metrics"]["read-records"], subtask["metrics"]["write-records"]) == (2 * read, 2 * wrote)
+    assert [total(cluster, job, "tailed", name) for name in counters] == [2 * read, 2 * wrote]

@@ -30,10 +30,13 @@ def pipeline(*parallelisms: int) -> JobGraph:
 
 
 class Measured:
-    """A job under an autoscaler, as time goes by."""
+    """A job under an autoscaler, as time goes by; `passes` is the part of the records that each vertex emits."""
 
-    def __init__(self, graph: JobGraph, settings: AutoscalerSettings = SETTINGS, tasks: int | None = None) -> None:
+    def __init__(
+        self, graph: JobGraph, settings: AutoscalerSettings = SETTINGS, tasks: int | None = None, passes: float = 1.0
+    ) -> None:
         self.graph = graph
+        self.passes = passes
         self.tasks = tasks
         self.scaler = Autoscaler(settings)
         self.now = 0
@@ -53,7 +56,7 @@ class Measured:
             busy_ms, held_ms = round(whole * busy), round(whole * held)
             self.totals[v.id] = Totals(
                 before.records_in + records,
-                before.records_out + records,
+                before.records_out + round(records * self.passes),
                 before.busy_ms + busy_ms,
                 before.backpressured_ms + held_ms,
                 before.other_ms + whole - busy_ms - held_ms,
@@ -115,6 +118,14 @@ def test_a_backlog_is_worked_off_in_its_time() -> None:
     assert decision.parallelism == {"v0": 3, "v1": 3}  # half as much again
     without = replace(settings, catch_up_ms=0)
     assert Measured(pipeline(2, 2), without).window({"v0": (0.7, 0.0), "v1": (0.7, 0.0)}, backlog=1_000) is None
+
+
+def test_a_backlog_is_measured_by_what_the_source_reads_and_not_by_what_its_chain_lets_through() -> None:
+    settings = replace(SETTINGS, catch_up_ms=20_000)
+    measured = Measured(pipeline(2, 2), settings, passes=0.1)
+    decision = measured.window({"v0": (0.7, 0.0), "v1": (0.7, 0.0)}, backlog=1_000)
+    assert decision is not None
+    assert decision.parallelism == {"v0": 3, "v1": 3}
 
 
 def test_tasks_that_ran_anew_are_measured_anew() -> None:

@@ -25,14 +25,15 @@ from worker_rig import (
 from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.ids import AttemptId, ChannelId
 from millstream.core.jobs.plan import plan
-from millstream.core.jobs.plan.plan import FlatMapSpec, MapSpec
+from millstream.core.jobs.plan.function_ends_plan import SinkFunctionSpec
+from millstream.core.jobs.plan.plan import FilterSpec, FlatMapSpec, MapSpec
 from millstream.core.messages.deployment import DeployTasks, OutputChannel, TaskDeployment
 from millstream.core.messages.results import CollectResponse
 from millstream.core.messages.sources import Custom, NoMoreSplits, ReaderEvent, Registered, SplitRequest, Splits, Stop
 from millstream.core.messages.task_manager import TaskMetricsReport, WorkerReady
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
-from millstream.datastream.functions import IntCounter, MapFunction, RuntimeContext
+from millstream.datastream.functions import IntCounter, MapFunction, RuntimeContext, SinkContext, SinkFunction
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.network.data_plane import FrameArrived, PeerLost
 from millstream.taskmanager.worker.network.frames import Data
@@ -73,7 +74,34 @@ def test_tasks_of_one_worker_hand_over_by_reference(rig: WorkerRig, backwards: b
         assert rig.states(task) == LIFE
         assert all(update.allocation_id == "allocation" for update in rig.updates(task))
     metrics = [rig.updates(task)[-1].metrics for task in tasks]
-    assert [(m.records_in, m.records_out) for m in metrics] == [(0, 5000), (5000, 5000), (5000, 0)]
+    assert [(m.records_in, m.records_out) for m in metrics] == [(5000, 5000), (5000, 5000), (5000, 5000)]
+
+
+def even(number: int) -> bool:
+    return number % 2 == 0
+
+
+def test_a_task_of_one_chain_counts_what_its_source_emits_and_its_sink_writes(rig: WorkerRig) -> None:
+    task = rig.task(chain(reading(range(5000)), FilterSpec(even), writing("fused")))
+    rig.deploy(task)
+    rig.turn_until(rig.ended(task))
+    metrics = rig.updates(task)[-1].metrics
+    assert (metrics.records_in, metrics.records_out) == (5000, 2500)
+
+
+class FailingAtTwenty(SinkFunction[int]):
+    def invoke(self, value: int, context: SinkContext) -> None:
+        if value == 20:
+            raise OSError("the disk is full")
+
+
+def test_records_that_a_sink_could_not_write_are_not_counted(small: WorkerRig) -> None:
+    task = small.task(chain(reading(range(64)), SinkFunctionSpec(FailingAtTwenty())))
+    small.deploy(task)
+    small.turn_until(small.ended(task))
+    metrics = small.updates(task)[-1].metrics
+    assert small.states(task)[-1] == "FAILED"
+    assert 0 < metrics.records_out <= 20 < metrics.records_in
 
 
 def failing_at_seven(number: int) -> int:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from millstream.common import Time
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.plan import plan
+from millstream.core.jobs.plan.function_ends_plan import SinkFunctionSpec
 from millstream.core.jobs.plan.window_plan import Reduced, WindowSpec
 from millstream.core.jobs.progress import AwaitingEnd, OperatorProgress
 from millstream.core.records.batches import (
@@ -35,6 +36,7 @@ from millstream.datastream import (
     OutputTag,
     TimeDomain,
 )
+from millstream.datastream.functions import SinkContext, SinkFunction
 from millstream.datastream.state import MapStateDescriptor
 from millstream.datastream.window import (
     ContinuousProcessingTimeTrigger,
@@ -297,3 +299,16 @@ def test_records_come_sorted_however_few_fit_into_memory(places: list[Any], run:
         records.add(all_[start : start + together])
     assert list(records.read()) == sorted(all_, key=lambda place: place[:4])
     records.close()
+
+
+class Written(SinkFunction[Any]):
+    def invoke(self, value: Any, context: SinkContext) -> None:
+        """Takes every record."""
+
+
+def test_a_sink_counts_what_it_has_written_of_what_is_held() -> None:
+    harness = OperatorHarness(SinkFunctionSpec(Written(), KEY, from_hint(str)), batch=True).open()
+    harness.process(RowBatch(list(ROWS)))
+    assert harness.operator.records_written == 0
+    harness.end_input()
+    assert harness.operator.records_written == len(ROWS)

@@ -143,3 +143,5 @@ class JobDetails(Struct, frozen=True):
     """The last ones, the oldest first."""
     earlier_attempts: bytes = b""
     """Of its subtasks, as `millstream.core.jobs.earlier_attempts` writes them."""
+    rescales: bytes = b""
+    """The last ones, as `millstream.core.jobs.rescales` writes them."""

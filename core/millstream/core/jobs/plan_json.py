@@ -54,7 +54,14 @@ def _plan(
 
 def _node(node: PlanNode, describe: Callable[[str], str]) -> dict[str, Any]:
     inputs = [
-        {"num": number, "id": source.id, "ship_strategy": source.ship_strategy, "exchange": _EXCHANGE}
+        {
+            "num": number,
+            "id": source.id,
+            "ship_strategy": source.ship_strategy,
+            "exchange": _EXCHANGE,
+            "local_strategy": "",
+            "caching": "",
+        }
         for number, source in enumerate(node.inputs)
     ]
     return {

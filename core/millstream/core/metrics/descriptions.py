@@ -43,7 +43,7 @@ def _passed(scope: Scope, what: str, direction: str) -> list[Described]:
     ]
 
 
-_WAYS = {"In": "that were taken in", "Out": "that were sent on"}
+_WAYS = {"In": "that were taken in", "Out": "that were sent on", "Send": "that a sink wrote"}
 _STATES = ("initializing", "created", "running", "restarting", "failing", "cancelling")
 _STATE = "state.<state>"
 _TM, _JM, _JOB, _TASK, _OP = Scope.TASK_MANAGER, Scope.JOB_MANAGER, Scope.JOB, Scope.TASK, Scope.OPERATOR
@@ -119,6 +119,7 @@ TABLE: tuple[Described, ...] = (
     Described(_TASK, "inputQueueLength", _G, "Buffers and batches that wait at its target.", "edge.<edge>"),
     *_passed(_OP, "Records", "In"),
     *_passed(_OP, "Records", "Out"),
+    *_passed(_OP, "Records", "Send"),
     Described(_OP, "currentInputWatermark", _G, "The last watermark that the operator got."),
     Described(_OP, "currentOutputWatermark", _G, "The last watermark that it sent on."),
     Described(_OP, "numLateRecordsDropped", _C, "Of a window: records that came too late for it."),

@@ -24,20 +24,25 @@ from millstream.dispatcher.programs import ProgramRunner
 from millstream.dispatcher.rest.access import AccessPolicy, GuardedApp
 from millstream.dispatcher.rest.asking import told_by
 from millstream.dispatcher.rest.authentication import AuthenticatedApp, Authentication
+from millstream.dispatcher.rest.client_leases import ClientLeases
 from millstream.dispatcher.rest.document import openapi
+from millstream.dispatcher.rest.endpoints.applications import ApplicationEndpoints
 from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
+from millstream.dispatcher.rest.endpoints.datasets import DataSetEndpoints
 from millstream.dispatcher.rest.endpoints.disposal import DisposalEndpoints
 from millstream.dispatcher.rest.endpoints.flame_graphs import FlameGraphEndpoints
 from millstream.dispatcher.rest.endpoints.flow import FlowEndpoints
 from millstream.dispatcher.rest.endpoints.health import HealthEndpoints
 from millstream.dispatcher.rest.endpoints.history import HistoryEndpoints
 from millstream.dispatcher.rest.endpoints.job_logs import JobLogEndpoints
+from millstream.dispatcher.rest.endpoints.job_processes import JobProcessEndpoints
 from millstream.dispatcher.rest.endpoints.jobs import JobEndpoints
 from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
 from millstream.dispatcher.rest.endpoints.metrics import MetricEndpoints
 from millstream.dispatcher.rest.endpoints.process import ProcessEndpoints
 from millstream.dispatcher.rest.endpoints.processes import ProcessesEndpoints
+from millstream.dispatcher.rest.endpoints.rescales import RescaleEndpoints
 from millstream.dispatcher.rest.endpoints.scaling import ScalingEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
 from millstream.dispatcher.rest.endpoints.stalls import StallEndpoints
@@ -90,6 +95,8 @@ class RestApi:
         self._job_logs = JobLogEndpoints(lifecycle, self._cluster, configuration)
         self._updates = Updates(self._told, lambda: lifecycle.leads, clock)
         self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
+        self._leases = ClientLeases(clock, lifecycle.cancel)
+        process = ProcessEndpoints(configuration)
         interval = configuration.seconds("metrics.fetcher.update-interval")
         self._fetcher = MetricFetcher(interval, self._measured, self._cluster.metrics, clock)
         self._history = HistoryRecorder(lifecycle, self._fetcher, clock)
@@ -97,13 +104,16 @@ class RestApi:
             *self._health.routes(),
             *HistoryEndpoints(lifecycle, self._history, JobHealth(lifecycle, clock), clock).routes(),
             *MetricEndpoints(lifecycle, self._cluster, self._fetcher).routes(),  # before single jobs and task managers
-            *ClusterEndpoints(lifecycle, self._cluster, dispatcher_address, takes_programs).routes(),
-            *ProcessEndpoints(configuration).routes(),
+            *ClusterEndpoints(lifecycle, self._cluster, self._fetcher, dispatcher_address, takes_programs).routes(),
+            *ApplicationEndpoints(lifecycle, clock, configuration).routes(),
+            *DataSetEndpoints().routes(),
+            *process.routes(),
+            *JobProcessEndpoints(lifecycle, process, lambda: self._server.url).routes(),
             *ProcessesEndpoints(lifecycle, self._cluster, leaders, dispatcher_address).routes(),
             *FlameGraphEndpoints(lifecycle, self._cluster, self._flame_graphs).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
             *FlowEndpoints(lifecycle, self._fetcher).routes(),
-            *JobEndpoints(lifecycle, clock).routes(),
+            *JobEndpoints(lifecycle, clock, self._leases).routes(),
             *VertexEndpoints(lifecycle, clock).routes(),
             *self._job_logs.routes(),
             *StallEndpoints(lifecycle, clock).routes(),
@@ -111,6 +121,7 @@ class RestApi:
             *self._state.routes(),
             *SnapshotEndpoints(lifecycle, self._operations).routes(),
             *ScalingEndpoints(lifecycle, self._operations).routes(),
+            *RescaleEndpoints(lifecycle, configuration).routes(),
             *DisposalEndpoints(lifecycle, self._operations).routes(),
             *(wheels.routes() if takes_programs else []),
             *UpdateEndpoints(self._updates).routes(),
@@ -154,6 +165,7 @@ class RestApi:
         await self._history.close()
         await self._server.stop()
         await self._operations.close()
+        await self._leases.close()
         await self._flame_graphs.close()
         self._state.close()
         self._job_logs.close()

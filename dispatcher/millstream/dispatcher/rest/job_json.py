@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
-import pickle
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -46,9 +43,16 @@ def job_overview(details: JobDetails, tasks: dict[str, int], changed_ms: int, no
         "last-modification": changed_ms,
         "tasks": tasks,
         "pending-operators": 0,
+        "jobType": job_type(details.configuration),
+        "schedulerType": _scheduler(details),
         "message": details.message,
         **_restarts(details),
     }
+
+
+def _scheduler(details: JobDetails) -> str:
+    """By Flink's names: its dashboard shows rescales of an adaptive one only, and any job with checkpoints has them."""
+    return "Default" if job_type(details.configuration) == "BATCH" else "Adaptive"
 
 
 def _restarts(details: JobDetails) -> Json:
@@ -62,8 +66,10 @@ def _restarts(details: JobDetails) -> Json:
 def job(details: JobDetails, now_ms: int) -> Json:
     """`/jobs/:jobid`."""
     vertices = [_vertex_in_job(vertex, now_ms) for vertex in details.vertices]
+    plan = plan_for_rest(details.job_id, details.name, details.configuration, details.plan)
     return {
         "jid": details.job_id,
+        "application-id": details.job_id,
         "name": details.name,
         "isStoppable": False,
         "state": details.state,
@@ -78,7 +84,9 @@ def job(details: JobDetails, now_ms: int) -> Json:
         },
         "vertices": vertices,
         "status-counts": state_counts(vertex["status"] for vertex in vertices),
-        "plan": plan_for_rest(details.job_id, details.name, details.configuration, details.plan),
+        "plan": plan,
+        "stream-graph": {"nodes": [{**node, "job_vertex_id": node["id"]} for node in plan["nodes"]]},
+        "schedulerType": _scheduler(details),
         "pending-operators": 0,
         "message": details.message,
         "slots-required": details.slots_required,
@@ -157,8 +165,11 @@ def state_durations(subtask: SubtaskStatus, now_ms: int) -> dict[str, int]:
     return durations
 
 
-def exceptions(details: JobDetails, limit: int) -> Json:
-    """`/jobs/:jobid/exceptions`: the root causes, newest first, each with what failed along with it."""
+def exceptions(details: JobDetails, limit: int, is_labelled: bool = False) -> Json:
+    """`/jobs/:jobid/exceptions`: the root causes, newest first, each with what failed along with it.
+
+    `is_labelled`: only those with a certain label. Nothing labels failures, so these are none.
+    """
     hosts: dict[tuple[str, int], str] = {(v.id, s.index): s.host for v in details.vertices for s in v.subtasks}
     entries = [
         {
@@ -167,7 +178,7 @@ def exceptions(details: JobDetails, limit: int) -> Json:
             "restartDelay": failure.restart_delay_ms if failure.restart else None,
             "concurrentExceptions": [_failure(f, hosts) for f in failure.concurrent],
         }
-        for failure in details.failures[:limit]
+        for failure in ([] if is_labelled else details.failures[:limit])
     ]
     return {
         "exceptionHistory": {
@@ -203,52 +214,22 @@ def _class_name(exception: str) -> str:
 
 
 def job_config(details: JobDetails) -> Json:
-    """`/jobs/:jobid/config`."""
+    """`/jobs/:jobid/config`: by the names that Flink writes, and by those of its specification."""
+    execution = {
+        "execution-mode": "PIPELINED",
+        "restart-strategy": details.restart_strategy,
+        "job-parallelism": int(details.configuration.get("parallelism.default", "1")),
+        "object-reuse-mode": details.configuration.get("pipeline.object-reuse", "false").lower() == "true",
+        "user-config": shown_options(details.configuration),
+    }
     return {
         "jid": details.job_id,
         "name": details.name,
-        "execution-config": {
-            "restart-strategy": details.restart_strategy,
-            "job-parallelism": int(details.configuration.get("parallelism.default", "1")),
-            "object-reuse-mode": details.configuration.get("pipeline.object-reuse", "false").lower() == "true",
-            "user-config": shown_options(details.configuration),
-        },
+        "execution-config": execution,
+        "jobId": details.job_id,
+        "jobName": details.name,
+        "executionConfigInfo": execution,
     }
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Reads numbers, texts and containers of them, and refuses everything that would run code."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
-
-
-def accumulators(details: JobDetails) -> Json:
-    """`/jobs/:jobid/accumulators`, and the counters of its tasks so far.
-
-    Values that are not plain data are only given as they were serialized.
-    """
-    counted: dict[str, int] = {}
-    for vertex in details.vertices:
-        for subtask in vertex.subtasks:
-            for name, count in subtask.metrics.counters.items():
-                counted[name] = counted.get(name, 0) + count
-    return {
-        "job-accumulators": [],
-        "user-task-accumulators": [
-            *({"name": a.name, "type": a.kind, "value": plain_value(a.value)} for a in details.accumulators),
-            *({"name": name, "type": "Counter", "value": str(count)} for name, count in counted.items()),
-        ],
-        "serialized-user-task-accumulators": {a.name: base64.b64encode(a.value).decode() for a in details.accumulators},
-    }
-
-
-def plain_value(value: bytes) -> str:
-    """A pickled value for people, when it is plain data."""
-    try:
-        return str(_PlainUnpickler(io.BytesIO(value)).load())
-    except Exception:
-        return "(serialized)"
 
 
 def state_counts(states: Iterable[str]) -> dict[str, int]:

@@ -108,6 +108,14 @@ def flag(body: Json, name: str) -> bool:
     return bool(value)
 
 
+def boolean_of(request: Request, name: str) -> bool:
+    """A query parameter that is true or false; false when it is missing."""
+    given = request.query_params.get(name, "false").lower()
+    if given not in ("true", "false"):
+        raise RestError(400, f"{name}: expected true or false")
+    return given == "true"
+
+
 def choice(body: Json, name: str, choices: Sequence[str]) -> str:
     """One of the choices; the first when it is missing."""
     value = (text(body, name) or choices[0]).upper()

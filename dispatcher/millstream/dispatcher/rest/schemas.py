@@ -21,6 +21,8 @@ HIGHEST = 2**63 - 1
 COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": HIGHEST}
 PATH_PARAMETERS: dict[str, Schema] = {
     "jobid": {"type": "string", "pattern": "^[0-9a-fA-F]{32}$"},
+    "applicationid": {"type": "string", "pattern": "^[0-9a-fA-F]{32}$"},
+    "datasetid": {"type": "string", "pattern": "^[0-9a-fA-F]{32}$"},
     "checkpointid": COUNT,
     "subtaskindex": COUNT,
     "attempt": COUNT,
@@ -66,7 +68,7 @@ WHOAMI = record({"name": STRING, "role": STRING, "credential": STRING})
 OVERVIEW = record({
     "taskmanagers": INTEGER, "slots-total": INTEGER, "slots-available": INTEGER, "jobs-running": INTEGER,
     "jobs-finished": INTEGER, "jobs-cancelled": INTEGER, "jobs-failed": INTEGER, "flink-version": STRING,
-    "flink-commit": STRING,
+    "flink-commit": STRING, "taskmanagers-blocked": INTEGER, "slots-free-and-blocked": INTEGER,
 })  # fmt: skip
 CONFIG = record({
     "refresh-interval": INTEGER, "timezone-name": STRING, "timezone-offset": INTEGER, "flink-version": STRING,
@@ -81,7 +83,7 @@ JOBS_OVERVIEW = record({
     "jobs": array(record({
         "jid": ID, "name": STRING, "start-time": INTEGER, "end-time": INTEGER, "duration": INTEGER, "state": JOB_STATUS,
         "last-modification": INTEGER, "tasks": mapping(INTEGER), "pending-operators": INTEGER, "message": STRING,
-        "restarts": INTEGER, "last-failure": nullable(STRING),
+        "jobType": STRING, "schedulerType": STRING, "restarts": INTEGER, "last-failure": nullable(STRING),
     })),
 })  # fmt: skip
 
@@ -96,12 +98,16 @@ PLAN = record({
     "nodes": array(record({
         "id": STRING, "parallelism": INTEGER, "operator": STRING, "operator_strategy": STRING,
         "description": {**STRING, "description": "HTML, to be put into a page as it is."},
-        "inputs": array(record({"num": INTEGER, "id": STRING, "ship_strategy": STRING, "exchange": STRING})),
+        "inputs": array(record({
+            "num": INTEGER, "id": STRING, "ship_strategy": STRING, "exchange": STRING, "local_strategy": STRING,
+            "caching": STRING,
+        })),
         "optimizer_properties": ANYTHING,
     }, optional=("inputs",))),
 })  # fmt: skip
 JOB = record({
-    "jid": ID, "name": STRING, "isStoppable": BOOLEAN, "state": JOB_STATUS, "job-type": STRING, "start-time": INTEGER,
+    "jid": ID, "application-id": ID, "schedulerType": STRING, "stream-graph": ANYTHING,
+    "name": STRING, "isStoppable": BOOLEAN, "state": JOB_STATUS, "job-type": STRING, "start-time": INTEGER,
     "end-time": INTEGER, "duration": INTEGER, "maxParallelism": INTEGER, "now": INTEGER, "timestamps": mapping(INTEGER),
     "vertices": array(record({
         "id": STRING, "slotSharingGroupId": STRING, "name": STRING, "maxParallelism": INTEGER, "parallelism": INTEGER,
@@ -120,12 +126,13 @@ FLOW = record({
         "queued-out": nullable(INTEGER), "credit": nullable(INTEGER),
     })),
 })  # fmt: skip
+_EXECUTION_CONFIG = record({
+    "execution-mode": STRING, "restart-strategy": STRING, "job-parallelism": INTEGER, "object-reuse-mode": BOOLEAN,
+    "user-config": mapping(STRING),
+})  # fmt: skip
 JOB_CONFIG = record({
-    "jid": ID, "name": STRING,
-    "execution-config": record({
-        "restart-strategy": STRING, "job-parallelism": INTEGER, "object-reuse-mode": BOOLEAN,
-        "user-config": mapping(STRING),
-    }),
+    "jid": ID, "name": STRING, "execution-config": _EXECUTION_CONFIG, "jobId": ID, "jobName": STRING,
+    "executionConfigInfo": _EXECUTION_CONFIG,
 })  # fmt: skip
 _FAILURE = {
     "exceptionName": STRING, "stacktrace": STRING, "timestamp": INTEGER, "failureLabels": mapping(STRING),
@@ -157,15 +164,25 @@ HOT_KEYS = record({
 })  # fmt: skip
 _RESOURCE = record({
     "cpuCores": NUMBER, "taskHeapMemory": INTEGER, "taskOffHeapMemory": INTEGER, "managedMemory": INTEGER,
-    "networkMemory": INTEGER,
+    "networkMemory": INTEGER, "extendedResources": mapping(NUMBER),
 })  # fmt: skip
+_POOLS = (
+    "frameworkHeap", "taskHeap", "frameworkOffHeap", "taskOffHeap", "networkMemory", "managedMemory", "jvmMetaspace",
+    "jvmOverhead", "totalFlinkMemory", "totalProcessMemory",
+)  # fmt: skip
+_USED = (
+    "heapUsed", "heapCommitted", "heapMax", "nonHeapUsed", "nonHeapCommitted", "nonHeapMax", "directCount",
+    "directUsed", "directMax", "mappedCount", "mappedUsed", "mappedMax", "nettyShuffleMemorySegmentsAvailable",
+    "nettyShuffleMemorySegmentsUsed", "nettyShuffleMemorySegmentsTotal", "nettyShuffleMemoryAvailable",
+    "nettyShuffleMemoryUsed", "nettyShuffleMemoryTotal",
+)  # fmt: skip
 _TASK_MANAGER: dict[str, Schema] = {
     "id": STRING, "path": STRING, "dataPort": INTEGER, "jmxPort": INTEGER, "timeSinceLastHeartbeat": INTEGER,
     "slotsNumber": INTEGER, "freeSlots": INTEGER, "totalResource": _RESOURCE, "freeResource": _RESOURCE,
     "hardware": record({
         "cpuCores": INTEGER, "physicalMemory": INTEGER, "freeMemory": INTEGER, "managedMemory": INTEGER,
     }),
-    "memoryConfiguration": mapping(INTEGER),
+    "memoryConfiguration": record(dict.fromkeys(_POOLS, INTEGER)), "assignedTasks": INTEGER, "blocked": BOOLEAN,
 }  # fmt: skip
 LOGS = record({"logs": array(record({"name": STRING, "size": INTEGER, "mtime": INTEGER}))})
 LOG_EVENTS = record({
@@ -178,8 +195,13 @@ LOG_EVENTS = record({
 TASK_MANAGERS = record({"taskmanagers": array(record(_TASK_MANAGER))})
 TASK_MANAGER = record({
     **_TASK_MANAGER,
-    "allocatedSlots": array(record({"jobId": STRING, "resource": _RESOURCE, "index": INTEGER})),
-    "metrics": mapping(ANYTHING),
+    "allocatedSlots": array(record({
+        "jobId": STRING, "resource": _RESOURCE, "index": INTEGER, "assignedTasks": INTEGER,
+    })),
+    "metrics": record({
+        **dict.fromkeys(_USED, INTEGER),
+        "garbageCollectors": array(record({"name": STRING, "count": INTEGER, "time": INTEGER})),
+    }),
 })  # fmt: skip
 
 WHEELS = record({
@@ -192,7 +214,7 @@ WHEELS = record({
 UPLOADED = record({"filename": STRING, "status": {"type": "string", "enum": ["success"]}})
 CLAIM_MODES = ("NO_CLAIM", "CLAIM")
 CLAIM_MODE: Schema = {"type": "string", "enum": list(CLAIM_MODES)}
-RUN_REQUEST = request_body({
+_RUN_FIELDS = {
     "entryClass": {**STRING, "description": "The entry point: 'package.module:main', or its name in the wheel."},
     "programArgs": {**STRING, "description": "Arguments in one string, split as a shell does."},
     "programArgsList": {**array(STRING), "description": "Arguments, one an item."},
@@ -203,5 +225,10 @@ RUN_REQUEST = request_body({
     "claimMode": {**CLAIM_MODE, "description": "Whether the job takes the snapshot over."},
     "restoreMode": {**CLAIM_MODE, "description": "What Flink called claimMode before."},
     "flinkConfiguration": {**mapping({"type": ["string", "number", "boolean"]}), "description": "Options of the job."},
+}  # fmt: skip
+RUN_REQUEST = request_body(_RUN_FIELDS)
+RUN = record({"jobid": ID, "applicationId": ID, "warnings": array(STRING)}, optional=("warnings",))
+APPLICATION_REQUEST = request_body({
+    **_RUN_FIELDS, "applicationId": {**ID, "description": "Of the application, and of its job."},
 })  # fmt: skip
-RUN = record({"jobid": ID, "warnings": array(STRING)}, optional=("warnings",))
+RUN_APPLICATION = record({"applicationid": ID, "warnings": array(STRING)}, optional=("warnings",))

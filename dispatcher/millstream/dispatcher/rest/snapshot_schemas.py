@@ -95,7 +95,8 @@ CHECKPOINT_CONFIG = record({
     "externalization": record({"enabled": BOOLEAN, "delete_on_cancellation": BOOLEAN}), "state_backend": STRING,
     "checkpoint_storage": STRING, "unaligned_checkpoints": BOOLEAN, "tolerable_failed_checkpoints": INTEGER,
     "aligned_checkpoint_timeout": INTEGER, "checkpoints_after_tasks_finish": BOOLEAN,
-    "state_changelog_enabled": BOOLEAN,
+    "state_changelog_enabled": BOOLEAN, "changelog_storage": STRING,
+    "changelog_periodic_materialization_interval": INTEGER,
 })  # fmt: skip
 _ALIGNMENT = ("buffered", "processed", "persisted", "duration")
 _ACKNOWLEDGED: dict[str, Schema] = {
@@ -113,6 +114,6 @@ CHECKPOINT_SUBTASKS = record({
         "alignment": record(dict.fromkeys(_ALIGNMENT, _SPREAD)), "start_delay": _SPREAD,
     }),
     "subtasks": array(record(
-        {"index": INTEGER, "status": STRING, **_ACKNOWLEDGED}, optional=tuple(_ACKNOWLEDGED)
+        {"className": STRING, "index": INTEGER, "status": STRING, **_ACKNOWLEDGED}, optional=tuple(_ACKNOWLEDGED)
     )),
 })  # fmt: skip

@@ -72,6 +72,8 @@ class RestRoute(Struct, frozen=True):
     """The role of its callers; None: to read for GET, else the highest."""
     action: str = ""
     """What the audit log calls it; empty: its method and path. What only reads is not in there."""
+    changes: bool = False
+    """Whether GET changes something, as it does in Flink for clients that send nothing else."""
 
     @property
     def role(self) -> Role:
@@ -131,7 +133,7 @@ def _endpoint(route: RestRoute, audit: Audit) -> Endpoint:
         job = request.path_params.get("jobid", "") or said.get("jobid", "")
         failure = next(iter(said.get("errors", ())), "") if response.status_code >= 400 else ""
         name = route.action or f"{route.method} {route.path}"
-        only_looks = route.method == "GET" and route.role < Role.SUBMIT  # a plan runs the program
+        only_looks = route.method == "GET" and route.role < Role.SUBMIT and not route.changes  # a plan runs the program
         record = audit.record_look if only_looks else audit.record
         record(name, request.state.caller, job, failure, f"{request.method} {request.url.path}")
         return response
@@ -141,6 +143,8 @@ def _endpoint(route: RestRoute, audit: Audit) -> Endpoint:
 
 async def _if_allowed(route: RestRoute, request: Request, respond: Endpoint) -> Response:
     caller: Caller = request.state.caller
+    if route.changes and request.method == "HEAD":
+        return _errors(405, f"HEAD is not allowed on {request.url.path}: GET changes something there")
     if caller.role >= route.role:
         return await respond(request)
     needed = route.role.name.lower()

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, VertexStatus
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.states import ExecutionState
+from millstream.dispatcher.rest import accumulator_json
 from millstream.dispatcher.rest.job_json import (
     Json,
     duration,
-    plain_value,
     state_counts,
     state_durations,
     task_metrics,
@@ -49,7 +49,7 @@ def subtask(status: SubtaskStatus, now_ms: int) -> Json:
         "metrics": task_metrics([status.metrics]),
         "taskmanager-id": status.task_manager or _UNASSIGNED,
         "status-duration": state_durations(status, now_ms),
-        "other-concurrent-attempts": None,
+        "other-concurrent-attempts": [],
     }
 
 
@@ -134,7 +134,7 @@ def backpressure(status: VertexStatus, now_ms: int) -> Json:
     """`…/backpressure`: where the time of each subtask went between its last two reports."""
     subtasks = [_pressed(one) for one in status.subtasks]
     highest = max((one["ratio"] for one in subtasks), default=0.0)
-    return {"status": "ok", "backpressureLevel": _level(highest), "end-timestamp": now_ms, "subtasks": subtasks}
+    return {"status": "ok", **_levels(highest), "end-timestamp": now_ms, "subtasks": subtasks}
 
 
 def _pressed(status: SubtaskStatus) -> Json:
@@ -143,26 +143,25 @@ def _pressed(status: SubtaskStatus) -> Json:
     return {
         "subtask": status.index,
         "attempt-number": status.attempt,
-        "backpressureLevel": _level(ratio),
+        **_levels(ratio),
         "ratio": ratio,
         "idleRatio": round(max(0.0, 1 - ratio - busy), 2) if is_running else 0.0,
         "busyRatio": busy,
-        "other-concurrent-attempts": None,
+        "other-concurrent-attempts": [],
     }
 
 
-def _level(ratio: float) -> str:
-    return "high" if ratio > _HIGH else "low" if ratio > _LOW else "ok"
+def _levels(ratio: float) -> Json:
+    """Under both names: Flink's dashboard reads the second one, which Flink calls deprecated."""
+    level = "high" if ratio > _HIGH else "low" if ratio > _LOW else "ok"
+    return {"backpressureLevel": level, "backpressure-level": level}
 
 
 def accumulators(details: JobDetails, status: VertexStatus) -> Json:
-    """`…/accumulators`: the counters of the vertex added up, and the accumulators that its subtasks left."""
-    counted: dict[str, int] = {}
-    for one in status.subtasks:
-        for name, count in one.metrics.counters.items():
-            counted[name] = counted.get(name, 0) + count
-    left = [a for one in status.subtasks for a in _left(details, status, one)]
-    return {"id": status.id, "user-accumulators": [*left, *map(_counter, counted.items())]}
+    """`…/accumulators`: what its subtasks left, merged, and their counters added up."""
+    left = [a for a in details.accumulators if a.vertex_id == status.id]
+    counted = accumulator_json.counters([status])
+    return {"id": status.id, "user-accumulators": [*accumulator_json.merged(left), *counted]}
 
 
 def subtask_accumulators(details: JobDetails, status: VertexStatus) -> Json:
@@ -198,17 +197,6 @@ def _attempt_id(job_id: JobId, status: VertexStatus, one: SubtaskStatus) -> str:
 
 
 def _of_subtask(details: JobDetails, status: VertexStatus, one: SubtaskStatus) -> list[Json]:
-    return [*_left(details, status, one), *map(_counter, one.metrics.counters.items())]
-
-
-def _left(details: JobDetails, status: VertexStatus, one: SubtaskStatus) -> list[Json]:
-    return [
-        {"name": a.name, "type": a.kind, "value": plain_value(a.value)}
-        for a in details.accumulators
-        if (a.vertex_id, a.subtask) == (status.id, one.index)
-    ]
-
-
-def _counter(counted: tuple[str, int]) -> Json:
-    name, count = counted
-    return {"name": name, "type": "Counter", "value": str(count)}
+    left = [a for a in details.accumulators if (a.vertex_id, a.subtask) == (status.id, one.index)]
+    counted = one.metrics.counters.items()
+    return [*accumulator_json.merged(left), *(accumulator_json.counter(name, count) for name, count in counted)]

@@ -18,12 +18,13 @@ _SPREAD = record(dict.fromkeys(("min", "max", "avg", "sum", "median", "p25", "p7
 _AGGREGATED = record({"metrics": mapping(_SPREAD), "status-duration": mapping(_SPREAD)})
 _ACCUMULATORS = array(record({"name": STRING, "type": STRING, "value": STRING}))
 _LEVEL: Schema = {"type": "string", "enum": ["ok", "low", "high"]}
-_NONE: Schema = {"type": "null"}
+_LEVELS = {"backpressureLevel": _LEVEL, "backpressure-level": _LEVEL}
+_NO_ATTEMPTS: Schema = {"type": "array", "maxItems": 0}
 
 SUBTASK = record({
     "subtask": INTEGER, "status": EXECUTION_STATE, "attempt": INTEGER, "endpoint": STRING, "start-time": INTEGER,
     "end-time": INTEGER, "duration": INTEGER, "metrics": METRICS, "taskmanager-id": STRING,
-    "status-duration": mapping(INTEGER), "other-concurrent-attempts": _NONE,
+    "status-duration": mapping(INTEGER), "other-concurrent-attempts": _NO_ATTEMPTS,
 })  # fmt: skip
 VERTEX = record({
     "id": STRING, "name": STRING, "parallelism": INTEGER, "maxParallelism": INTEGER, "now": INTEGER,
@@ -43,10 +44,10 @@ TASK_MANAGERS = record({
     })),
 })  # fmt: skip
 BACKPRESSURE = record({
-    "status": {"type": "string", "enum": ["ok", "deprecated"]}, "backpressureLevel": _LEVEL, "end-timestamp": INTEGER,
+    "status": {"type": "string", "enum": ["ok", "deprecated"]}, **_LEVELS, "end-timestamp": INTEGER,
     "subtasks": array(record({
-        "subtask": INTEGER, "attempt-number": INTEGER, "backpressureLevel": _LEVEL, "ratio": NUMBER,
-        "idleRatio": NUMBER, "busyRatio": NUMBER, "other-concurrent-attempts": _NONE,
+        "subtask": INTEGER, "attempt-number": INTEGER, **_LEVELS, "ratio": NUMBER, "idleRatio": NUMBER,
+        "busyRatio": NUMBER, "other-concurrent-attempts": _NO_ATTEMPTS,
     })),
 })  # fmt: skip
 ACCUMULATORS = record({"id": STRING, "user-accumulators": _ACCUMULATORS})

@@ -122,9 +122,9 @@ class Autoscaler:
         growth = 1.0
         if did.backpressured > 0:
             growth = (did.busy + did.backpressured) / max(did.busy, _IDLE)
-        if did.backlog > 0 and did.records_out > 0 and self.settings.catch_up_ms > 0:
+        if did.backlog > 0 and did.records_in > 0 and self.settings.catch_up_ms > 0:
             in_time = did.backlog * window_ms / self.settings.catch_up_ms
-            growth += in_time / did.records_out
+            growth += in_time / did.records_in
         return min(growth, _MOST_GROWTH)
 
     def _wanted(self, vertex: JobVertex, utilisation: float, tasks: int) -> int:

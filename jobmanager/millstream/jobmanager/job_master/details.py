@@ -57,6 +57,7 @@ def job_details(master: JobMaster) -> JobDetails:
         restarts=master.restarts_decided,
         events=master.events,
         earlier_attempts=master.execution_graph.earlier.encoded,
+        rescales=master.rescales.encoded,
     )
 
 

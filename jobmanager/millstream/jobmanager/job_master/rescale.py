@@ -7,6 +7,7 @@ from enum import Enum, auto
 from msgspec import Struct
 
 from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.rescales import RescaleEnd
 from millstream.jobmanager.adaptive.bounds import Requirements
 
 
@@ -42,6 +43,8 @@ class Rescale(Struct):
     """When its tasks were told to end."""
     error: str = ""
     """Why the job goes back; empty: it does not."""
+    outcome: RescaleEnd | None = None
+    """As what it ends, where its error does not say that."""
 
     def move_to(self, phase: Phase, now_ms: int) -> None:
         """The next phase begins."""

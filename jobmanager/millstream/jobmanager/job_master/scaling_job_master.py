@@ -27,6 +27,7 @@ from millstream.core.clock import Instant
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.job_events import JobEvent, JobEventKind
+from millstream.core.jobs.rescales import RescaleCause, RescaleEnd, RescaleHistory
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.failure_texts import cause_line
 from millstream.jobmanager.adaptive.bounds import (
@@ -59,6 +60,16 @@ from millstream.jobmanager.job_master.task_commands import cancel
 _GOING_ON = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
 _STILL_RUNNING = (Phase.GATHERING, Phase.CHECKPOINTING)
 _UP = (ExecutionState.RUNNING, ExecutionState.FINISHED)
+_STATES = {
+    Phase.GATHERING: "WaitingForResources", Phase.CHECKPOINTING: "Executing", Phase.CANCELLING: "Restarting",
+    Phase.STARTING: "CreatingExecutionGraph",
+}  # fmt: skip
+"""Flink's names of the states in which its scheduler would be meanwhile."""
+_ENDS = {
+    JobStatus.FINISHED: RescaleEnd.JOB_FINISHED, JobStatus.FAILED: RescaleEnd.JOB_FAILED,
+    JobStatus.FAILING: RescaleEnd.JOB_FAILED, JobStatus.CANCELED: RescaleEnd.JOB_CANCELED,
+    JobStatus.CANCELLING: RescaleEnd.JOB_CANCELED,
+}  # fmt: skip
 _REMEMBERED = 64
 _CHECKPOINT_RETRY_MS = 1_000
 
@@ -99,6 +110,8 @@ class ScalingJobMaster(JobMaster):
         self._rescales = 0
         self._undecided = False
         self._events: deque[JobEvent] = deque(maxlen=_REMEMBERED)
+        self.rescales = RescaleHistory()
+        """The last ones, with the first start of the job."""
         if self._adaptive is not None:
             self._slots.want(most_slots(graph, self._bounds))
 
@@ -131,7 +144,12 @@ class ScalingJobMaster(JobMaster):
 
     def start(self, now: Instant) -> list[ev.Effect]:
         """The first effects."""
-        return [*super().start(now), *self._go_on(now)]
+        effects = super().start(now)
+        if self._takeover is None:
+            self._record(RescaleCause.INITIAL_SCHEDULE, None, self.graph, now)
+        else:
+            self._record(RescaleCause.RECOVERABLE_FAILOVER, self.graph, self.graph, now)
+        return [*effects, *self._go_on(now)]
 
     def handle(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
         """What has to be done about an event, and about all that waited for it."""
@@ -183,6 +201,7 @@ class ScalingJobMaster(JobMaster):
             raise RequirementsError(f"job {self.graph.job_id} is {is_now}; try again when it runs")
         replaced: list[ev.Effect] = []
         if before is not None and (self._adaptive is None or bounds != self._bounds):
+            before.outcome = RescaleEnd.RESOURCE_REQUIREMENTS_UPDATED
             replaced = self._give_up("another parallelism was asked for since", now)
         return [*replaced, *self._accept(event, bounds, target, now)]
 
@@ -208,7 +227,13 @@ class ScalingJobMaster(JobMaster):
     # The steps of a rescale
 
     def _begin_rescale(
-        self, target: JobGraph, bounds: Requirements, reason: str, trigger_id: str, now: Instant
+        self,
+        target: JobGraph,
+        bounds: Requirements,
+        reason: str,
+        trigger_id: str,
+        now: Instant,
+        cause: RescaleCause = RescaleCause.UPDATE_REQUIREMENT,
     ) -> list[ev.Effect]:
         self._rescales += 1
         words = in_words(self.graph, parallelism_of(target))
@@ -216,6 +241,7 @@ class ScalingJobMaster(JobMaster):
             self._rescales, target, self.graph, self._bounds, words, reason, trigger_id, now.steady_ms
         )
         self._bounds = bounds
+        self._record(cause, self.graph, target, now)
         self.remember(JobEventKind.RESCALE_STARTED, f"to parallelism {words}: {reason}", now)
         if self._adaptive is not None:
             return [ev.ReportDetails()]
@@ -223,8 +249,27 @@ class ScalingJobMaster(JobMaster):
         freed = self._slots.want(max(target.slots_required(), self.slots_required))
         return [*freed, *([self._declaration()] if self._slots.wanted != before else []), ev.ReportDetails()]
 
+    def _record(self, cause: RescaleCause, before: JobGraph | None, target: JobGraph, now: Instant) -> None:
+        bounds = {vertex: (one.lower, one.upper) for vertex, one in self.requirements.items()}
+        self.rescales.begin(cause, before, target, bounds, now.date_ms)
+        self.rescales.step(_STATES[Phase.GATHERING], now.date_ms)
+
+    def _step(self, rescale: Rescale, phase: Phase, now: Instant) -> None:
+        rescale.move_to(phase, now.steady_ms)
+        self.rescales.step(_STATES[phase], now.date_ms, rescale.error)
+
+    def _record_start(self, now: Instant) -> None:
+        """Of the job's first start, and of one after a failure in fewer or more slots."""
+        if self._rescale is not None or self.rescales.under_way is None:
+            return
+        if self.status.is_terminal:
+            self.rescales.end(_ENDS[self.status], self.graph, now.date_ms)
+        elif self.status is JobStatus.RUNNING and self._all_up:
+            self.rescales.end(RescaleEnd.SUCCEEDED, self.graph, now.date_ms)
+
     def _go_on(self, now: Instant) -> list[ev.Effect]:
         """What is due, whatever has just happened."""
+        self._record_start(now)
         if self.status not in _GOING_ON or self._suspended:
             why = "the job was suspended" if self._suspended else f"the job is {self.status}"
             return self._conclude(why, now) if self._rescale is not None else []
@@ -260,7 +305,7 @@ class ScalingJobMaster(JobMaster):
         there = self._slots.complete and len(self.slots) >= needed
         effects = self._slots.start_workers(in_spares=True) if there else []
         if there and self._all_up and self._slots.all_ready and now.steady_ms >= rescale.not_before_ms:
-            rescale.move_to(Phase.CHECKPOINTING, now.steady_ms)
+            self._step(rescale, Phase.CHECKPOINTING, now)
             return [*effects, *self._say(f"rescaling to {rescale.words}: taking a checkpoint"), self._checkpoint()]
         if waited >= self._settings.slot_timeout_ms:
             limit = f"{self._settings.slot_timeout_ms / 1000:g} s (slot.request.timeout)"
@@ -293,7 +338,7 @@ class ScalingJobMaster(JobMaster):
             return self._give_up(error, now)
         if rescale.failed_checkpoints >= self._settings.checkpoint_failures:
             return self._without_checkpoint(rescale, error, now)
-        rescale.move_to(Phase.GATHERING, now.steady_ms)
+        self._step(rescale, Phase.GATHERING, now)
         rescale.not_before_ms = now.steady_ms + _CHECKPOINT_RETRY_MS
         return []
 
@@ -302,7 +347,7 @@ class ScalingJobMaster(JobMaster):
         return self._stop_tasks(rescale, now) if self._settings.has_checkpoints else self._give_up(why, now)
 
     def _stop_tasks(self, rescale: Rescale, now: Instant) -> list[ev.Effect]:
-        rescale.move_to(Phase.CANCELLING, now.steady_ms)
+        self._step(rescale, Phase.CANCELLING, now)
         rescale.stopped_ms = now.steady_ms
         self._restarts.restart_all(self._all, now.steady_ms)
         self._to_deploy, self._restores = frozenset(), {}
@@ -325,7 +370,7 @@ class ScalingJobMaster(JobMaster):
         if rescale.error:
             effects += self._end_at(rescale.bounds_before, rescale.error, now)
         else:
-            rescale.move_to(Phase.STARTING, now.steady_ms)
+            self._step(rescale, Phase.STARTING, now)
         return [*effects, *super()._prepare(now), ev.ReportDetails(), *self._start_workers()]
 
     def _take_graph(self, graph: JobGraph, now: Instant) -> list[ev.Effect]:
@@ -364,6 +409,8 @@ class ScalingJobMaster(JobMaster):
     def _conclude(self, error: str, now: Instant) -> list[ev.Effect]:
         rescale, self._rescale = self._rescale, None
         assert rescale is not None
+        end = rescale.outcome or _ENDS.get(self.status, RescaleEnd.EXCEPTION_OCCURRED)
+        self.rescales.end(end if error else RescaleEnd.SUCCEEDED, self.graph, now.date_ms, error)
         seconds = (now.steady_ms - rescale.stopped_ms) / 1000
         if error:
             told = f"to parallelism {rescale.words}: {error}"
@@ -444,7 +491,8 @@ class ScalingJobMaster(JobMaster):
         if fitting is None or not adaptive.rescales(differs, there >= most, now.steady_ms):
             return []
         reason = f"there are {there} slots, and the job can use up to {most}"
-        return self._begin_rescale(graph_at(self.graph, fitting), self._bounds, reason, "", now)
+        target, cause = graph_at(self.graph, fitting), RescaleCause.NEW_RESOURCE_AVAILABLE
+        return self._begin_rescale(target, self._bounds, reason, "", now, cause)
 
     def _go(self, graph: JobGraph, now: Instant) -> list[ev.Effect]:
         """The job runs in the slots that there are."""
@@ -454,6 +502,9 @@ class ScalingJobMaster(JobMaster):
             words = in_words(self.graph, parallelism_of(graph))
             told = f"the job starts at parallelism {words}, in the {len(self.slots)} slots that there are"
             self.remember(JobEventKind.PARALLELISM_CHOSEN, told, now)
+            is_first = self.rescales.under_way is not None
+            cause = RescaleCause.INITIAL_SCHEDULE if is_first else RescaleCause.RECOVERABLE_FAILOVER
+            self._record(cause, None if is_first else self.graph, graph, now)
             effects += self._take_graph(graph, now)
             self._to_deploy = self._all
         elif not self._slots.complete:  # a spare one takes the place of one that was lost

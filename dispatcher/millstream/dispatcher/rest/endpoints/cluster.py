@@ -12,14 +12,22 @@ from millstream.core.jobs.states import JobStatus
 from millstream.core.messages.resource_manager import SlotStatus, TaskManagerInfo
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.lifecycle import JobLifecycle
+from millstream.dispatcher.metrics.fetcher import MetricFetcher
+from millstream.dispatcher.metrics.store import Values
 from millstream.dispatcher.rest import schemas
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.table import RestError, RestRoute
 
 _REFRESH_MS = 3000
+_HEAP = "Status.JVM.Memory.Heap.Used"
 _MEMORY_POOLS = (
     "frameworkHeap", "taskHeap", "frameworkOffHeap", "taskOffHeap", "networkMemory", "managedMemory", "jvmMetaspace",
-    "jvmOverhead", "totalFlinkMemory",
+    "jvmOverhead",
+)  # fmt: skip
+_NOT_MEASURED = (
+    "nonHeapUsed", "nonHeapCommitted", "nonHeapMax", "directCount", "directUsed", "directMax", "mappedCount",
+    "mappedUsed", "mappedMax", "nettyShuffleMemoryAvailable", "nettyShuffleMemoryUsed", "nettyShuffleMemoryTotal",
+    "nettyShuffleMemorySegmentsAvailable",
 )  # fmt: skip
 
 
@@ -34,9 +42,17 @@ def millstream_version() -> str:
 class ClusterEndpoints:
     """Shows the cluster."""
 
-    def __init__(self, lifecycle: JobLifecycle, cluster: ClusterView, rpc_address: str, takes_programs: bool) -> None:
+    def __init__(
+        self,
+        lifecycle: JobLifecycle,
+        cluster: ClusterView,
+        fetcher: MetricFetcher,
+        rpc_address: str,
+        takes_programs: bool,
+    ) -> None:
         self._lifecycle = lifecycle
         self._cluster = cluster
+        self._fetcher = fetcher
         self._rpc_address = rpc_address
         self._takes_programs = takes_programs
 
@@ -66,6 +82,8 @@ class ClusterEndpoints:
             "jobs-failed": ended[JobStatus.FAILED],
             "flink-version": millstream_version(),
             "flink-commit": "unknown",
+            "taskmanagers-blocked": 0,
+            "slots-free-and-blocked": 0,
         }
 
     async def config(self, request: Request) -> Json:
@@ -79,23 +97,50 @@ class ClusterEndpoints:
             "flink-version": millstream_version(),
             "flink-revision": "unknown",
             "dispatcher-rpc-address": self._rpc_address,
-            "features": {"web-submit": submit, "web-cancel": True, "web-rescale": False, "web-history": False},
+            "features": {"web-submit": submit, "web-cancel": True, "web-rescale": True, "web-history": False},
         }
 
     async def task_managers(self, request: Request) -> Json:
         """`GET /taskmanagers`."""
         overview = await self._cluster.overview()
-        return {"taskmanagers": [_task_manager(manager) for manager in overview.task_managers]}
+        measured, assigned = self._fetcher.store.task_managers(), self._assigned()
+        return {
+            "taskmanagers": [
+                _task_manager(manager, measured.get(manager.task_manager_id, {}), assigned)
+                for manager in overview.task_managers
+            ]
+        }
 
     async def task_manager(self, request: Request) -> Json:
         """`GET /taskmanagers/:taskmanagerid`."""
         manager = await self._find(request)
+        measured = (await self._fetcher.fresh()).task_managers().get(manager.task_manager_id, {})
+        assigned = self._assigned()
         slots = [
-            {"jobId": slot.job_id, "resource": _resource(manager, 1), "index": slot.index}
+            {
+                "jobId": slot.job_id,
+                "resource": _resource(manager, 1),
+                "index": slot.index,
+                "assignedTasks": assigned[manager.task_manager_id, slot.job_id],
+            }
             for slot in manager.slots
             if not _is_free(slot)
         ]
-        return {**_task_manager(manager), "allocatedSlots": slots, "metrics": {}}
+        return {
+            **_task_manager(manager, measured, assigned),
+            "allocatedSlots": slots,
+            "metrics": _used(manager, measured),
+        }
+
+    def _assigned(self) -> Counter[tuple[str, str]]:
+        """How many tasks run on each task manager, of each job."""
+        return Counter(
+            (subtask.task_manager, details.job_id)
+            for details in self._lifecycle.all()
+            for vertex in details.vertices
+            for subtask in vertex.subtasks
+            if subtask.task_manager and not subtask.state.is_terminal
+        )
 
     async def _find(self, request: Request) -> TaskManagerInfo:
         wanted = request.path_params["taskmanagerid"]
@@ -109,8 +154,10 @@ def _is_free(slot: SlotStatus) -> bool:
     return not slot.allocation_id
 
 
-def _task_manager(manager: TaskManagerInfo) -> Json:
+def _task_manager(manager: TaskManagerInfo, measured: Values, assigned: Counter[tuple[str, str]]) -> Json:
     free = sum(_is_free(slot) for slot in manager.slots)
+    tasks = sum(count for (where, _), count in assigned.items() if where == manager.task_manager_id)
+    used = int(measured.get(_HEAP, 0))
     return {
         "id": manager.task_manager_id,
         "path": manager.address,
@@ -124,10 +171,35 @@ def _task_manager(manager: TaskManagerInfo) -> Json:
         "hardware": {
             "cpuCores": manager.cpu_cores,
             "physicalMemory": manager.memory_bytes,
-            "freeMemory": 0,
+            "freeMemory": max(0, manager.memory_bytes - used),
             "managedMemory": 0,
         },
-        "memoryConfiguration": {**dict.fromkeys(_MEMORY_POOLS, 0), "totalProcessMemory": manager.memory_bytes},
+        "memoryConfiguration": {
+            **dict.fromkeys(_MEMORY_POOLS, 0),
+            "totalFlinkMemory": manager.memory_bytes,
+            "totalProcessMemory": manager.memory_bytes,
+        },
+        "assignedTasks": tasks,
+        "blocked": False,
+    }
+
+
+def _used(manager: TaskManagerInfo, measured: Values) -> Json:
+    """Of the task manager with its slot workers. Python has one heap, and memory is not divided into pools: 0."""
+    used, buffers = int(measured.get(_HEAP, 0)), int(measured.get("Status.Shuffle.Netty.UsedMemorySegments", 0))
+    collector = {
+        "name": "Python",
+        "count": int(measured.get("Status.JVM.GarbageCollector.All.Count", 0)),
+        "time": int(measured.get("Status.JVM.GarbageCollector.All.Time", 0)),
+    }
+    return {
+        "heapUsed": used,
+        "heapCommitted": used,
+        "heapMax": manager.memory_bytes,
+        **dict.fromkeys(_NOT_MEASURED, 0),
+        "nettyShuffleMemorySegmentsUsed": buffers,
+        "nettyShuffleMemorySegmentsTotal": buffers,
+        "garbageCollectors": [collector],
     }
 
 
@@ -140,4 +212,5 @@ def _resource(manager: TaskManagerInfo, slots: int) -> Json:
         "taskOffHeapMemory": 0,
         "managedMemory": 0,
         "networkMemory": 0,
+        "extendedResources": {},
     }

@@ -29,7 +29,7 @@ class DisposalEndpoints:
         """The rows of the table for these endpoints."""
         return [
             RestRoute(
-                "POST", "/savepoint-disposal", self.dispose, "Deletes a savepoint.", schemas.TRIGGERED, status=202,
+                "POST", "/savepoint-disposal", self.dispose, "Deletes a savepoint.", schemas.TRIGGERED,
                 body=schemas.DISPOSAL_REQUEST, outcome="/savepoint-disposal/{triggerid}",
                 needs=Role.OPERATE, action="delete savepoint",
             ),

@@ -12,7 +12,7 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import process_schemas as schemas
 from millstream.dispatcher.rest.flame_graphs import DISABLED, TERMINATED, WAITING, FlameGraphs, SamplingPlan, nothing
 from millstream.dispatcher.rest.job_json import Json
-from millstream.dispatcher.rest.requests import job_id_of, vertex_of, whole_number
+from millstream.dispatcher.rest.requests import boolean_of, job_id_of, vertex_of, whole_number
 from millstream.dispatcher.rest.schemas import BOOLEAN, HIGHEST
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 
@@ -118,17 +118,11 @@ class FlameGraphEndpoints:
         return (
             FlameGraphType(named),
             SamplingPlan(samples, interval),
-            _flag(request, "runtime"),
-            _flag(request, "refresh"),
+            boolean_of(request, "runtime"),
+            boolean_of(request, "refresh"),
         )
 
 
 def _runs(subtask: SubtaskStatus) -> bool:
     return bool(subtask.task_manager) and not subtask.state.is_terminal
 
-
-def _flag(request: Request, name: str) -> bool:
-    given = request.query_params.get(name, "false").lower()
-    if given not in ("true", "false"):
-        raise RestError(400, f"{name}: expected true or false")
-    return given == "true"

@@ -48,7 +48,7 @@ class ScalingEndpoints:
                 action="rescale",
             ),
             RestRoute(
-                "PATCH", rescaling, self.rescale, "Runs a job at another parallelism.", schemas.TRIGGERED, status=202,
+                "PATCH", rescaling, self.rescale, "Runs a job at another parallelism.", schemas.TRIGGERED,
                 parameters=(parallelism,), errors=(409,), outcome=f"{rescaling}/{{triggerid}}", needs=Role.OPERATE,
                 action="rescale",
             ),

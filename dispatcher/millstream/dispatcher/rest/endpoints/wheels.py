@@ -77,6 +77,11 @@ class WheelEndpoints:
                 "POST", f"{one}/run", self.run, "Runs a wheel's entry point and submits its job.", schemas.RUN,
                 parameters=_PARAMETERS, body=schemas.RUN_REQUEST, errors=(409,), needs=Role.SUBMIT, action="run",
             ),
+            RestRoute(
+                "POST", f"{one}/run-application", self.run_application, "The same, as an application.",
+                schemas.RUN_APPLICATION, status=202, parameters=_PARAMETERS, body=schemas.APPLICATION_REQUEST,
+                errors=(409,), needs=Role.SUBMIT, action="run",
+            ),
             RestRoute(  # which runs the wheel's code
                 "GET", f"{one}/plan", self.plan, "The dataflow of a wheel's job.", schemas.JOB_PLAN,
                 parameters=_PARAMETERS, needs=Role.SUBMIT, action="plan",
@@ -112,12 +117,19 @@ class WheelEndpoints:
 
     async def run(self, request: Request) -> Json:
         """`POST /jars/:jarid/run`."""
-        call, job_id = await self._call(request)
+        return await self._submitted(request, *await self._call(request))
+
+    async def run_application(self, request: Request) -> Json:
+        """`POST /jars/:jarid/run-application`: its id is the job's."""
+        run = await self._submitted(request, *await self._call(request, schemas.APPLICATION_REQUEST))
+        return {"applicationid": run.pop("applicationId"), **{name: run[name] for name in run if name != "jobid"}}
+
+    async def _submitted(self, request: Request, call: ProgramCall, job_id: JobId | None) -> Json:
         try:
             if job_id is None:
                 submitted = await while_connected(request, self._runner.run(call))
                 warnings = {"warnings": list(submitted.warnings)} if submitted.warnings else {}
-                return {"jobid": submitted.job_ids[0], **warnings}
+                return {"jobid": submitted.job_ids[0], "applicationId": submitted.job_ids[0], **warnings}
             if self._lifecycle.knows(job_id):
                 raise RestError(409, f"a job with the id {job_id} was already submitted")
             graph = replace(await while_connected(request, self._runner.plan(call)), job_id=JobId(job_id))
@@ -126,7 +138,7 @@ class WheelEndpoints:
         await check_graph(graph, self._lifecycle.knows, self._artifacts.has)
         check_start(graph.configuration, self._lifecycle.all())
         await self._lifecycle.submit(graph)
-        return {"jobid": job_id}
+        return {"jobid": job_id, "applicationId": job_id}
 
     async def plan(self, request: Request) -> Json:
         """`GET` and `POST /jars/:jarid/plan`."""
@@ -143,17 +155,19 @@ class WheelEndpoints:
         except UnknownWheelError as error:
             raise RestError(404, str(error)) from error
 
-    async def _call(self, request: Request) -> tuple[ProgramCall, JobId | None]:
+    async def _call(
+        self, request: Request, schema: schemas.Schema = schemas.RUN_REQUEST
+    ) -> tuple[ProgramCall, JobId | None]:
         wheel = self._wheel(request)
         self._uploads.used(wheel)
         query = request.query_params
-        body = await json_object(request, schemas.RUN_REQUEST)
+        body = await json_object(request, schema)
         options = {**_options(body), **_state_recovery(query, body)}
         for parallelism in (query.get("parallelism"), body.get("parallelism")):  # both are checked, the body's counts
             if parallelism is not None:
                 checked = whole_number("parallelism", parallelism, 1, HIGHEST_MAX_PARALLELISM)
                 options["parallelism.default"] = str(checked)
-        written = text(body, "jobId")
+        written = text(body, "applicationId") or text(body, "jobId")
         job_id = query.get("jobId") if written is None else written
         if job_id is not None and not is_id(job_id):
             raise RestError(400, f"jobId: '{job_id}' is not a job id; it has 32 hexadecimal digits")

@@ -135,6 +135,8 @@ def config(settings: CheckpointSettings, state_backend: str) -> Json:
         "aligned_checkpoint_timeout": settings.aligned_timeout_ms,
         "checkpoints_after_tasks_finish": settings.after_tasks_finish,
         "state_changelog_enabled": False,
+        "changelog_storage": "",
+        "changelog_periodic_materialization_interval": -1,
     }
 
 
@@ -181,10 +183,11 @@ def _subtask_summary(acknowledged: Sequence[SubtaskStats]) -> Json:
 def _subtask(vertex: VertexStats, index: int) -> Json:
     stats = vertex.subtasks.get(index)
     if stats is None:
-        return {"index": index, "status": "pending_or_failed"}
+        return {"className": "pending", "index": index, "status": "pending_or_failed"}
     metrics = stats.metrics
     return {
         "index": index,
+        "className": "completed",
         "status": "completed",
         "ack_timestamp": stats.ack_timestamp_ms,
         "end_to_end_duration": stats.end_to_end_ms,

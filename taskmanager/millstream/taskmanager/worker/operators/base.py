@@ -83,6 +83,8 @@ class Operator:
     """Its state without keys, as well."""
     only_reads = False
     """Whether it neither changes records nor holds on to them: then it may get the same ones as others."""
+    records_written = 0
+    """Of a sink: how many records it has written; counted a batch at a time."""
     polls_columns = False
     """Whether `poll` answers Arrow batches, which are worth making larger than batches of Python objects."""
 

@@ -51,6 +51,7 @@ class OperatorChain:
         self._finished = 0
         self.source = operators[0] if operators and specs[0].spec.inputs == 0 else None
         """The one that is polled, in place of inputs of the task."""
+        self.sinks = [operator for operator, spec in zip(operators, specs, strict=True) if spec.spec.is_sink]
         self.bounded = self._overriding(Operator.has_room)
         self.draining = self._overriding(Operator.is_drained)
         self.timed = self._overriding(Operator.on_time)

@@ -73,6 +73,7 @@ class Task:
     def attach(self, chain: OperatorChain, outlet: Outlet) -> None:
         """Gives the task its operators, before it is opened."""
         self._chain = chain
+        self.counts.sinks = chain.sinks
         self.steps.attach(chain, outlet)
 
     def attach_finished(self, selectors: Sequence[Selector]) -> None:

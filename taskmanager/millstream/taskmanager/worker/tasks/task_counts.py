@@ -1,6 +1,8 @@
 """What a task counts: records, and what its functions count of their own. Owned by the worker's loop.
 
-Bytes are counted by gates and partitions and time by the task's pacing; here they are put together for reports.
+A task that reads a source takes in what its source emits, and one with a sink also gives out what its sink writes, so
+a job of one task has both. Bytes are those of the exchange. Bytes are counted by gates and partitions and time by the
+task's pacing; here they are put together for reports.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from millstream.datastream.functions import Accumulator, Counter
 from millstream.taskmanager.worker.function_metrics import FunctionMetrics
 from millstream.taskmanager.worker.network.inputs import InputGate
 from millstream.taskmanager.worker.network.outputs import ResultPartition
+from millstream.taskmanager.worker.operators.base import Operator
 from millstream.taskmanager.worker.tasks.task_pacing import TaskPacing
 
 
@@ -22,6 +25,7 @@ class TaskCounts:
 
     __slots__ = (
         "_gates", "_now", "_pacing", "_partitions", "accumulators", "functions", "records_in", "records_polled",
+        "sinks",
     )  # fmt: skip
 
     def __init__(
@@ -40,6 +44,7 @@ class TaskCounts:
         self.accumulators: dict[str, Accumulator[Any]] = {}
         self.records_in = 0
         self.records_polled = 0
+        self.sinks: Sequence[Operator] = ()
 
     @property
     def counters(self) -> dict[str, Counter]:
@@ -55,8 +60,8 @@ class TaskCounts:
         """The task's counts so far."""
         pacing = self._pacing
         return details.TaskMetrics(
-            records_in=self.records_in,
-            records_out=pacing.records_out,
+            records_in=self.records_taken,
+            records_out=pacing.records_out + sum(sink.records_written for sink in self.sinks),
             bytes_in=sum(g.bytes_in for g in self._gates),
             bytes_out=sum(p.bytes_out for p in self._partitions),
             busy_ms=round(pacing.busy * 1000),

@@ -163,7 +163,7 @@ class TaskFigures:
         arrived = task.steps.event_time.timestamp if task.gates else None
         found: list[tuple[dict[str, str], dict[str, int], dict[str, Number]]] = []
         for at, (spec, before) in enumerate(zip(chain.specs, chain.entered, strict=True)):
-            behind = chain.passed[at].values()
+            behind, written = chain.passed[at].values(), chain.operators[at].records_written
             records_in = chain.records_into(at, task.counts.records_taken)
             gauges: dict[str, Number] = {}
             watermark = min((one.watermark for one in before), default=arrived) if at else arrived
@@ -171,7 +171,9 @@ class TaskFigures:
                 gauges["currentInputWatermark"] = watermark
             gauges["currentOutputWatermark"] = max((one.watermark for one in behind), default=MIN_TIMESTAMP)
             variables = {**self._variables, "operator_id": spec.operator_id, "operator_name": spec.name}
-            counts = {"numRecordsIn": records_in, "numRecordsOut": sum(one.records for one in behind)}
+            counts = {"numRecordsIn": records_in, "numRecordsOut": written + sum(one.records for one in behind)}
+            if spec.spec.is_sink:
+                counts["numRecordsSend"] = written
             found.append((variables, counts, gauges))
         return found
 

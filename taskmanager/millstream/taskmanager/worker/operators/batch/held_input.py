@@ -144,6 +144,7 @@ class HeldInput(Operator):
         self._key = places[-1].key
         times = array(TIMESTAMP, [place.timestamp for place in places]) if lane % 2 else None
         self._receivers[lane // 2](RowBatch([place.record for place in places], times))
+        self.records_written = self._operator.records_written
 
     def _end_key(self) -> None:
         if self._key is not None:

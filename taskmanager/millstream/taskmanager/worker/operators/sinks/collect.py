@@ -67,6 +67,7 @@ class CollectOperator(Operator):
         """Keeps the batch's records."""
         if len(batch):
             self._keep(self.rows_of(batch))
+            self.records_written += len(batch)
 
     def _keep(self, rows: list[Any]) -> None:
         pickled = self._pickled(rows)

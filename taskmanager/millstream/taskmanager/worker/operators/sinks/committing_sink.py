@@ -71,6 +71,7 @@ class CommittingSinkOperator(Operator):
             self._written_at = self._clock.now_ms()
         for transaction in self._transactions.open:
             self._call(self._sink.write, transaction, batch)
+        self.records_written += len(batch)
 
     def on_time(self, now: float) -> float | None:
         """Lets the sink look at the time."""

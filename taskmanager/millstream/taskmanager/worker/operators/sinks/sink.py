@@ -51,6 +51,7 @@ class SinkOperator(Operator):
         assert self._writer is not None, "the writer is created in open"
         try:
             self._writer.write(batch)
+            self.records_written += len(batch)
         except TaskInterrupted:
             raise
         except BaseException as error:

@@ -55,6 +55,7 @@ class SinkFunctionOperator(ProcessingOperator):
     def process(self, batch: Batch) -> None:
         """Each record in turn."""
         self.run(self.rows_of(batch), self.timestamps_of(batch), self._invoke, self._sink_context, self._key_of)
+        self.records_written += len(batch)
 
     def _invoke(self, value: Any, context: SinkContext) -> None:
         """Whatever the function answers means nothing."""
