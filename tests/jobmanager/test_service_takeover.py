@@ -154,6 +154,24 @@ async def test_a_job_that_took_no_checkpoint_goes_on_with_its_tasks_and_ends_wit
             assert await again.freed() == {"a0", "a1"}
 
 
+async def test_a_place_of_checkpoints_that_is_away_when_a_leader_begins_ends_no_job(tmp_path: Path) -> None:
+    place, away = tmp_path / "checkpoints", tmp_path / "away"
+    store, graph = MemoryStore(), checkpointed(place)
+    session = store.connect()
+    async with running_cluster(session) as first:
+        task_manager, tasks = await first.running_job(graph)
+        await triggered(task_manager)
+        await die(first, session)
+        place.rename(away)
+        place.touch()
+        async with second_leader(store, graph) as second:
+            again = await offer_all(second, tasks)
+            await second.details_in(JobStatus.RUNNING)
+            place.unlink()
+            away.rename(place)
+            await triggered(again)
+
+
 async def test_a_job_began_when_its_first_leader_did_and_its_events_count_those_that_followed() -> None:
     store, graph = MemoryStore(), pipeline(2)
     session, second_session = store.connect(), store.connect()

@@ -24,6 +24,7 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, LeaderEpoch, TaskManagerId, VertexId
 from millstream.core.jobs.job_events import JobEventKind
+from millstream.core.jobs.kept_checkpoint import kept_text
 from millstream.core.jobs.stalls import ended
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition
@@ -379,14 +380,26 @@ class RunningJob:
     def details(self) -> JobDetails:
         """Everything that is shown of the job; when it has ended, also of its checkpoints."""
         latest, directory = self.checkpoints.places() if self.checkpoints is not None else ("", "")
-        reports = self._reports() if self.master.status.is_terminal else None
+        ended = self.master.status.is_terminal
+        reports = self._reports() if ended else None
         return replace(
             job_details(self.master),
-            latest_checkpoint=latest,
+            message=self._last_words() if ended else self.master.message,
+            latest_checkpoint=self._kept() if ended else latest,
             checkpoint_directory=directory,
             checkpoints=reports.everything(Instant.of(self._clock)) if reports is not None else b"",
             epoch=self._led.leadership.epoch,
         )
+
+    def _kept(self) -> str:
+        """Where the last checkpoint of the job, which has ended, stays."""
+        master = self.master
+        return self.checkpoints.kept(master.status, master.keeps_checkpoints) if self.checkpoints is not None else ""
+
+    def _last_words(self) -> str:
+        """What is to be known of the job, which has ended, beside its failure."""
+        kept = self._kept()
+        return "; ".join(text for text in (self.master.message, kept and kept_text(kept)) if text)
 
     def metrics(self) -> list[MetricGroup]:
         """What is measured of the job as a whole, and of the coordinators of its sources."""
@@ -574,8 +587,10 @@ class RunningJob:
         else:
             again = f" ({repetition(cause)})" if cause.times > 1 else ""
             told = f"\n{cause.traceback.rstrip()}" if has_traceback(cause) and not again else ""
-            why = f"; {self.master.message}" if self.master.message else ""
+            last_words = self._last_words()
+            why = f"; {last_words}" if last_words else ""
             log.warning("%s ended: %s%s: %s%s%s", name, status, again, cause_line(cause), why, told)
+            self.master.remember(JobEventKind.FAILED, f"{cause_line(cause)}{why}", Instant.of(self._clock))
         self._stop_enumerators()
         if self.checkpoints is not None:
             self.checkpoints.interrupt()

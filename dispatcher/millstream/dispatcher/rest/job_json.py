@@ -173,7 +173,8 @@ def exceptions(details: JobDetails, limit: int) -> Json:
         "exceptionHistory": {
             "entries": entries,
             "truncated": details.failures_truncated or len(details.failures) > limit,
-        }
+        },
+        "message": details.message,
     }
 
 

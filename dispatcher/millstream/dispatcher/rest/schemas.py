@@ -141,6 +141,7 @@ EXCEPTIONS = record({
         })),
         "truncated": BOOLEAN,
     }),
+    "message": STRING,
 })  # fmt: skip
 ACCUMULATORS = record({
     "job-accumulators": array(ANYTHING),

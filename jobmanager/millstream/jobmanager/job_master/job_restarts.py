@@ -148,4 +148,4 @@ def _what_came(failure: TaskFailure) -> str:
 def _where(failure: TaskFailure) -> str:
     if is_crash(failure):
         return " without a checkpoint in between that holds new records"
-    return f" at the record {shortened(failure.record, _RECORD_IN_REASON)}" if failure.record else ""
+    return f" at the record {shortened(failure.record, _RECORD_IN_REASON)}"
