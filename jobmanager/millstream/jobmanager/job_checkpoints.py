@@ -518,6 +518,17 @@ class JobCheckpoints:
         pointers = [c.pointer for c in self.coordinator.retained if not c.pointer.startswith(MEMORY_SCHEME)]
         return (pointers[-1] if pointers else ""), (self._files.home if self.settings.enabled else "")
 
+    @property
+    def restore_point(self) -> int:
+        """The last checkpoint that the job has completed, under any leader; 0: none."""
+        recovery, start = self._recovery, self._start
+        if recovery is not None and not self._begun:
+            return recovery.own_id
+        taken = self.coordinator.retained
+        if start is not None and (recovery is None or not recovery.own_id):  # what it was started from is not its own
+            taken = tuple(checkpoint for checkpoint in taken if checkpoint.pointer != start.location)
+        return taken[-1].checkpoint_id if taken else 0
+
     def kept(self, status: JobStatus, keeps_all: bool) -> str:
         """Where the last completed checkpoint of a job that has ended like this stays; empty when none does."""
         return self.places()[0] if is_kept(self.settings.retention, _outcome(status, keeps_all)) else ""
@@ -574,8 +585,7 @@ class JobCheckpoints:
             await self._begin(lambda: self._restart == effect.restart)
         except (MillstreamError, OSError, ValueError) as error:
             if self._restart == effect.restart:
-                is_own = self._recovery is not None and self._recovery.is_own
-                is_final = not is_own or isinstance(error, UnrecoverableError)
+                is_final = not self._follows or isinstance(error, UnrecoverableError)
                 self._surroundings.tell(job_ev.RestoreFailed(effect.restart, str(error), is_final))
             return
         if not self._begun:
@@ -594,7 +604,7 @@ class JobCheckpoints:
             await self._leads.wait()
             if self._restart != effect.restart:
                 return
-            await self._restore_points.deploying(self._master.execution_graph.attempts())
+            await self._restore_points.deploying(self._master.execution_graph.attempts(), self._master.restarts)
         except StoreError as error:
             if self._restart == effect.restart:  # else the job has ended meanwhile, and nobody leads it
                 self._leads_no_more(error)

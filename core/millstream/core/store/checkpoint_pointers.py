@@ -5,7 +5,8 @@ they are used, and none is used twice, whoever leads the job: tasks of an earlie
 of a checkpoint that nobody has heard of since. A new leader goes on behind the last block, so some ids are left out.
 
 Attempts are numbered over all leaders, too. Which are the latest is stored before they are deployed, so a new leader
-can tell the tasks that it may go on with from those of attempts that were given up.
+can tell the tasks that it may go on with from those of attempts that were given up, and whether the job has run at all.
+How often tasks were started again is counted over all leaders, too.
 
 Bounds of the parallelism that somebody asked for are stored before that is answered. When the job began, and how many
 leaders it has had, is stored for those who look at it. What an earlier run under the same id has left in the job's
@@ -65,6 +66,9 @@ class JobPointers(Struct, frozen=True):
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     terms: Terms = Terms()
     home: Home = Home()
+    has_run: bool = False
+    """Whether tasks of the job may have been deployed."""
+    restarts: int = 0
 
     def attempt(self, vertex_id: str, subtask: int) -> int:
         """The number of a subtask's latest attempt."""
@@ -80,6 +84,7 @@ class JobPointers(Struct, frozen=True):
             "bounds": self.bounds,
             "terms": [self.terms.began_ms, self.terms.count, self.terms.epoch],
             "home": [self.home.location, self.home.first_id, self.home.owns_shared],
+            "runs": [self.has_run, self.restarts],
         }
         return json.dumps(told, separators=(",", ":")).encode()
 
@@ -92,7 +97,8 @@ class JobPointers(Struct, frozen=True):
         attempts = {vertex: tuple(numbers) for vertex, numbers in told.get("attempts", {}).items()}
         bounds = {vertex: (lower, upper) for vertex, (lower, upper) in told.get("bounds", {}).items()}
         pointers, terms = tuple(Pointer(*pointer) for pointer in told["pointers"]), Terms(*told.get("terms", ()))
-        return JobPointers(told["next_id"], pointers, attempts, bounds, terms, Home(*told.get("home", ())))
+        home, runs = Home(*told.get("home", ())), told.get("runs", ())
+        return JobPointers(told["next_id"], pointers, attempts, bounds, terms, home, *runs)
 
 
 class CheckpointPointers:
@@ -139,9 +145,9 @@ class CheckpointPointers:
 
         await self._change(added)
 
-    async def deploying(self, attempts: Mapping[str, tuple[int, ...]]) -> None:
-        """Tasks are about to be deployed: these are the latest attempts of all subtasks then."""
-        await self._change(lambda stored: replace(stored, attempts=attempts))
+    async def deploying(self, attempts: Mapping[str, tuple[int, ...]], restarts: int) -> None:
+        """Tasks are about to be deployed: these are the latest attempts of all subtasks, after so many restarts."""
+        await self._change(lambda stored: replace(stored, attempts=attempts, has_run=True, restarts=restarts))
 
     async def settle(self, home: Home) -> None:
         """What of the job's folder is its own, as its first leader found it."""

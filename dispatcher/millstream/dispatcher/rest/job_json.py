@@ -52,10 +52,12 @@ def job_overview(details: JobDetails, tasks: dict[str, int], changed_ms: int, no
 
 
 def _restarts(details: JobDetails) -> Json:
-    """How often the job was restarted, and what for the last time, or why it failed."""
+    """How often the job was restarted, and what for the last time, or why it failed; how it would be resumed."""
     return {
         "restarts": details.restarts,
         "last-failure": cause_line(details.failures[0]) if details.failures else None,
+        "resumption": details.resumption or None,
+        "restore-point": details.restore_point or None,
     }
 
 
