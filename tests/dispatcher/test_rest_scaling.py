@@ -64,6 +64,40 @@ async def test_a_job_manager_that_goes_away_leaves_requirements_unanswered(dispa
     assert "may rescale the job or not" in (await answer).json["errors"][0]
 
 
+async def test_a_rescale_that_is_waited_for_outlives_its_job_manager(dispatcher: RunningDispatcher) -> None:
+    http, job = dispatcher.http, graph()
+    path = f"/jobs/{job.job_id}/rescaling"
+    async with dispatcher.running_job(job) as manager:
+        await dispatcher.reported(manager, JobDetails(job.job_id, "j", JobStatus.RUNNING))
+        trigger_id = (await http("PATCH", f"{path}?parallelism=3", status=202)).json["request-id"]
+        first = await manager.next(RescaleRequest)
+        await manager.disconnect()
+        await manager.connect(dispatcher.service.address)
+        again = await manager.next(RescaleRequest)
+        assert again == first
+        manager.send(RescaleResult(again.trigger_id, error="it looks for its tasks; try again"))
+        later = await manager.next(RescaleRequest)
+        assert (later.parallelism, later.wait) == (3, True)
+        assert later.trigger_id != first.trigger_id, "which would be answered as before"
+        manager.send(RescaleResult(later.trigger_id, "rescaled to parallelism 3"))
+        done = await answered(http, "GET", f"{path}/{trigger_id}", lambda found: found.json["operation"] is not None)
+        assert done.json["operation"] == {"message": "rescaled to parallelism 3; it has another job manager since"}
+
+
+async def test_a_rescale_that_the_next_job_manager_refuses_fails_with_its_reason(dispatcher: RunningDispatcher) -> None:
+    http, job = dispatcher.http, graph()
+    path = f"/jobs/{job.job_id}/rescaling"
+    async with dispatcher.running_job(job) as manager:
+        await dispatcher.reported(manager, JobDetails(job.job_id, "j", JobStatus.RUNNING))
+        trigger_id = (await http("PATCH", f"{path}?parallelism=3", status=202)).json["request-id"]
+        await manager.next(RescaleRequest)
+        await manager.disconnect()
+        await manager.connect(dispatcher.service.address)
+        manager.send(RescaleResult((await manager.next(RescaleRequest)).trigger_id, error="parallelism 3 is too much"))
+        done = await answered(http, "GET", f"{path}/{trigger_id}", lambda found: found.json["operation"] is not None)
+        assert "parallelism 3 is too much" in str(done.json["operation"]["failure-cause"])
+
+
 @pytest.mark.parametrize(
     "body",
     [

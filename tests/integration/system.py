@@ -72,12 +72,14 @@ class Cluster:
         self.ports: dict[str, int] = {}
         self._restarted: list[subprocess.Popen[bytes]] = []
 
-    def start(self, task_managers: int, slots: int, **options: str) -> None:
+    def start(self, task_managers: int, slots: int, **options: str) -> str:
+        """Returns what the command printed."""
         size = ["--taskmanagers", str(task_managers), "--slots", str(slots), "--timeout", str(DEADLINE / 2)]
         self.ports = free_ports()
         wanted = given(*(f"{key}={value}" for key, value in {**self.ports, **options}.items()))
-        self.cli("cluster", "start", "--dir", str(self.directory), *size, *wanted)
+        done = self.cli("cluster", "start", "--dir", str(self.directory), *size, *wanted)
         self.rest = f"127.0.0.1:{self.ports['rest.port']}"
+        return done.stdout
 
     def stop(self) -> None:
         try:

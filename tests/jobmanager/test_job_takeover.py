@@ -114,9 +114,10 @@ def test_what_is_not_found_in_time_has_the_job_start_again_with_the_attempts_tha
     assert of_type(effects, ev.NotTakenOver) == [ev.NotTakenOver("2 of 4 tasks were found running")]
     (freed,) = of_type(effects, ev.FreeSlot)
     assert freed.allocation_id == "a0"
-    assert of_type(effects, ev.Restore) == [ev.Restore(0, driver.restores[0].subtasks, start_enumerators=True)]
+    assert of_type(effects, ev.Restore) == [ev.Restore(1, driver.restores[0].subtasks, start_enumerators=True)]
     assert {e.attempt for e in driver.executions} == {4}
-    assert (driver.master.restarts, driver.master.status) == (0, JobStatus.CREATED)
+    assert (driver.master.restarts, driver.master.status) == (1, JobStatus.CREATED)
+    assert driver.master.failures[0].exception.startswith("JobManagerChanged: 2 of 4 tasks were found running when")
     driver.offer("b0")
     driver.offer("b1")
     driver.tell(ev.EnumeratorsReadied())

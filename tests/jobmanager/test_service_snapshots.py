@@ -142,7 +142,8 @@ async def test_what_cannot_be_done_is_answered_with_the_reason(tmp_path: Path, c
     assert "does not run job nobody" in await error("t1", job_id="nobody")
     assert "does not run job nobody" in await query(cluster, job_id="nobody")
     await cluster.submit(checkpointed(None, **NO_PERIODIC))
-    assert "not all tasks" in await error("t2", target_directory=str(tmp_path))
+    later = "not all tasks of the job are running; try again when the job is RUNNING"
+    assert await error("t2", target_directory=str(tmp_path)) == later
     assert "execution.checkpointing.savepoint-dir" in await error("t3")
     assert "'ODD' is no format of a savepoint: it is one of CANONICAL, NATIVE" in await error("t4", format="ODD")
     (tmp_path / "file").touch()

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 from fake_cluster import Cluster, FakeTaskManager, Task, running_cluster
 from job_graphs import pipeline
+from msgspec.structs import replace
 from test_service_checkpoints import acknowledge, checkpointed, completion, triggered
 from waiting import wait_until
 
+from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, JobId
 from millstream.core.jobs.job_events import JobEventKind
+from millstream.core.jobs.resumption import Resumption
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import checkpoints as cp
 from millstream.core.messages import dispatcher as dp
@@ -25,6 +28,7 @@ from millstream.core.messages import task_manager as tm
 from millstream.core.messages.deployment import DeployTasks
 from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.takeover import FoundReader, FoundSlot, FoundTask
+from millstream.core.store.contents import Contents, MemoryContents
 from millstream.core.store.memory import MemorySession, MemoryStore
 from millstream.core.store.store import Key, Kind
 
@@ -32,9 +36,11 @@ RUNNING = ExecutionState.RUNNING
 
 
 @asynccontextmanager
-async def second_leader(store: MemoryStore, graph: JobGraph, **options: Any) -> AsyncIterator[Cluster]:
+async def second_leader(
+    store: MemoryStore, graph: JobGraph, results: Contents[JobDetails] | None = None, **options: Any
+) -> AsyncIterator[Cluster]:
     """Wins the job, and declares its slots under its epoch."""
-    async with running_cluster(store.connect(), **options) as cluster:
+    async with running_cluster(store.connect(), results, **options) as cluster:
         cluster.dispatcher.send(dp.StartJob(graph))
         requirement = await cluster.resource_manager.next(rm.Requirement)
         assert requirement.slots == graph.slots_required()
@@ -152,6 +158,102 @@ async def test_a_job_that_took_no_checkpoint_goes_on_with_its_tasks_and_ends_wit
             await again.update_all(tasks, ExecutionState.FINISHED)
             await second.details_in(JobStatus.FINISHED)
             assert await again.freed() == {"a0", "a1"}
+
+
+async def test_a_place_of_checkpoints_that_is_away_when_a_leader_begins_ends_no_job(tmp_path: Path) -> None:
+    place, away = tmp_path / "checkpoints", tmp_path / "away"
+    store, graph = MemoryStore(), checkpointed(place)
+    session = store.connect()
+    async with running_cluster(session) as first:
+        task_manager, tasks = await first.running_job(graph)
+        await triggered(task_manager)
+        await die(first, session)
+        place.rename(away)
+        place.touch()
+        async with second_leader(store, graph) as second:
+            again = await offer_all(second, tasks)
+            await second.details_in(JobStatus.RUNNING)
+            place.unlink()
+            away.rename(place)
+            await triggered(again)
+
+
+RESTARTING = {"restart-strategy.type": "fixed-delay"}
+QUICKLY = {"jobmanager_takeover_timeout": "300 ms"}
+
+
+@asynccontextmanager
+async def lost_job(graph: JobGraph) -> AsyncIterator[Cluster]:
+    """One whose job manager and tasks are gone, and which has another job manager."""
+    store, results = MemoryStore(), MemoryContents[JobDetails]()
+    session = store.connect()
+    async with running_cluster(session, results) as first:
+        await first.running_job(graph)
+        assert (await first.details_in(JobStatus.RUNNING)).restarts == 0
+        await die(first, session)
+        async with second_leader(store, graph, results, **QUICKLY) as second:
+            yield second
+
+
+async def test_a_job_without_checkpoints_and_restarts_is_not_run_again_by_its_next_leader() -> None:
+    async with lost_job(pipeline(2)) as second:
+        assert (await second.details_in(JobStatus.CREATED)).resumption is Resumption.NONE
+        details = await second.details_in(JobStatus.FAILED)
+        assert (details.restarts, details.resumption) == (0, Resumption.UNKNOWN)
+        (failure,) = details.failures
+        assert failure.exception.startswith("NotResumed: 0 of 2 tasks were found running after its job manager was")
+        changed, failed = details.events
+        told = "another job manager leads the job, and is number 2: it is not started again: 0 of 2 tasks were found"
+        assert changed.message == f"{told} running"
+        assert (failed.kind, failed.message[:11]) == (JobEventKind.FAILED, "NotResumed:")
+
+
+async def test_a_job_with_a_restart_strategy_is_run_again_which_is_counted_and_told() -> None:
+    async with lost_job(replace(pipeline(2), configuration=RESTARTING)) as second:
+        assert (await second.details_in(JobStatus.CREATED)).resumption is Resumption.BEGINNING
+        while not (details := await second.details_in(JobStatus.CREATED)).events:
+            pass
+        assert details.restarts == 1
+        (failure,) = details.failures
+        assert (failure.restart, failure.exception[:18]) == (1, "JobManagerChanged:")
+        told = "it starts again from the beginning, as it has completed no checkpoint: 0 of 2 tasks were found running"
+        assert told in details.events[0].message
+
+
+async def test_restarts_are_counted_over_all_leaders(tmp_path: Path) -> None:
+    graph = checkpointed(tmp_path)
+    store, results = MemoryStore(), MemoryContents[JobDetails]()
+    session = store.connect()
+    async with running_cluster(session, results) as first:
+        task_manager, tasks = await first.running_job(graph)
+        completed, _ = await triggered(task_manager)
+        await acknowledge(task_manager, tasks, completed)
+        await completion(task_manager, completed)
+        await task_manager.update(*tasks[0], ExecutionState.FAILED, "ValueError: bad")
+        await task_manager.next(DeployTasks)
+        await die(first, session)
+        async with second_leader(store, graph, results, **QUICKLY) as second:
+            told = await second.details_in(JobStatus.CREATED)
+            assert (told.restarts, told.resumption, told.restore_point) == (1, Resumption.CHECKPOINT, completed)
+            while (details := await second.details_in(JobStatus.CREATED)).restarts == 1:
+                pass
+            assert details.restarts == 2
+            assert f"it starts again from checkpoint {completed}: " in details.events[0].message
+
+
+async def test_a_job_that_waited_for_slots_has_not_run_and_starts_under_its_next_leader() -> None:
+    store, results, graph = MemoryStore(), MemoryContents[JobDetails](), pipeline(2)
+    session = store.connect()
+    async with running_cluster(session, results) as first:
+        first.dispatcher.send(dp.StartJob(graph))
+        assert (await first.details_in(JobStatus.CREATED)).resumption is Resumption.NOT_STARTED
+        await first.resource_manager.next(rm.Requirement)
+        await die(first, session)
+        async with second_leader(store, graph, results, **QUICKLY) as second:
+            while not (details := await second.details_in(JobStatus.CREATED)).events:
+                pass
+            assert "it starts: it has not run before" in details.events[0].message
+            assert details.restarts == 0
 
 
 async def test_a_job_began_when_its_first_leader_did_and_its_events_count_those_that_followed() -> None:
@@ -280,7 +382,7 @@ async def test_a_checkpoint_in_the_memory_of_a_job_manager_that_is_gone_is_said_
         async with second_leader(store, graph) as second:
             again = await offer_all(second, tasks, completed=completed)
             assert await again.freed() == {"a0", "a1"}
-            (failure,) = (await second.details_in(JobStatus.FAILED)).failures
+            failure, _ = (await second.details_in(JobStatus.FAILED)).failures
             assert "memory" in failure.exception
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +12,21 @@ import pytest
 from msgspec.structs import replace
 from worker_rig import RowsSource, WorkerRig
 
+from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.plan import plan
+from millstream.core.jobs.plan.function_ends_plan import SinkFunctionSpec
 from millstream.core.records import types as t
 from millstream.core.records.batches import RowBatch
-from millstream.datastream.functions import CoMapFunction, KeyedCoProcessFunction, KeyedProcessFunction, RuntimeContext
+from millstream.datastream.functions import (
+    CoMapFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    RuntimeContext,
+    SinkContext,
+    SinkFunction,
+)
 from millstream.taskmanager import testing
 from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.worker.failures import describe_failure
@@ -131,3 +143,98 @@ def test_an_error_that_is_the_cause_of_its_own_cause_is_told() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__cause__, other.__cause__ = other, one
     assert describe_failure(OperatorError("map", 7, one), DEPLOYMENT, 1).exception == "ValueError: one"
+
+
+# What is the record's fault, and what is an outage
+
+
+def raised_by(function: Callable[[Any], Any], rig: WorkerRig, make: Callable[[Any], Any]) -> TaskFailure:
+    return rig.failure(rig.run(plan.SourceSpec(RowsSource([1, 2])), make(function)))
+
+
+class Plain:
+    """Its repr is only an address."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class _Wrapped(Exception):
+    """As libraries for databases and services have them."""
+
+
+def _refused(_: Any) -> Any:
+    try:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+    except OSError as error:
+        raise _Wrapped("cannot reach the service") from error
+
+
+def _full(_: Any) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def _too_large(_: Any) -> Any:
+    raise OSError(errno.EFBIG, "File too large")
+
+
+def _late(_: Any) -> Any:
+    raise TimeoutError("no answer")
+
+
+def _poison(_: Any) -> Any:
+    raise ValueError("no number")
+
+
+def _no_file(_: Any) -> Any:
+    raise FileNotFoundError(errno.ENOENT, "No such file or directory", "the record's")
+
+
+class _Open(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        _poison(None)
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+@pytest.mark.parametrize("function", [_refused, _full, _too_large, _late], ids=lambda f: f.__name__)
+def test_an_error_of_a_disk_or_a_connection_is_an_outage_also_at_a_record(
+    rig: WorkerRig, function: Callable[[Any], Any]
+) -> None:
+    failure = raised_by(function, rig, plan.MapSpec)
+    assert (failure.kind, failure.record) == (FailureKind.OUTAGE, "1")
+
+
+@pytest.mark.parametrize("function", [_poison, _no_file], ids=lambda f: f.__name__)
+def test_another_error_at_a_record_is_the_records(rig: WorkerRig, function: Callable[[Any], Any]) -> None:
+    failure = raised_by(function, rig, plan.MapSpec)
+    assert (failure.kind, failure.record) == (FailureKind.ORDINARY, "1")
+
+
+def test_what_a_sink_function_raises_is_an_outage_and_names_the_record(rig: WorkerRig) -> None:
+    class Writing(SinkFunction):
+        def invoke(self, value: Any, context: SinkContext) -> None:
+            _poison(value)
+
+    failure = rig.failure(rig.run(plan.SourceSpec(RowsSource([1, 2])), SinkFunctionSpec(Writing())))
+    assert (failure.kind, failure.record) == (FailureKind.OUTAGE, "1")
+
+
+def test_an_error_of_open_has_no_record(rig: WorkerRig) -> None:
+    failure = rig.failure(rig.run(plan.SourceSpec(RowsSource([1])), plan.MapSpec(_Open())))
+    assert failure.record == ""
+
+
+def test_a_batch_that_fails_is_told_from_others(rig: WorkerRig) -> None:
+    def parse(batch: Any) -> Any:
+        return _poison(batch)
+
+    failure = rig.failure(rig.run(plan.SourceSpec(RowsSource([7, 8, 9])), plan.MapBatchesSpec(parse, "arrow")))
+    assert failure.record == "one of 2, the first of which is 7"
+    assert failure.kind is FailureKind.ORDINARY
+
+
+def test_an_object_is_shown_by_its_fields_where_its_class_shows_only_an_address(rig: WorkerRig) -> None:
+    failure = rig.failure(rig.run(plan.SourceSpec(RowsSource([Plain(7), Plain(8)])), plan.MapSpec(_poison)))
+    assert failure.record == "Plain(number=7)"

@@ -12,7 +12,7 @@ from millstream.cli.failures import Command
 from millstream.cli.job_names import job_id_of
 from millstream.cli.options import client_configuration, client_options, job_argument
 from millstream.cli.progress import progress_on_terminal
-from millstream.cli.rest import RestClient
+from millstream.cli.rest import RestClient, RestError
 from millstream.core.errors import MillstreamError
 
 _FIRST_POLL = 0.05
@@ -51,7 +51,7 @@ def rescale(
         return 0
     with progress_on_terminal(verbose) as progress:
         progress(f"job {job_id} gets parallelism {parallelism}")
-        outcome = _outcome(client, f"{path}/{trigger_id}")
+        trigger_id, outcome = _outcome(client, path, parallelism, trigger_id)
     if failure := outcome.get("failure-cause"):
         raise MillstreamError(str(failure["stack-trace"]))
     message = str(outcome.get("message", ""))
@@ -59,9 +59,22 @@ def rescale(
     return 0
 
 
-def _outcome(client: RestClient, path: str) -> dict[str, Any]:
+def _outcome(client: RestClient, path: str, parallelism: int, trigger_id: str) -> tuple[str, dict[str, Any]]:
+    """The id under which it came to its end, and what came of it.
+
+    A dispatcher that has followed another one does not know the id. It is requested once more then, which changes
+    nothing where it has been carried out.
+    """
     pause = _FIRST_POLL
-    while (answer := client.get(path))["status"]["id"] != "COMPLETED":
+    while True:
+        try:
+            answer = client.get(f"{path}/{trigger_id}")
+        except RestError as error:
+            if error.status != 404:
+                raise
+            trigger_id = client.patch(f"{path}?parallelism={parallelism}")["request-id"]
+            continue
+        if answer["status"]["id"] == "COMPLETED":
+            return trigger_id, answer.get("operation") or {}
         time.sleep(pause)
         pause = min(pause * 1.5, _LAST_POLL)
-    return answer.get("operation") or {}

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.kept_checkpoint import PROGRAM, with_program
 from millstream.core.jobs.states import JobStatus
 from millstream.core.logs.failure_texts import failure_lines, has_traceback, location_lines, repetition
 from millstream.core.settings.secrets import without_secrets
+
+RUN_VARIABLE = "MILLSTREAM_RUN_ARGUMENTS"
+"""How the program that runs here was run: options of `millstream run`, the program and its arguments, for a shell."""
 
 
 def failure_text(details: JobDetails, traceback_shown: bool = False) -> str:
@@ -22,5 +28,6 @@ def failure_text(details: JobDetails, traceback_shown: bool = False) -> str:
         lines = failure_lines(failure)
     lines.append(f"  of job '{details.name}' ({details.job_id})")
     if details.message:
-        lines.append(f"  {details.message}")
+        program = os.environ.get(RUN_VARIABLE, PROGRAM)
+        lines.append(f"  {with_program(details.message, details.latest_checkpoint, program)}")
     return without_secrets("\n".join(lines))

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, VertexStatus
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.kept_checkpoint import start_command
 from millstream.core.jobs.plan_json import plan_nodes
 from millstream.core.jobs.states import ExecutionState, JobStatus
 
@@ -69,10 +70,10 @@ def _left_behind(details: JobDetails) -> str:
     """What a job whose job manager is gone leaves in storage, and what to do about it."""
     if details.latest_checkpoint:
         return (
-            f". The last completed checkpoint of the job that was heard of is {details.latest_checkpoint}: start it "
-            "from there with -s, or from a newer one beside it if there is one, with --claimMode CLAIM if that job "
-            f"shall delete it in time. Otherwise what is in {details.checkpoint_directory}, and unfinished files of "
-            "sinks (.inprogress), is yours to delete"
+            f". The last completed checkpoint of the job that was heard of is {details.latest_checkpoint}: "
+            f"`{start_command(details.latest_checkpoint)}` starts the job from there, or from a newer one beside it if "
+            "there is one, with --claimMode CLAIM if that job shall delete it in time. Otherwise what is in "
+            f"{details.checkpoint_directory}, and unfinished files of sinks (.inprogress), is yours to delete"
         )
     if details.checkpoint_directory:
         return (

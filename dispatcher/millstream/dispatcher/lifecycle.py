@@ -49,6 +49,11 @@ from millstream.dispatcher.snapshot_folders import TakenSnapshots
 log = logging.getLogger(__name__)
 ANSWER_TIMEOUT = 30.0
 _STOPPING = "the dispatcher is stopping"
+_NEXT_LEADER = 300.0
+"""Seconds within which another job manager has to lead a job that is being rescaled."""
+_LOOK_AGAIN = 0.2
+_LATER = "try again"
+"""In what a job manager answers that cannot do something now, but later."""
 
 A = TypeVar("A")
 
@@ -67,6 +72,10 @@ class StandbyError(MillstreamError):
 
     def __init__(self) -> None:
         super().__init__("this dispatcher does not lead the cluster now")
+
+
+class _JobManagerLostError(UnreachableError):
+    """It went away while it was to answer."""
 
 
 class JobEndedError(MillstreamError):
@@ -302,19 +311,45 @@ class JobLifecycle:
     async def rescale(self, request: RescaleRequest) -> RescaleResult:
         """Runs a job at another parallelism; what keeps that from being done or accepted is in the answer.
 
-        Raises UnreachableError when no job manager answers.
+        Raises UnreachableError when no job manager answers. A request that waits for the end outlives its job manager:
+        the next one is requested the same, which changes nothing where the job runs at this parallelism already.
         """
         wanted = replace(request, trigger_id=request.trigger_id or new_id())
-        timeout = None if wanted.wait else ANSWER_TIMEOUT
-        session_id = await self._manager_of(request.job_id)
+        try:
+            return await self._rescale(wanted)
+        except _JobManagerLostError as error:
+            if not wanted.wait:
+                raise
+            lost = str(error)
+        log.warning("job %s is being rescaled: the next job manager is to do it; %s", request.job_id, lost)
+        deadline = self._clock.monotonic() + _NEXT_LEADER
+        while True:
+            is_late = self._clock.monotonic() > deadline or self.details(request.job_id).state.is_terminal
+            try:
+                result = await self._rescale(wanted)
+            except UnreachableError as error:
+                if is_late:
+                    raise UnreachableError(f"{lost}; after that: {error}") from error
+                continue
+            if not result.error:
+                return replace(result, message=f"{result.message}; it has another job manager since")
+            if is_late or _LATER not in result.error:
+                return result
+            await asyncio.sleep(_LOOK_AGAIN)
+            wanted = replace(wanted, trigger_id=new_id())
+
+    async def _rescale(self, wanted: RescaleRequest) -> RescaleResult:
+        session_id = await self._manager_of(wanted.job_id)
         send = partial(self._send, session_id, wanted)
         try:
-            return await self._rescales.answer(session_id, wanted.trigger_id, send, timeout)
+            return await self._rescales.answer(
+                session_id, wanted.trigger_id, send, None if wanted.wait else ANSWER_TIMEOUT
+            )
         except TimeoutError:
             raise UnreachableError(f"the job manager did not answer within {ANSWER_TIMEOUT:g} s") from None
         except SessionEndedError as error:
             why = f"the job manager is disconnected, and may rescale the job or not: {error}"
-            raise UnreachableError(why) from error
+            raise _JobManagerLostError(why) from error
 
     async def query_checkpoints(self, query: CheckpointQuery) -> CheckpointAnswer:
         """What the job manager knows of a job's checkpoints. Raises UnreachableError when none answers."""

@@ -55,6 +55,7 @@ from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.coordinator import CheckpointCoordinator
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.model import CheckpointId, CompletedCheckpoint, TaskRef, TriggerId
+from millstream.jobmanager.checkpoints.policies.retention import is_kept
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.failover.regions import PipelinedRegions
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
@@ -114,6 +115,10 @@ OUTCOMES = {
     JobStatus.CANCELED: ev.StopOutcome.CANCELED,
     JobStatus.FAILED: ev.StopOutcome.FAILED,
 }
+
+
+def _outcome(status: JobStatus, keeps_all: bool) -> ev.StopOutcome:
+    return ev.StopOutcome.SUSPENDED if keeps_all and status is JobStatus.FAILED else OUTCOMES[status]
 
 
 def _restarting_apart(topology: JobTopology, graph: JobGraph) -> list[VertexId]:
@@ -185,9 +190,19 @@ class JobCheckpoints:
         self._background.spawn(self.prepare())
 
     async def prepare(self) -> None:
-        """Comes to lead the job, and looks at the place of checkpoints: those in files are not taken before."""
+        """Comes to lead the job, and looks at the place of checkpoints: those in files are not taken before.
+
+        Of a job that ran already the place is known to be right: where it cannot be reached, it is tried again.
+        """
         self._left = (await self._restore_points.lead()).stored
         self._leads.set()
+        pause = _TRY_AGAIN
+        while not await self._is_prepared() and not self._ended:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _is_prepared(self) -> bool:
+        """Whether nothing is left to be tried again."""
         try:
             await self._number_from(1)  # for savepoints, which need no place of checkpoints
             await self._number_from(await self._files.prepare_checkpoints(self.settings.enabled, self._follows) + 1)
@@ -202,10 +217,14 @@ class JobCheckpoints:
             if not self.settings.enabled:
                 log.warning("job %s takes no checkpoints: %s", self._graph.job_id, error)
                 self._prepared.set()
-                return
+                return True
             reason = f"option 'execution.checkpointing.dir': {error}"
+            if self._follows:
+                log.warning("job %s takes no checkpoints yet: %s", self._graph.job_id, reason)
+                return False
             failure = job_failure(self._graph.job_id, reason, self._clock.now_ms(), final=True)
             self._surroundings.tell(job_ev.JobFailed(failure))
+        return True
 
     def _inherit(self) -> None:
         """All that earlier leaders left to restore the job from is known."""
@@ -499,6 +518,21 @@ class JobCheckpoints:
         pointers = [c.pointer for c in self.coordinator.retained if not c.pointer.startswith(MEMORY_SCHEME)]
         return (pointers[-1] if pointers else ""), (self._files.home if self.settings.enabled else "")
 
+    @property
+    def restore_point(self) -> int:
+        """The last checkpoint that the job has completed, under any leader; 0: none."""
+        recovery, start = self._recovery, self._start
+        if recovery is not None and not self._begun:
+            return recovery.own_id
+        taken = self.coordinator.retained
+        if start is not None and (recovery is None or not recovery.own_id):  # what it was started from is not its own
+            taken = tuple(checkpoint for checkpoint in taken if checkpoint.pointer != start.location)
+        return taken[-1].checkpoint_id if taken else 0
+
+    def kept(self, status: JobStatus, keeps_all: bool) -> str:
+        """Where the last completed checkpoint of a job that has ended like this stays; empty when none does."""
+        return self.places()[0] if is_kept(self.settings.retention, _outcome(status, keeps_all)) else ""
+
     def interrupt(self) -> None:
         """What is being restored is not wanted any more."""
         self._restart = -1
@@ -516,7 +550,7 @@ class JobCheckpoints:
         self._give_up_storing()
         kept = keeps_all and status is JobStatus.FAILED
         self._is_over = True
-        self.handle(ev.Stopped(ev.StopOutcome.SUSPENDED if kept else OUTCOMES[status]))
+        self.handle(ev.Stopped(_outcome(status, keeps_all)))
         self._ended = True
         self._schedule()
         self._background.spawn(self._clean_up(kept))
@@ -551,8 +585,7 @@ class JobCheckpoints:
             await self._begin(lambda: self._restart == effect.restart)
         except (MillstreamError, OSError, ValueError) as error:
             if self._restart == effect.restart:
-                is_own = self._recovery is not None and self._recovery.is_own
-                is_final = not is_own or isinstance(error, UnrecoverableError)
+                is_final = not self._follows or isinstance(error, UnrecoverableError)
                 self._surroundings.tell(job_ev.RestoreFailed(effect.restart, str(error), is_final))
             return
         if not self._begun:
@@ -571,7 +604,7 @@ class JobCheckpoints:
             await self._leads.wait()
             if self._restart != effect.restart:
                 return
-            await self._restore_points.deploying(self._master.execution_graph.attempts())
+            await self._restore_points.deploying(self._master.execution_graph.attempts(), self._master.restarts)
         except StoreError as error:
             if self._restart == effect.restart:  # else the job has ended meanwhile, and nobody leads it
                 self._leads_no_more(error)

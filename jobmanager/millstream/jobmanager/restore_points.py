@@ -91,10 +91,10 @@ class RestorePoints:
         async with self._turn:
             await self._pointers.add(Pointer(checkpoint_id, location))
 
-    async def deploying(self, attempts: Mapping[str, tuple[int, ...]]) -> None:
-        """Returns when whoever leads the job next knows that these attempts are the latest."""
+    async def deploying(self, attempts: Mapping[str, tuple[int, ...]], restarts: int) -> None:
+        """Returns when the next leader of the job will know that these attempts are the latest, and of the restarts."""
         async with self._turn:
-            await self._pointers.deploying(attempts)
+            await self._pointers.deploying(attempts, restarts)
 
     async def settle(self, home: Home) -> None:
         """Returns when whoever leads the job next knows what of its folder is its own."""

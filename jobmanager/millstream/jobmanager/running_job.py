@@ -24,6 +24,8 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, LeaderEpoch, TaskManagerId, VertexId
 from millstream.core.jobs.job_events import JobEventKind
+from millstream.core.jobs.kept_checkpoint import kept_text
+from millstream.core.jobs.resumption import Resumption
 from millstream.core.jobs.stalls import ended
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.failure_texts import cause_line, has_traceback, repetition
@@ -52,6 +54,7 @@ from millstream.core.metrics.model import MetricGroup, Number, Scope
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
+from millstream.core.snapshot.storage.uri_files import plain_uri
 from millstream.core.store.store import Leadership, StoreError
 from millstream.jobmanager.adaptive.bounds import Bounds
 from millstream.jobmanager.adaptive.fitting import graph_at
@@ -129,6 +132,11 @@ class Links(Protocol):
         """Whether the dispatcher cannot have given this job manager up."""
         ...
 
+    @property
+    def recovers(self) -> bool:
+        """Whether another job manager can lead the job after this one."""
+        ...
+
 
 class RunningJob:
     """From its submission until the dispatcher forgets it.
@@ -172,6 +180,8 @@ class RunningJob:
         self.checkpoints: JobCheckpoints | None = None
         self._autoscaler: Autoscaler | None = None
         self._refused = self._state_backend = ""
+        self._restarts = False
+        self._has_run = led.stored.has_run
         self._worker_options = dict(graph.configuration)
         try:
             self._configuration = configuration = cluster.for_job(graph.configuration)
@@ -186,9 +196,16 @@ class RunningJob:
             if led.left:
                 recovery = RecoverySettings.of_pointers(led.left)
             limit = same_error_limit(configuration)
+            self._restarts = restarts = not isinstance(strategy, NoRestartStrategy)
             succeeding = None
             if led.follows:
-                succeeding = Succeeding(led.stored.attempt, configuration.seconds("jobmanager.takeover.timeout"))
+                succeeding = Succeeding(
+                    led.stored.attempt,
+                    configuration.seconds("jobmanager.takeover.timeout"),
+                    led.stored.restarts,
+                    led.stored.has_run,
+                    may_start_again=bool(led.left) or restarts or not led.stored.has_run,
+                )
             rescaling = rescale_settings(configuration, settings.enabled)
             adaptive = adaptive_settings(configuration)
             again = recovery is not None
@@ -211,7 +228,6 @@ class RunningJob:
             )
             kept = configuration.integer("jobmanager.execution.attempts-history-size")
             self.master.execution_graph.earlier = AttemptHistory(kept)
-            restarts = not isinstance(strategy, NoRestartStrategy)
             self.checkpoints = JobCheckpoints(
                 self.master, settings, self, background, clock, led.points, restarts, recovery, follows=led.follows
             )
@@ -380,14 +396,28 @@ class RunningJob:
     def details(self) -> JobDetails:
         """Everything that is shown of the job; when it has ended, also of its checkpoints."""
         latest, directory = self.checkpoints.places() if self.checkpoints is not None else ("", "")
-        reports = self._reports() if self.master.status.is_terminal else None
+        ended = self.master.status.is_terminal
+        reports = self._reports() if ended else None
         return replace(
             job_details(self.master),
-            latest_checkpoint=latest,
+            message=self._last_words() if ended else self.master.message,
+            latest_checkpoint=self._kept() if ended else latest,
+            resumption=self._resumption(),
+            restore_point=self._restore_point,
             checkpoint_directory=directory,
             checkpoints=reports.everything(Instant.of(self._clock)) if reports is not None else b"",
             epoch=self._led.leadership.epoch,
         )
+
+    def _kept(self) -> str:
+        """Where the last checkpoint of the job, which has ended, stays."""
+        master = self.master
+        return self.checkpoints.kept(master.status, master.keeps_checkpoints) if self.checkpoints is not None else ""
+
+    def _last_words(self) -> str:
+        """What is to be known of the job, which has ended, beside its failure."""
+        kept = self._kept()
+        return "; ".join(text for text in (self.master.message, kept and kept_text(kept)) if text)
 
     def metrics(self) -> list[MetricGroup]:
         """What is measured of the job as a whole, and of the coordinators of its sources."""
@@ -466,6 +496,7 @@ class RunningJob:
                 case ev.StopEnumerators():
                     self._stop_enumerators()
                 case ev.StartWorker(allocation_id, task_manager):
+                    self._begins_to_run()
                     start = msg.StartWorker(
                         allocation_id,
                         job_id,
@@ -496,9 +527,10 @@ class RunningJob:
                         self.checkpoints.take_over(effect)
                 case ev.TakenOver():
                     self._taken_over(effect)
-                case ev.NotTakenOver(reason):
-                    self._remember_failover(f"it starts again from its last checkpoint: {reason}")
-                    log.warning("%s: starts again from its last checkpoint: %s", self._name, reason)
+                case ev.NotTakenOver(reason, starts_again):
+                    told = f"it {self._in_words()}" if starts_again else "it is not started again"
+                    self._remember_failover(f"{told}: {reason}")
+                    log.warning("%s: %s: %s", self._name, told, reason)
                 case ev.TakeCheckpoint(number):
                     if self.checkpoints is not None:
                         self.checkpoints.checkpoint_to_rescale(number)
@@ -542,6 +574,44 @@ class RunningJob:
         error = await self._keep_bounds()
         self._links.answer_rescale(RescaleResult(result.trigger_id, error=error) if error else result)
 
+    def _begins_to_run(self) -> None:
+        """The next leader has to know that it may not run the job as if for the first time."""
+        if not self._has_run:
+            self._has_run = True
+            self._background.spawn(self._store_that_it_runs())
+
+    async def _store_that_it_runs(self) -> None:
+        try:
+            await self._led.points.deploying(self.master.execution_graph.attempts(), self.master.restarts)
+        except StoreError as error:
+            log.warning("%s: this job manager leads it no more: %s", self._name, error)
+
+    def _resumption(self) -> Resumption:
+        """How the job would go on if the whole cluster stopped now."""
+        if self.master.status.is_terminal:
+            return Resumption.UNKNOWN
+        if not self._links.recovers:
+            return Resumption.LOST
+        if self._restore_point:
+            return Resumption.CHECKPOINT
+        if not self._has_run:
+            return Resumption.NOT_STARTED
+        return Resumption.BEGINNING if self._restarts else Resumption.NONE
+
+    @property
+    def _restore_point(self) -> int:
+        return self.checkpoints.restore_point if self.checkpoints is not None else 0
+
+    def _in_words(self) -> str:
+        """What becomes of the job, which no task of an earlier leader runs."""
+        if self._restore_point:
+            return f"starts again from checkpoint {self._restore_point}"
+        if not self._has_run:
+            return "starts: it has not run before"
+        path = self._configuration.string("execution.state-recovery.path")
+        again = f"from {plain_uri(path)}, which it was started from" if path else "from the beginning"
+        return f"starts again {again}, as it has completed no checkpoint"
+
     @property
     def _name(self) -> str:
         return f"job {self.graph.job_id} ({printable(self.graph.name)})"
@@ -576,9 +646,11 @@ class RunningJob:
         else:
             again = f" ({repetition(cause)})" if cause.times > 1 else ""
             told = f"\n{cause.traceback.rstrip()}" if has_traceback(cause) and not again else ""
-            why = f"; {self.master.message}" if self.master.message else ""
+            last_words = self._last_words()
+            why = f"; {last_words}" if last_words else ""
             text = f"{name} ended: {status}{again}: {cause_line(cause)}{why}{told}"
             log.error("%s", text, extra=REPORTED)
+            self.master.remember(JobEventKind.FAILED, f"{cause_line(cause)}{why}", Instant.of(self._clock))
         self._stop_enumerators()
         if self.checkpoints is not None:
             self.checkpoints.interrupt()

@@ -156,7 +156,7 @@ class JobManagerService:
         ):
             self._background.spawn(keeping)
         self._background.spawn(self._tick())
-        if self._recovers:
+        if self.recovers:
             self._background.spawn(self._recalls.watch())
 
     async def stop(self) -> None:
@@ -210,7 +210,7 @@ class JobManagerService:
     ) -> None:
         assert self._ha is not None, "start comes first"
         dialer = Dialer(Leader(self._ha.leaders, peer), contract, self._configuration, self._network)
-        timeout = None if self._recovers else self._configuration.seconds("registration.timeout")
+        timeout = None if self.recovers else self._configuration.seconds("registration.timeout")
         reason = await dialer.keep_connected(peer, started, ended, timeout)
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(UnreachableError(reason))
@@ -236,7 +236,7 @@ class JobManagerService:
 
     def in_charge(self) -> bool:
         """Whether the dispatcher cannot have given this job manager up. With high availability, the store decides."""
-        if self._recovers:
+        if self.recovers:
             return True
         assert self._lease is not None, "start comes first"
         if self._dispatcher is not None:
@@ -244,7 +244,7 @@ class JobManagerService:
         return self._lease.holds(asyncio.get_running_loop().time())
 
     def _keep_lease(self) -> None:
-        if self._recovers:
+        if self.recovers:
             return
         assert self._lease is not None, "start comes first"
         in_charge, is_over = self.in_charge(), self._lease.is_over(asyncio.get_running_loop().time())
@@ -331,7 +331,8 @@ class JobManagerService:
     # The jobs that are led
 
     @property
-    def _recovers(self) -> bool:
+    def recovers(self) -> bool:
+        """See `Links`."""
         return self._ha is not None and self._ha.recovers
 
     def _leading(self) -> Candidacies:
@@ -397,7 +398,7 @@ class JobManagerService:
         job = self.jobs.get(job_id)
         if job is None or (epoch and job.epoch > epoch):
             return
-        if self._recovers:
+        if self.recovers:
             self._leading().left(job_id)
             self._background.spawn(self.jobs.pop(job_id).resign(reason))
         else:

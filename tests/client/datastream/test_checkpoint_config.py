@@ -56,7 +56,7 @@ def test_defaults_are_those_of_the_options(env: StreamExecutionEnvironment) -> N
     assert config.get_tolerable_checkpoint_failure_number() == 0
     assert config.get_aligned_checkpoint_timeout() == Duration.of_millis(0)
     assert not config.is_unaligned_checkpoints_enabled()
-    assert not config.is_externalized_checkpoints_enabled()
+    assert config.is_externalized_checkpoints_enabled()
     assert config.get_checkpoint_storage_dir() is None
     assert env.get_default_savepoint_directory() is None
     assert env.get_state_backend() is None

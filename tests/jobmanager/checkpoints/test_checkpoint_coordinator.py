@@ -417,7 +417,8 @@ def test_without_the_option_a_finished_task_ends_checkpoints() -> None:
     assert of(ev.DiscardState, effects)
     assert driver.pass_time(10_000) == []
     failed = only(ev.SavepointFailed, driver.savepoint("t1"))
-    assert failed.reason is Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
+    assert failed.reason is Reason.TASKS_FINISHED
+    assert "try again" not in failed.message
 
 
 def test_a_bounded_job_gets_its_last_checkpoint_at_once() -> None:

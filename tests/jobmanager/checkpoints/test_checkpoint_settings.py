@@ -11,7 +11,7 @@ def test_the_defaults_are_flink_s() -> None:
     assert settings == CheckpointSettings()
     assert not settings.enabled
     assert settings.timeout_ms == 600_000
-    assert settings.retention is Retention.NO_EXTERNALIZED_CHECKPOINTS
+    assert settings.retention is Retention.DELETE_ON_CANCELLATION
     assert settings.after_tasks_finish
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -56,7 +57,7 @@ def test_many_subtasks_with_one_record_are_one_error() -> None:
 
 
 def test_an_error_behind_the_last_checkpoint_of_all_is_counted() -> None:
-    errors, closing = RepeatedErrors(3), replace(BAD, record="", records=9)
+    errors, closing = RepeatedErrors(3), replace(BAD, records=9)
     errors.checkpoint_completed({MAP: 9})
     assert restart_after(errors, closing) == 1
     for times in (2, 3):
@@ -82,22 +83,33 @@ def test_what_no_code_raised_neither_counts_nor_resets() -> None:
     assert errors.is_too_many(BAD)
 
 
-def test_without_a_record_the_message_stands_for_it() -> None:
-    errors = RepeatedErrors(0)
-    opened = replace(BAD, record="", records=0, exception="OSError: no server at port 1")
-    assert [restart_after(errors, failure) for failure in (opened, opened)] == [1, 2]
-    assert restart_after(errors, replace(opened, exception="OSError: no server at port 2")) == 1
-    errors.checkpoint_completed({MAP: 0})
-    assert restart_after(errors, opened) == 1, "it was opened in between"
+@pytest.mark.parametrize(
+    "outage",
+    [
+        replace(BAD, record="", records=0, exception="OSError: no server at port 1"),
+        replace(BAD, record="", exception="CheckpointFailure: checkpoint 17 failed"),
+        replace(BAD, kind=FailureKind.OUTAGE, exception="OSError: [Errno 28] No space left on device"),
+    ],
+    ids=["without a record", "a checkpoint", "at a record that has no part in it"],
+)
+def test_an_outage_is_not_counted_however_long_it_lasts(outage: TaskFailure) -> None:
+    errors = RepeatedErrors(3)
+    assert restart_after(errors, BAD) == 1
+    assert [restart_after(errors, outage) for _ in range(100)] == [0] * 100
+    assert not errors.is_too_many(outage)
+    assert restart_after(errors, BAD) == 2, "the poison is counted on"
+
+
+def test_the_same_message_at_other_records_is_not_the_same_error() -> None:
+    errors = RepeatedErrors(3)
+    records = [replace(BAD, record=str(number)) for number in range(20)]
+    assert [restart_after(errors, failure) for failure in records] == [1] * 20
 
 
 def test_an_object_is_the_same_wherever_it_is_in_memory() -> None:
     errors = RepeatedErrors(0)
     for times, address in enumerate(("0x7f00", "0x7fa8", "0x1"), 1):
         assert restart_after(errors, replace(BAD, record=f"<Order object at {address}>")) == times
-    broken = replace(BAD, record="", exception="CheckpointFailure: checkpoint 17 failed")
-    assert restart_after(errors, broken) == 1
-    assert restart_after(errors, replace(broken, exception="CheckpointFailure: checkpoint 18 failed")) == 2
 
 
 def test_a_limit_of_nothing_only_counts() -> None:

@@ -12,6 +12,7 @@ from millstream.cli.failures import Command, Group
 from millstream.cli.options import cluster_directory, configuration_options, dir_option, role_option, verbose_option
 from millstream.cli.progress import progress_on_terminal
 from millstream.cli.tables import print_table
+from millstream.core.clock import SystemClock
 from millstream.core.errors import MillstreamError
 from millstream.core.services.cluster_secret import SECRET_FILE, cluster_secret, make_secret_file
 from millstream.core.settings.configuration import Configuration
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from millstream.cli.cluster.directory import ClusterDirectory
 
 _STOP_TIMEOUT = 15.0
+_LEADING_TIMEOUT = 15.0
+"""Seconds within which job managers come to lead the jobs of an earlier run of the cluster."""
 
 
 @click.group(cls=Group)
@@ -51,6 +54,7 @@ def start(
     one more, or as many as --taskmanagers says, and taskmanager-2 is that one.
     """
     from millstream.cli.cluster.directory import ClusterDirectory
+    from millstream.cli.cluster.resumed_jobs import jobs_that_start
     from millstream.cli.cluster.start import start_cluster
 
     files = ClusterDirectory(cluster_directory(directory))
@@ -75,13 +79,17 @@ def start(
     files.create()
     if configuration.string(SECRET_FILE) == str(files.secret):
         make_secret_file(files.secret)
+    since_ms = SystemClock().now_ms()
     with files.locked(), progress_on_terminal(verbose) as progress:
         configuration = start_cluster(files, configuration, number, timeout, progress)
+        resumed = jobs_that_start(configuration, since_ms, _LEADING_TIMEOUT, progress)
     total = number * configuration.integer("taskmanager.numberOfTaskSlots")
     address = f"{configuration.string('rest.address')}:{configuration.integer('rest.port')}"
     offer = f"{number} task manager{'' if number == 1 else 's'}, {total} slot{'' if total == 1 else 's'}"
     click.echo(f"The cluster is up at {address}: {offer}. Its files are in {files.root}.")
     click.echo(f"Its dashboard is at {dashboard_url(configuration)}; `millstream dashboard --open` logs in there.")
+    for line in resumed:
+        click.echo(line)
     return 0
 
 
@@ -122,6 +130,7 @@ def stop(directory: str | None, verbose: bool, timeout: float, services: tuple[s
     With SERVICE, only that one: taskmanager is all task managers, taskmanager-2 one of them. The others go on.
     """
     from millstream.cli.cluster.directory import ClusterDirectory
+    from millstream.cli.cluster.resumed_jobs import jobs_that_stop
     from millstream.cli.cluster.services import chosen
     from millstream.cli.cluster.stop import stop_cluster, stop_services
 
@@ -138,6 +147,9 @@ def stop(directory: str | None, verbose: bool, timeout: float, services: tuple[s
     stopped = 0
     if files.root.is_dir():
         with files.locked(), progress_on_terminal(verbose) as progress:
+            lines = jobs_that_stop(files.configuration()) if files.is_running() else []
+            for line in lines:
+                click.echo(line)
             progress("stopping")
             stopped = stop_cluster(files, timeout)
     click.echo(f"Stopped the cluster in {files.root}." if stopped else f"No cluster is running in {files.root}.")
@@ -152,12 +164,14 @@ def stop(directory: str | None, verbose: bool, timeout: float, services: tuple[s
 def restart(directory: str | None, verbose: bool, timeout: float, services: tuple[str, ...]) -> int:
     """Stop a cluster or single services of it, and start the same again with the same configuration."""
     from millstream.cli.cluster.directory import ClusterDirectory
+    from millstream.cli.cluster.resumed_jobs import jobs_that_start
     from millstream.cli.cluster.services import ONLY_ONE, chosen
     from millstream.cli.cluster.start import start_again, start_services
     from millstream.cli.cluster.stop import stop_cluster, stop_services
 
     files = ClusterDirectory(cluster_directory(directory))
     _check_there_is_one(files)
+    resumed: list[str] = []
     with files.locked(), progress_on_terminal(verbose) as progress:
         names = chosen(files, services or [*ONLY_ONE, *files.services()])
         if not names:
@@ -168,8 +182,12 @@ def restart(directory: str | None, verbose: bool, timeout: float, services: tupl
             start_services(files, names, None, timeout, progress)
         else:
             stop_cluster(files, _STOP_TIMEOUT)
+            since_ms = SystemClock().now_ms()
             start_again(files, names, timeout, progress)
+            resumed = jobs_that_start(files.configuration(), since_ms, _LEADING_TIMEOUT, progress)
     click.echo(f"Restarted {', '.join(names)}.")
+    for line in resumed:
+        click.echo(line)
     return 0
 
 

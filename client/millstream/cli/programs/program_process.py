@@ -66,15 +66,22 @@ async def submit_artifacts(
 
 
 def become_program(
-    environment: Environment, source: ProgramSource, configuration: Configuration, artifacts: Sequence[Artifact]
+    environment: Environment,
+    source: ProgramSource,
+    configuration: Configuration,
+    artifacts: Sequence[Artifact],
+    more: Mapping[str, str],
 ) -> NoReturn:
-    """Replaces this process by the program, in the user's working directory. Returns only to raise."""
+    """Replaces this process by the program, in the user's working directory. Returns only to raise.
+
+    `more` are variables for it.
+    """
     command = _command(environment, source)
     plain, secret = split_options(configuration.to_dict())
     with secret_options(secret) as (descriptors, told), in_use(environment.lock) as held:
         for descriptor in (*descriptors, *held):
             os.set_inheritable(descriptor, True)
-        variables = child_variables(environment, variables={**_variables(plain, artifacts), **told})
+        variables = child_variables(environment, variables={**_variables(plain, artifacts), **told, **more})
         sys.stdout.flush()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the program's `main`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -111,11 +112,13 @@ def run(
     import asyncio
 
     from millstream.cli.programs.program_process import become_program, submit_artifacts
+    from millstream.cli.programs.rerun import rerun_arguments
     from millstream.cli.rest import RestClient
+    from millstream.client.failure_text import RUN_VARIABLE
 
     if as_json and not dry_run:
         raise click.UsageError("--json belongs to --dry-run")
-    recovery = state_recovery(savepoint, allow_non_restored, claim_mode)
+    recovery, given = state_recovery(savepoint, allow_non_restored, claim_mode), program["arguments"]
     if dry_run:
         configuration = with_options(Configuration.load(config_dir, overrides), parallelism, program)
         return _dry_run(program, configuration.merged(recovery), as_json, verbose)
@@ -129,7 +132,8 @@ def run(
         client = RestClient(configuration)
         configuration = configuration.merged(_dispatcher_of(client, configuration))
         environment, artifacts = asyncio.run(submit_artifacts(source, configuration, progress_in_lines(verbose)))
-    return become_program(environment, source, configuration, artifacts)
+    again = {RUN_VARIABLE: rerun_arguments(sys.argv, len(given))}
+    return become_program(environment, source, configuration, artifacts, again)
 
 
 def _dry_run(program: dict[str, Any], configuration: Configuration, as_json: bool, verbose: bool) -> int:

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch, VertexId
 from millstream.core.jobs.job_events import JobEvent
+from millstream.core.jobs.resumption import Resumption
 from millstream.core.jobs.states import ExecutionState, JobStatus
 
 
@@ -143,5 +144,11 @@ class JobDetails(Struct, frozen=True):
     """The last ones, the oldest first."""
     earlier_attempts: bytes = b""
     """Of its subtasks, as `millstream.core.jobs.earlier_attempts` writes them."""
+<<<<<<< HEAD
     rescales: bytes = b""
     """The last ones, as `millstream.core.jobs.rescales` writes them."""
+=======
+    resumption: Resumption = Resumption.UNKNOWN
+    restore_point: int = 0
+    """The last checkpoint that the job has completed; 0: none."""
+>>>>>>> outages

@@ -17,6 +17,9 @@ class FailureKind(IntEnum):
     """A task lost one that it exchanges data with: only the echo of what happened to the other."""
     CRASHED = 2
     """A process of the job exited or crashed by itself, at an unknown record."""
+    OUTAGE = 3
+    """Code raised an error because something outside of the job failed: a disk, a connection, what a sink writes to.
+    The record at which that happened, if it is known, has no part in it."""
 
 
 class WorkerEnd(IntEnum):

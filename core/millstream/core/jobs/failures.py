@@ -34,7 +34,7 @@ class TaskFailure(Struct, frozen=True):
     records: int = 0
     """That the attempt had taken by then."""
     times: int = 0
-    """How often the same error came in a row at the same record; 0: not counted."""
+    """How often the same error came in a row at the same record; 0: not counted, as for one at no record."""
     restart: int = 0
     """Of a root cause: the number of the restart that it led to; 0: none."""
     restart_delay_ms: int = 0

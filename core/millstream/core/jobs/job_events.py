@@ -24,6 +24,8 @@ class JobEventKind(StrEnum):
     """Another job manager leads the job, and takes its tasks over or starts it again."""
     RESTARTED = "RESTARTED"
     """Tasks restart after a failure. The same failure again and again is one event, which counts."""
+    FAILED = "FAILED"
+    """The job has ended for a failure; what it leaves of its state."""
 
 
 class JobEvent(Struct, frozen=True):

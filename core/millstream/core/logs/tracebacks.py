@@ -122,6 +122,16 @@ def error_signature(error: BaseException) -> str:
     return encodable(" ".join([f"{kind.__module__}.{kind.__qualname__}", *list(places)[-_MOST_FRAMES:]]))
 
 
+def with_causes(error: BaseException) -> list[BaseException]:
+    """The error and what led to it, each once: an error may be a cause of its own cause."""
+    found: dict[int, BaseException] = {}
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in found:
+        found[id(cause)] = cause
+        cause = cause.__cause__ or cause.__context__
+    return list(found.values())
+
+
 def one_line(error: BaseException) -> str:
     """The exception's type and message, without line breaks."""
     name, module = type(error).__qualname__, type(error).__module__

@@ -22,7 +22,7 @@ from millstream.core.environments.environment_use import in_use
 from millstream.core.environments.environments import Environment
 from millstream.core.processes.control_pipe import HEADER_SIZE, ControlPipe, framed, length_in
 from millstream.core.processes.forking import keep_from_children
-from millstream.core.processes.memory import killed_from_outside
+from millstream.core.processes.memory import MemoryWatch
 from millstream.core.processes.process_session import kill_session
 
 _SENT: Final = frozenset(
@@ -76,6 +76,7 @@ class ChildProcess:
         self._killing = threading.Lock()
         self._is_gone = False
         self._was_killed = False
+        self._memory = MemoryWatch.begin()
         self._receiving = False
         self.crashed = False
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -176,7 +177,9 @@ class ChildProcess:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
         reason = f"process {self.pid} was killed by {name}"
         if -code == signal.SIGKILL and not self._was_killed:
-            reason += f", not by Millstream; {killed_from_outside(usage.ru_maxrss * 1024)}"
+            reason += ", not by Millstream"
+            if blamed := self._memory.blamed(usage.ru_maxrss * 1024):
+                reason += f"; {blamed}"
         return reason
 
     def _has_ended(self, reason: str) -> None:

@@ -6,7 +6,8 @@ folder of a checkpoint that is not known any more. A new leader continues behind
 out.
 
 Attempts are numbered over all leaders, too. Which are the latest is stored before they are deployed, so a new leader
-can distinguish the tasks that it may continue with from those of attempts that were given up.
+can distinguish the tasks that it may continue with from those of attempts that were given up, and whether the job has
+run at all. How often tasks were started again is counted over all leaders, too.
 
 Bounds of the parallelism that were requested are stored before the request returns. When the job began, and how many
 leaders it has had, is stored for display. What an earlier run under the same id has left in the job's
@@ -66,6 +67,9 @@ class JobPointers(Struct, frozen=True):
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     terms: Terms = Terms()
     home: Home = Home()
+    has_run: bool = False
+    """Whether tasks of the job may have been deployed."""
+    restarts: int = 0
 
     def attempt(self, vertex_id: str, subtask: int) -> int:
         """The number of a subtask's latest attempt."""
@@ -81,6 +85,7 @@ class JobPointers(Struct, frozen=True):
             "bounds": self.bounds,
             "terms": [self.terms.began_ms, self.terms.count, self.terms.epoch],
             "home": [self.home.location, self.home.first_id, self.home.owns_shared],
+            "runs": [self.has_run, self.restarts],
         }
         return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -93,7 +98,8 @@ class JobPointers(Struct, frozen=True):
         attempts = {vertex: tuple(numbers) for vertex, numbers in fields.get("attempts", {}).items()}
         bounds = {vertex: (lower, upper) for vertex, (lower, upper) in fields.get("bounds", {}).items()}
         pointers, terms = tuple(Pointer(*pointer) for pointer in fields["pointers"]), Terms(*fields.get("terms", ()))
-        return JobPointers(fields["next_id"], pointers, attempts, bounds, terms, Home(*fields.get("home", ())))
+        home, runs = Home(*fields.get("home", ())), fields.get("runs", ())
+        return JobPointers(fields["next_id"], pointers, attempts, bounds, terms, home, *runs)
 
 
 class CheckpointPointers:
@@ -140,9 +146,9 @@ class CheckpointPointers:
 
         await self._change(added)
 
-    async def deploying(self, attempts: Mapping[str, tuple[int, ...]]) -> None:
-        """Tasks are about to be deployed: these are the latest attempts of all subtasks then."""
-        await self._change(lambda stored: replace(stored, attempts=attempts))
+    async def deploying(self, attempts: Mapping[str, tuple[int, ...]], restarts: int) -> None:
+        """Tasks are about to be deployed: these are the latest attempts of all subtasks, after so many restarts."""
+        await self._change(lambda stored: replace(stored, attempts=attempts, has_run=True, restarts=restarts))
 
     async def settle(self, home: Home) -> None:
         """What of the job's folder is its own, as its first leader found it."""

@@ -56,10 +56,12 @@ def _scheduler(details: JobDetails) -> str:
 
 
 def _restarts(details: JobDetails) -> Json:
-    """How often the job was restarted, and what for the last time, or why it failed."""
+    """How often the job was restarted, and what for the last time, or why it failed; how it would be resumed."""
     return {
         "restarts": details.restarts,
         "last-failure": cause_line(details.failures[0]) if details.failures else None,
+        "resumption": details.resumption or None,
+        "restore-point": details.restore_point or None,
     }
 
 
@@ -184,7 +186,8 @@ def exceptions(details: JobDetails, limit: int, is_labelled: bool = False) -> Js
         "exceptionHistory": {
             "entries": entries,
             "truncated": details.failures_truncated or len(details.failures) > limit,
-        }
+        },
+        "message": details.message,
     }
 
 

@@ -83,7 +83,12 @@ JOBS_OVERVIEW = record({
     "jobs": array(record({
         "jid": ID, "name": STRING, "start-time": INTEGER, "end-time": INTEGER, "duration": INTEGER, "state": JOB_STATUS,
         "last-modification": INTEGER, "tasks": mapping(INTEGER), "pending-operators": INTEGER, "message": STRING,
+<<<<<<< HEAD
         "jobType": STRING, "schedulerType": STRING, "restarts": INTEGER, "last-failure": nullable(STRING),
+=======
+        "restarts": INTEGER, "last-failure": nullable(STRING), "resumption": nullable(STRING),
+        "restore-point": nullable(INTEGER),
+>>>>>>> outages
     })),
 })  # fmt: skip
 
@@ -117,6 +122,7 @@ JOB = record({
     "status-counts": mapping(INTEGER), "plan": PLAN, "pending-operators": INTEGER, "message": STRING,
     "slots-required": INTEGER, "slots-held": INTEGER, "slots-free": INTEGER, "slots-total": INTEGER,
     "slots-startable": INTEGER, "restarts": INTEGER, "last-failure": nullable(STRING),
+    "resumption": nullable(STRING), "restore-point": nullable(INTEGER),
 })  # fmt: skip
 JOB_PLAN = record({"plan": PLAN})
 FLOW = record({
@@ -148,6 +154,7 @@ EXCEPTIONS = record({
         })),
         "truncated": BOOLEAN,
     }),
+    "message": STRING,
 })  # fmt: skip
 ACCUMULATORS = record({
     "job-accumulators": array(ANYTHING),

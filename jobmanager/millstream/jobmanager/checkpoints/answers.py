@@ -21,7 +21,7 @@ def failed(request: Request, reason: CheckpointFailureReason, message: str = "")
     """The snapshot will not be."""
     if request.trigger_id is None:
         return []
-    text = reason.explain(message)
+    text = "; ".join(filter(None, (reason.explain(message), reason.advice)))
     if request.options.is_savepoint:
         return [ev.SavepointFailed(request.trigger_id, reason, text)]
     return [ev.CheckpointFailed(request.trigger_id, reason, text)]

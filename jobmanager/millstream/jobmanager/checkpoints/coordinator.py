@@ -298,7 +298,7 @@ class CheckpointCoordinator:
             return []
         active, finished = self._state.tasks.active(), self._state.tasks.finished()
         if not active or (finished and not self._state.settings.after_tasks_finish):
-            return abort(self._state, pending, Reason.NOT_ALL_REQUIRED_TASKS_RUNNING, "tasks have finished", now)
+            return abort(self._state, pending, Reason.TASKS_FINISHED, "", now)
         pending.enumerator_states = state
         return self._begin(pending, now)
 

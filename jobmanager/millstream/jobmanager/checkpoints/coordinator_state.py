@@ -69,9 +69,9 @@ class CoordinatorState:
         """What forbids new checkpoints, if anything."""
         if self.stopped is not None:
             return Reason.CHECKPOINT_COORDINATOR_SHUTDOWN
-        if not self.running or not self.tasks.any_active:
-            return Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
         if self.tasks.any_finished and not self.settings.after_tasks_finish:
+            return Reason.TASKS_FINISHED
+        if not self.running or not self.tasks.any_active:
             return Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
         return Reason.PERIODIC_SCHEDULER_SHUTDOWN if self.stop_with.active or self.failing else None
 

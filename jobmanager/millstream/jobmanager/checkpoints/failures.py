@@ -16,6 +16,7 @@ class CheckpointFailureReason(StrEnum):
     PERIODIC_SCHEDULER_SHUTDOWN = "PERIODIC_SCHEDULER_SHUTDOWN"
     TOO_MANY_CHECKPOINT_REQUESTS = "TOO_MANY_CHECKPOINT_REQUESTS"
     NOT_ALL_REQUIRED_TASKS_RUNNING = "NOT_ALL_REQUIRED_TASKS_RUNNING"
+    TASKS_FINISHED = "TASKS_FINISHED"  # this one is ours: Flink has the one before
     TRIGGER_CHECKPOINT_FAILURE = "TRIGGER_CHECKPOINT_FAILURE"
     # said by tasks
     CHECKPOINT_DECLINED = "CHECKPOINT_DECLINED"
@@ -45,6 +46,11 @@ class CheckpointFailureReason(StrEnum):
         """One line for people."""
         return _DESCRIPTIONS[self]
 
+    @property
+    def advice(self) -> str:
+        """What a user can do who requested the snapshot; empty where trying again would not help."""
+        return "try again when the job is RUNNING" if self in _PASSING else ""
+
     def explain(self, message: str) -> str:
         """The description, with what is known beyond it."""
         return f"{self.description}: {message}" if message else self.description
@@ -60,10 +66,20 @@ _COUNTED = frozenset(
         _R.FINALIZE_CHECKPOINT_FAILURE,
     }
 )
+_PASSING = frozenset(
+    {
+        _R.NOT_ALL_REQUIRED_TASKS_RUNNING,
+        _R.CHECKPOINT_DECLINED_TASK_NOT_READY,
+        _R.TASK_CHECKPOINT_FAILURE,
+        _R.JOB_FAILOVER_REGION,
+    }
+)
 _DESCRIPTIONS: dict[CheckpointFailureReason, str] = {
     _R.PERIODIC_SCHEDULER_SHUTDOWN: "no checkpoint is started while the job is stopping or failing",
     _R.TOO_MANY_CHECKPOINT_REQUESTS: "too many checkpoints have been asked for",
     _R.NOT_ALL_REQUIRED_TASKS_RUNNING: "not all tasks of the job are running",
+    _R.TASKS_FINISHED: "tasks of the job have finished, and "
+    "execution.checkpointing.checkpoints-after-tasks-finish.enabled is false",
     _R.TRIGGER_CHECKPOINT_FAILURE: "the snapshot could not be started",
     _R.CHECKPOINT_DECLINED: "a task declined the checkpoint",
     _R.CHECKPOINT_ASYNC_EXCEPTION: "a task could not write its state",

@@ -2,7 +2,11 @@
 
 Two failures are the same error when the same class was raised at the same place in code, in the same operator. The
 subtask does not matter: after a restart, a record may reach another one. The record is the one that was reported, as
-text; an error without a record, such as one of `open()` or of a source, has its message in that place.
+text. The message does not matter: it may differ each time, or be the same for different records.
+
+Only an error at a record counts. An error without one (in `open`, `close`, the reads of a source, a flush, a commit,
+checkpoint storage) and an outage (`FailureKind.OUTAGE`: a full disk, a refused connection, any write of a sink) may end
+without a change of the program, however long that takes: the restart strategy alone decides about them.
 
 An error counts once for each restart, however many subtasks raise it. It counts from the start again when
 
@@ -18,8 +22,8 @@ start again when a checkpoint completed for which any subtask had taken records 
 next restore point is nearer to the record. A checkpoint without any is none, however many complete before a source
 that waits comes to the record again.
 
-What no code raised is neither counted nor does it reset anything: workers that were killed from outside, also by the
-kernel for its lack of memory, lost peers, missing slots.
+What does not count does not reset anything either: outages, workers that were killed from outside, also by the kernel
+for its lack of memory, lost peers, missing slots.
 """
 
 from __future__ import annotations
@@ -37,8 +41,8 @@ from millstream.jobmanager.failover.topology import Subtask
 
 LIMIT_OPTION = "restart-strategy.same-error-limit"
 
-_VARYING = re.compile(r"\bat 0x[0-9a-fA-F]+|(?<=\bcheckpoint )\d+")
-"""What differs from one time to the next: where an object is in memory, and which checkpoint failed."""
+_VARYING = re.compile(r"\bat 0x[0-9a-fA-F]+")
+"""What differs from one time to the next: where an object is in memory."""
 _Error = tuple[str, str, str]
 _CRASH: _Error = ("", "", "")
 
@@ -132,10 +136,10 @@ def is_crash(failure: TaskFailure) -> bool:
 def _is_countable(failure: TaskFailure) -> bool:
     match failure.kind:
         case FailureKind.ORDINARY:
-            return bool(failure.signature)
+            return bool(failure.signature and failure.record)
         case FailureKind.CRASHED:
             return True
-        case FailureKind.PEER_LOST:
+        case FailureKind.PEER_LOST | FailureKind.OUTAGE:
             return False
         case _:
             assert_never(failure.kind)
@@ -156,4 +160,4 @@ def _error(failure: TaskFailure) -> _Error:
 def _place(failure: TaskFailure) -> str:
     if is_crash(failure):
         return ""
-    return _VARYING.sub("", failure.record or failure.exception)
+    return _VARYING.sub("", failure.record)

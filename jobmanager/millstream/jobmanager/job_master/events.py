@@ -319,9 +319,10 @@ class TakenOver(Struct, frozen=True):
 
 
 class NotTakenOver(Struct, frozen=True):
-    """What was found is given up, and the job starts again from its last checkpoint."""
+    """What was found is given up: the job starts again from its restore point, or fails where it may not."""
 
     reason: str
+    starts_again: bool = True
 
 
 class TakeCheckpoint(Struct, frozen=True):

@@ -11,7 +11,8 @@ restart strategy decides about each failure:
 
 A job that another job manager led before waits a while for task managers that still run its tasks. If they all do, it
 goes on with them (`takeover`), and nothing is restarted; else what was found is given up, and the job starts from its
-last checkpoint.
+last checkpoint. One that has run without completing a checkpoint starts from the beginning if it has a restart
+strategy, as after any failure; else it fails.
 
 A job that starts from a snapshot is restored from it in the same way, while its slots come together. A failure that
 trying again would not mend is final, whatever the strategy.
@@ -71,6 +72,12 @@ class Succeeding(Struct, frozen=True):
 
     latest: LatestAttempt
     wait: float
+    restarts: int = 0
+    """That the job has had."""
+    has_run: bool = True
+    """Whether tasks of it may have been deployed."""
+    may_start_again: bool = True
+    """Whether it may be run again where its tasks are not found: it has a checkpoint, or a restart strategy."""
 
 
 class JobMaster:
@@ -97,7 +104,10 @@ class JobMaster:
         self.status = JobStatus.INITIALIZING
         self.state_times: dict[str, int] = {JobStatus.INITIALIZING: now.date_ms}
         self.message = ""
-        self._restarts = JobRestarts(self.topology, strategy or NoRestartStrategy(), history_size, same_error_limit)
+        restarts = succeeding.restarts if succeeding is not None else 0
+        self._restarts = JobRestarts(
+            self.topology, strategy or NoRestartStrategy(), history_size, same_error_limit, restarts
+        )
         self._all = frozenset(self.topology.subtasks())
         self._slots = JobSlots(self.execution_graph.slot_keys())
         self._slot_timeout_ms = slot_timeout * 1000
@@ -323,7 +333,8 @@ class JobMaster:
 
     def _judge(self, takeover: Takeover, now: Instant) -> list[ev.Effect]:
         if takeover.off:
-            return self._start_again(takeover, now)
+            may_start = self._succeeding is None or self._succeeding.may_start_again
+            return self._start_again(takeover, now) if may_start else self._give_up_takeover(takeover, now)
         if not takeover.is_complete:
             return []
         if not takeover.asked:
@@ -346,10 +357,28 @@ class JobMaster:
         unneeded = [_unneeded(offer) for offer in takeover.spare]
         return [ev.TakenOver(tasks, slots), *unneeded, ev.ReportDetails(), *self._settle(now)]
 
+    def _give_up_takeover(self, takeover: Takeover, now: Instant) -> list[ev.Effect]:
+        """The job would process again what it has processed, without a checkpoint to go on from."""
+        failure = job_failure(
+            self.graph.job_id,
+            f"NotResumed: {takeover.off} after its job manager was lost or stopped, and the job is not run again from "
+            "the beginning: it has completed no checkpoint, and has no restart strategy. With "
+            "execution.checkpointing.interval it goes on from its last checkpoint; with restart-strategy.type it is "
+            "run again",
+            now.date_ms,
+            final=True,
+        )
+        told = ev.NotTakenOver(takeover.off, starts_again=False)
+        return [told, *self._end_takeover(takeover, ev.JobFailed(failure), now)]
+
     def _start_again(self, takeover: Takeover, now: Instant) -> list[ev.Effect]:
         """From the last checkpoint, with the attempts that follow those that were found."""
         self._takeover = None
         effects: list[ev.Effect] = [ev.NotTakenOver(takeover.off)]
+        if self._succeeding is not None and self._succeeding.has_run:
+            reason = f"JobManagerChanged: {takeover.off} when another job manager came to lead the job"
+            self._restarts.remember(job_failure(self.graph.job_id, reason, now.date_ms))
+            self._restarts.begin_again()
         effects += self._slots.give_back(f"the job starts again: {takeover.off}")
         for offer in takeover.spare:
             if not self._slots.take(offer):

@@ -37,10 +37,15 @@ class JobRestarts:
     """Owned by the JobMaster, which carries the decisions out."""
 
     def __init__(
-        self, topology: JobTopology, strategy: RestartStrategy, history_size: int, same_error_limit: int
+        self,
+        topology: JobTopology,
+        strategy: RestartStrategy,
+        history_size: int,
+        same_error_limit: int,
+        count: int = 0,
     ) -> None:
         self.history = ExceptionHistory(history_size)
-        self.count = 0
+        self.count = count
         self.pending: PendingRestart | None = None
         self.strategy = strategy
         self._regions = PipelinedRegions(topology)
@@ -148,4 +153,4 @@ def _what_came(failure: TaskFailure) -> str:
 def _where(failure: TaskFailure) -> str:
     if is_crash(failure):
         return " without a checkpoint in between that holds new records"
-    return f" at the record {shortened(failure.record, _RECORD_IN_REASON)}" if failure.record else ""
+    return f" at the record {shortened(failure.record, _RECORD_IN_REASON)}"

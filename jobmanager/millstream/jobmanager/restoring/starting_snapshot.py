@@ -31,16 +31,18 @@ class RecoverySettings(Struct, frozen=True):
     ignore_unclaimed_state: bool = False
     older: tuple[str, ...] = ()
     """Further checkpoints that the job has, when it goes on with its own."""
-    is_own: bool = False
-    """Whether it was stored by an earlier leader of the job. A savepoint among it, which was to stop the job, is the
-    user's all the same.
+    own_id: int = 0
+    """Its id, where an earlier leader of the job has stored it; else 0. A savepoint among those, which was to stop the
+    job, is the user's all the same.
     """
 
     @staticmethod
     def of_pointers(pointers: Sequence[Pointer]) -> RecoverySettings:
         """For a job that goes on with the checkpoints that it took under an earlier leader."""
-        *older, latest = (pointer.location for pointer in pointers)
-        return RecoverySettings(latest, claim=True, ignore_unclaimed_state=True, older=tuple(older), is_own=True)
+        *older, latest = pointers
+        places = tuple(pointer.location for pointer in older)
+        own_id = latest.checkpoint_id
+        return RecoverySettings(latest.location, claim=True, ignore_unclaimed_state=True, older=places, own_id=own_id)
 
     @staticmethod
     def from_configuration(options: Configuration) -> RecoverySettings | None:
@@ -85,5 +87,5 @@ def read_starting_snapshot(recovery: RecoverySettings, graph: JobGraph) -> Start
     metadata = storage.read_metadata(location)
     fitted = fit_to_snapshot(graph, metadata, location, recovery.ignore_unclaimed_state)
     check_files(storage, location, metadata)
-    is_users = recovery.is_own and metadata.kind is SnapshotKind.SAVEPOINT
+    is_users = bool(recovery.own_id) and metadata.kind is SnapshotKind.SAVEPOINT
     return StartingSnapshot(fitted, metadata, location, storage, recovery.claim and not is_users)

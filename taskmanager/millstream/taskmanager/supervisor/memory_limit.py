@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from millstream.core.logs.tracebacks import with_causes
 from millstream.core.processes.memory import amount
 from millstream.core.settings.configuration import Configuration
 
@@ -63,21 +64,11 @@ def lifted() -> Iterator[None]:
 
 def blamed_for(error: BaseException) -> str:
     """What to say about an error that is, or comes from, a lack of memory; empty for others, and without a limit."""
-    if not _limit.size or not any(map(_is_lack_of_memory, _with_causes(error))):
+    if not _limit.size or not any(map(_is_lack_of_memory, with_causes(error))):
         return ""
     return (
         f"the tasks of this slot may take {amount(_limit.size)} ({OPTION}): raise it, or let them hold less at a time"
     )
-
-
-def _with_causes(error: BaseException) -> list[BaseException]:
-    """Each once: an error may be a cause of its own cause."""
-    found: dict[int, BaseException] = {}
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in found:
-        found[id(cause)] = cause
-        cause = cause.__cause__ or cause.__context__
-    return list(found.values())
 
 
 def _is_lack_of_memory(error: BaseException) -> bool:

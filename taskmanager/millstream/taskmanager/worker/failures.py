@@ -13,9 +13,11 @@ from millstream.core.logs.tracebacks import encodable, error_signature, one_line
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.taskmanager.supervisor.memory_limit import blamed_for
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
+from millstream.taskmanager.worker.outages import is_outage
 from millstream.taskmanager.worker.partitioning import PartitioningError
 
 _RECORD_LENGTH = 1000
+_NO_REPR: Any = object.__repr__
 _FINAL = (UnrecoverableError, ImportError, UnhashableKeyError)
 """What is the same after any restart: what the job's environment lacks, and keys that can be none."""
 
@@ -25,11 +27,16 @@ class PeerLostError(Exception):
 
 
 def _short(record: Any) -> str:
+    """The repr; of an object whose class has none of its own, its fields, which tell it from others."""
     printer = reprlib.Repr()
     printer.maxstring = printer.maxother = printer.maxlong = _RECORD_LENGTH
     printer.maxtuple = printer.maxlist = printer.maxdict = 50
     try:
-        text = printer.repr(record)
+        if type(record).__repr__ is _NO_REPR and hasattr(record, "__dict__"):
+            fields = ", ".join(f"{name}={printer.repr(value)}" for name, value in vars(record).items())
+            text = f"{type(record).__qualname__}({fields})"
+        else:
+            text = printer.repr(record)
     except BaseException as error:
         text = f"<{type(record).__qualname__} whose repr failed: {one_line(error)}>"
     return encodable(text[:_RECORD_LENGTH])
@@ -81,5 +88,13 @@ def describe_failure(error: BaseException, deployment: TaskDeployment, now_ms: i
         final=isinstance(cause, _FINAL),
         signature=error_signature(cause),
         records=records,
-        kind=FailureKind.PEER_LOST if isinstance(cause, PeerLostError) else FailureKind.ORDINARY,
+        kind=_kind(error, cause),
     )
+
+
+def _kind(error: BaseException, cause: BaseException) -> FailureKind:
+    if isinstance(cause, PeerLostError):
+        return FailureKind.PEER_LOST
+    if is_outage(cause) or (isinstance(error, OperatorError) and error.is_outage):
+        return FailureKind.OUTAGE
+    return FailureKind.ORDINARY

@@ -74,9 +74,10 @@ ROWS = (
     Option(
         "execution.checkpointing.externalized-checkpoint-retention",
         _T.ENUM,
-        "NO_EXTERNALIZED_CHECKPOINTS",
-        "What happens to the checkpoints of a job that is cancelled or fails: they are deleted when it is cancelled, "
-        "kept, or deleted in both cases.",
+        "DELETE_ON_CANCELLATION",
+        "What happens to the last checkpoints of a job that fails or is cancelled: `DELETE_ON_CANCELLATION` keeps them "
+        "when the job fails, `RETAIN_ON_CANCELLATION` in both cases, `NO_EXTERNALIZED_CHECKPOINTS` in neither. Those "
+        "of a job that finishes are deleted.",
         ("DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"),
     ),
     Option(

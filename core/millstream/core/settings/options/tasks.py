@@ -19,7 +19,8 @@ ROWS = (
         3,
         "The job fails when the same error (class, place in code, operator) has come this many times in a row at the "
         "same record, or a worker has ended by itself this many times without progress, whatever the strategy; "
-        "0 or -1: never for that reason.",
+        "0 or -1: never for that reason. Outages do not count: errors at no record, errors of sinks, and errors of "
+        "disks and connections wherever they are raised.",
     ),
     Option("restart-strategy.fixed-delay.attempts", _T.INT, 1, "How often the job is restarted before it fails."),
     Option("restart-strategy.fixed-delay.delay", _T.DURATION, 1.0, "The time between a failure and the restart."),

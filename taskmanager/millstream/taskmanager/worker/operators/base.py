@@ -43,15 +43,24 @@ NO_RECORD = object()
 class OperatorError(Exception):
     """A user's function failed: which operator's, on which record, and how (`__cause__`).
 
-    `key_of` is the operator's key selector for the record, if it has one.
+    `key_of` is the operator's key selector for the record, if it has one. With `is_outage`, the record has no part in
+    the failure.
     """
 
-    def __init__(self, operator_name: str, record: Any, cause: BaseException, key_of: KeyOf | None = None) -> None:
+    def __init__(
+        self,
+        operator_name: str,
+        record: Any,
+        cause: BaseException,
+        key_of: KeyOf | None = None,
+        is_outage: bool = False,
+    ) -> None:
         leave_if_forked(cause)
         super().__init__(f"{operator_name}: {one_line(cause)}")
         self.operator_name = operator_name
         self.record = record
         self.key_of = key_of
+        self.is_outage = is_outage
         self.__cause__ = cause
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from millstream.core.jobs.plan import plan
-from millstream.core.records.batches import Batch, ColumnBatch
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.conversion import rows_to_record_batch, to_record_batch
 from millstream.core.records.copying import private_columns
 from millstream.datastream.functions import as_callable
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.operators.base import FunctionOperator, OperatorError, record_of
+from millstream.taskmanager.worker.operators.base import NO_RECORD, FunctionOperator, OperatorError, record_of
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 
@@ -37,10 +37,28 @@ class MapBatchesOperator(FunctionOperator):
         except TaskInterrupted:
             raise
         except BaseException as error:
-            raise OperatorError(self.name, record_of(error), error) from error
+            raise OperatorError(self.name, self._blamed(batch, error), error) from error
         if converted.num_rows:
             same = converted.num_rows == len(batch)
             self.output.emit(ColumnBatch(converted, _timestamp_column(batch) if same else None))
+
+    def _blamed(self, batch: Batch, error: BaseException) -> Any:
+        """The record at fault; where the error does not say which it is, the batch."""
+        record = record_of(error)
+        if record is not NO_RECORD or not len(batch):
+            return record
+        first = batch.rows[0] if isinstance(batch, RowBatch) else batch.data.slice(0, 1).to_pylist()[0]
+        return _InBatch(len(batch), first)
+
+
+class _InBatch(NamedTuple):
+    """Some record of a batch."""
+
+    rows: int
+    first: Any
+
+    def __repr__(self) -> str:
+        return f"one of {self.rows}, the first of which is {self.first!r}"
 
 
 def _timestamp_column(batch: Batch) -> Any | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from millstream.core.clock import Clock
 from millstream.core.jobs.plan import function_ends_plan as plan
 from millstream.core.records.batches import MIN_TIMESTAMP, Batch, StreamSignal, Watermark
 from millstream.datastream.functions import SinkContext, SinkFunction
-from millstream.taskmanager.worker.operators.base import KeyOf
+from millstream.taskmanager.worker.operators.base import KeyOf, OperatorError
 from millstream.taskmanager.worker.operators.processing import ProcessingOperator
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
@@ -56,6 +57,14 @@ class SinkFunctionOperator(ProcessingOperator):
         """Each record in turn."""
         self.run(self.rows_of(batch), self.timestamps_of(batch), self._invoke, self._sink_context, self._key_of)
         self.records_written += len(batch)
+
+    def failed(
+        self, cause: BaseException, rows: list[Any], source: Iterator[Any], key_of: KeyOf | None = None
+    ) -> OperatorError:
+        """A record that cannot be written is not at fault, but what it is written to."""
+        error = super().failed(cause, rows, source, key_of)
+        error.is_outage = True
+        return error
 
     def _invoke(self, value: Any, context: SinkContext) -> None:
         """Whatever the function answers means nothing."""

@@ -27,7 +27,7 @@ from millstream.core.records.batches import (
 from millstream.core.records.function_code import getter, picked
 from millstream.datastream.window import MergingWindowAssigner, TriggerResult
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.operators.base import FunctionOperator, KeyOf, OperatorError
+from millstream.taskmanager.worker.operators.base import NO_RECORD, FunctionOperator, KeyOf, OperatorError
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.results import Results
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
@@ -214,7 +214,7 @@ class WindowOperator(FunctionOperator):
         except TaskInterrupted:
             raise
         except BaseException as error:
-            raise OperatorError(self.name, timer, error) from error
+            raise OperatorError(self.name, NO_RECORD if timer is None else timer, error) from error
         finally:
             self.leave_key()
         self._results.emit()
@@ -236,6 +236,7 @@ class WindowOperator(FunctionOperator):
 
     def _fire_aligned(self, aligned: AlignedWindows, until: int) -> None:
         """All windows that end at the same time at once."""
+        at: Any = NO_RECORD
         try:
             for fired in aligned.fire(until):
                 self._waiting_records = 0
@@ -245,6 +246,7 @@ class WindowOperator(FunctionOperator):
                     self._results.add_all(fired.results, timestamp)
                     continue
                 for key, result in zip(fired.keys, fired.results, strict=True):
+                    at = (key, window)
                     self.keyed_state.set_current_key(key)
                     self._call(key, window, fired.window, [result], timestamp)
                     if fired.is_removed and self._clear_function is not None:
@@ -254,7 +256,7 @@ class WindowOperator(FunctionOperator):
         except OperatorError:
             raise
         except BaseException as error:
-            raise OperatorError(self.name, None, error) from error
+            raise OperatorError(self.name, at, error) from error
         finally:
             self.leave_key()
         self._results.emit()

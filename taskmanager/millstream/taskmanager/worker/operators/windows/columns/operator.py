@@ -32,7 +32,7 @@ from millstream.datastream.window import (
 )
 from millstream.datastream.window.assigner import missing_timestamp
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.operators.base import Operator, OperatorError, record_of
+from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, record_of
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.machine_clock import fire_due
@@ -162,7 +162,7 @@ class ColumnWindowOperator(Operator):
         except TaskInterrupted:
             raise
         except BaseException as error:
-            raise OperatorError(self.name, None, error) from error
+            raise OperatorError(self.name, NO_RECORD, error) from error
 
     # Results
 
