@@ -28,6 +28,7 @@ from millstream.core.wire.wire import Wire, WireError
 
 log = logging.getLogger(__name__)
 MAX_SIZE = "rpc.message.max-size"
+_HANDSHAKE_MS = 10_000  # a connection that has not sent the beginning of HTTP/2 by then is closed
 _OPTIONS = [
     ("grpc.so_reuseport", 0),
     ("grpc.max_metadata_size", 1024 * 1024),
@@ -164,7 +165,13 @@ async def serve(
 ) -> tuple[grpc.aio.Server, int]:
     """Starts a server and answers it with its port. `key` names the option to blame when it cannot listen."""
     check_listen(host, configuration, "security.ssl.internal.enabled", key)
-    server = grpc.aio.server(options=[*_options(configuration), ("grpc.http2.max_ping_strikes", 0)])
+    server = grpc.aio.server(
+        options=[
+            *_options(configuration),
+            ("grpc.http2.max_ping_strikes", 0),
+            ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+        ]
+    )
     secret = cluster_secret(configuration)
     server.add_generic_rpc_handlers(tuple(guarded(handler, secret) for handler in handlers))
     credentials = server_credentials(configuration)

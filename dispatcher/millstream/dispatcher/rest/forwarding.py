@@ -20,12 +20,12 @@ from millstream.core.errors import UnreachableError
 from millstream.core.services.leader_lookup import LeaderLookup, Role
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.lifecycle import JobLifecycle
+from millstream.dispatcher.rest.connection import PROBES
 
 _MARK = b"millstream-forwarded"
 _HOP_BY_HOP = frozenset({b"connection", b"host", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"})
 _PIECE = 64 * 1024
 _CONNECT_TIMEOUT = 5.0
-_OWN = frozenset({"/healthz", "/readyz"})  # are about this process
 
 
 class ForwardingApp:
@@ -41,7 +41,7 @@ class ForwardingApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
-        if scope["type"] != "http" or self._lifecycle.leads or scope["path"] in _OWN:
+        if scope["type"] != "http" or self._lifecycle.leads or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
         try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -16,7 +18,7 @@ from starlette.types import ASGIApp
 from millstream.core.errors import ConfigurationError, MillstreamError
 from millstream.core.services.security import check_listen
 from millstream.core.settings.configuration import Configuration
-from millstream.dispatcher.rest.connection import BoundedConnection
+from millstream.dispatcher.rest.connection import BoundedConnection, ConnectionBounds, most_connections
 
 _GRACE = 2
 _ASKS = "security.ssl.rest.authentication-enabled"
@@ -44,6 +46,7 @@ class RestServer:
         self.address = ""
         self._configuration = configuration
         self._server: _Server | None = None
+        self._bounds: ConnectionBounds | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -57,8 +60,6 @@ class RestServer:
         host = self._configuration.string("rest.bind-address")
         check_listen(host, self._configuration, "security.ssl.rest.enabled", "rest.bind-address")
         certificate, authority = self._certificate(), self._authority_of_clients()
-        listener = listen(host, self._configuration.integer("rest.port"))
-        self.address = f"{self._reached_at(host)}:{listener.getsockname()[1]}"
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -75,6 +76,9 @@ class RestServer:
             ssl_cert_reqs=ssl.CERT_NONE if authority is None else ssl.CERT_REQUIRED,
         )
         logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the dispatcher itself says where it listens
+        self._load(config)
+        listener = listen(host, self._configuration.integer("rest.port"))
+        self.address = f"{self._reached_at(host)}:{listener.getsockname()[1]}"
         self._server = _Server(config)
         self._task = asyncio.create_task(self._serve(self._server, listener))
         listening = asyncio.create_task(self._server.listening.wait())
@@ -83,13 +87,22 @@ class RestServer:
         if self._task.done():
             self._task.result()
 
-    async def _serve(self, server: _Server, listener: socket.socket) -> None:
+    def _load(self, config: uvicorn.Config) -> None:
+        """Leaves TLS handshakes to the connections, as uvicorn bounds neither their number nor their time."""
         try:
-            await server.serve(sockets=[listener])
+            config.load()
         except (ssl.SSLError, OSError) as error:
             raise ConfigurationError(
                 f"options 'security.ssl.rest.cert', '.key' and '.ca' do not work: {error}"
             ) from error
+        self._bounds = ConnectionBounds(most_connections(), config.ssl)
+        config.ssl = None
+        made: Any = functools.partial(BoundedConnection, bounds=self._bounds)
+        config.http_protocol_class = made
+
+    async def _serve(self, server: _Server, listener: socket.socket) -> None:
+        try:
+            await server.serve(sockets=[listener])
         finally:
             listener.close()
 
@@ -133,6 +146,8 @@ class RestServer:
         """Lets answers finish for a moment, then closes everything."""
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
+            if self._bounds is not None:
+                self._bounds.close_silent()
             await asyncio.wait([self._task])
             self._server = None
 
