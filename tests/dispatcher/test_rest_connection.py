@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from dispatcher_fixtures import DEADLINE, Http, configuration, eventually, running
 
-from millstream.cli.security.authority import Authority
+from millstream.core.services.authority import Authority
 from millstream.dispatcher.rest.connection import BoundedConnection, Patience
 from millstream.dispatcher.rest.server import listen
 

@@ -7,7 +7,10 @@ request that has arrived may be worked on for as long as it takes.
 A connection has `_HEADERS` seconds for its TLS handshake and the head of a request. When there are more connections
 than places, silent ones are displaced (`Places`), so that silent connections keep no request out. When all places are
 taken by requests under work, the reserve is for probes. With TLS a connection counts from its first packet, not from
-the end of the handshake. Owned by the server's asyncio loop.
+the end of the handshake.
+
+A server without HTTPS of its own offers TLS with the certificate of the cluster's secret on the same port: the first
+byte says what the client speaks. Owned by the server's asyncio loop.
 """
 
 from __future__ import annotations
@@ -15,8 +18,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import resource
+import socket
 import ssl
+import struct
 from typing import Any
 
 import h11
@@ -25,15 +31,19 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from millstream.core.processes.places import Places
+from millstream.core.services.identity import user_name
 
 CERTIFICATE = "certificate"
 """Under which a request's state has the name in the client's certificate."""
+OWNER = "owner"
+"""Under which it has the name of the user, when it came through the Unix socket."""
 PROBES = frozenset({"/healthz", "/readyz"})
 """Which are served when there is no place for other requests."""
 _PERIOD = 30.0  # seconds, after which a connection is looked at again
 _LEAST = 30 * 1024  # bytes in a period: a kilobyte a second
 _HEADERS = 10.0  # seconds, for the handshake and for the head of a request
 _LAST_WORDS = 2.0  # seconds, for the end of TLS
+_TLS = b"\x16"  # with which a client of TLS begins, and no request
 _MOST_CONNECTIONS = 1000
 _RESERVE = 32
 _LOGGED_EACH = 60.0  # seconds
@@ -60,8 +70,13 @@ class Patience:
 class ConnectionBounds:
     """What the connections of one server share."""
 
-    def __init__(self, most: int, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, most: int, tls: ssl.SSLContext | None = None, offered_tls: ssl.SSLContext | None = None
+    ) -> None:
         self.tls = tls
+        """Which all clients have to speak; None: none has to."""
+        self.offered_tls = None if tls is not None else offered_tls
+        """Which clients may speak."""
         self.places: Places[BoundedConnection] = Places(most, _RESERVE)
         self._logged = float("-inf")
 
@@ -101,54 +116,83 @@ class BoundedConnection(H11Protocol):
         self._beneath = transport
         peer = transport.get_extra_info("peername")
         self._bounds.enter(self, str(peer[0]) if peer else "", self.loop.time())
-        if self._bounds.tls is None:
+        self._head = self.loop.call_later(_HEADERS, self.head_is_late)
+        if self._bounds.tls is not None:
+            self._begin_tls(transport, self._bounds.tls)
+        elif self._bounds.offered_tls is None:
             self.begin(transport)
-        else:
-            transport.pause_reading()
-            self._handshake = self.loop.create_task(self._shake_hands(transport, self._bounds.tls))
 
-    async def _shake_hands(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
+    def _begin_tls(self, transport: asyncio.Transport, tls: ssl.SSLContext, first: bytes = b"") -> None:
+        transport.pause_reading()
+        self._handshake = self.loop.create_task(self._shake_hands(transport, tls, first))
+
+    async def _shake_hands(self, transport: asyncio.Transport, tls: ssl.SSLContext, first: bytes) -> None:
+        secured: asyncio.Transport | None = None
         try:
-            secured = await self.loop.start_tls(
-                transport, self, tls, server_side=True, ssl_handshake_timeout=_HEADERS, ssl_shutdown_timeout=_LAST_WORDS
-            )
+            if not transport.is_closing():
+                if first:  # for the protocol of TLS, which `start_tls` has begin in the next turn of the loop
+                    self.loop.call_soon(self.loop.call_soon, _feed, transport, first)
+                secured = await self.loop.start_tls(
+                    transport, self, tls, server_side=True, ssl_handshake_timeout=_HEADERS,
+                    ssl_shutdown_timeout=_LAST_WORDS,
+                )  # fmt: skip
         except (OSError, ssl.SSLError) as error:
             log.debug("no TLS with %s: %s", transport.get_extra_info("peername"), error)
+        if secured is None or transport.is_closing():
             transport.abort()
+            self._forget()
         else:
-            if secured is not None and not transport.is_closing():
-                self.begin(secured)
-                for data in self._early:
-                    self.data_received(data)
-                self._early.clear()
+            self.begin(secured)
+            self._take_early()
+
+    def _take_early(self) -> None:
+        early, self._early = b"".join(self._early), []
+        if early:
+            self.data_received(early)
 
     def begin(self, transport: asyncio.Transport) -> None:
         """The client may send requests."""
         super().connection_made(transport)
         self._look = self.loop.call_later(_PERIOD, self.look_again)
-        self._head = self.loop.call_later(_HEADERS, self.head_is_late)
+        if owner := _owner(transport):
+            self.app_state = {**self.app_state, OWNER: owner}
         shown = transport.get_extra_info("peercert")
         if shown:  # TLS has checked it
             self.app_state = {**self.app_state, CERTIFICATE: _common_name(shown)}
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Is called once, after everything else."""
+        """Is called once, after everything else, but for a connection whose handshake has failed."""
+        self._forget()
+        if self.transport is not None:
+            super().connection_lost(exc)
+            self.transport.close()
+
+    def _forget(self) -> None:
         self._bounds.places.leave(self)
         for timer in (self._look, self._head):
             if timer is not None:
                 timer.cancel()
-        if self.transport is not None:
-            super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """The client has sent something. With TLS, that may be before the handshake is over on this side."""
         if self.transport is None:
-            self._early.append(data)
+            self._take_first(data)
         elif not self.transport.is_closing():
             self.received += len(data)
             self.app = self._only_probes if self._bounds.places.is_full else self.config.loaded_app
             super().data_received(data)
             self._take_turns()
+
+    def _take_first(self, data: bytes) -> None:
+        beneath, offered = self._beneath, self._bounds.offered_tls
+        if self._handshake is not None or beneath is None or offered is None:
+            self._early.append(data)
+        elif data.startswith(_TLS):
+            self._begin_tls(beneath, offered, data)
+        else:
+            self._early.append(data)
+            self.begin(beneath)
+            self._take_early()
 
     def on_response_complete(self) -> None:
         """A request has been served."""
@@ -190,12 +234,15 @@ class BoundedConnection(H11Protocol):
     def abort(self) -> None:
         """Closes the connection without a word."""
         self._bounds.places.leave(self)
-        if self._beneath is not None:
-            self._beneath.abort()
+        transport = self.transport or self._beneath
+        if transport is not None:
+            transport.abort()
 
     def head_is_late(self) -> None:
         """The time for the head of a request is over. A body that is still sent has its own bounds."""
-        if self.conn.their_state is h11.IDLE and not self._is_busy:
+        if self.transport is None:
+            self.abort()
+        elif self.conn.their_state is h11.IDLE and not self._is_busy:
             self._refuse(408, f"the request did not arrive in {_HEADERS:.0f} s")
 
     def send_400_response(self, msg: str) -> None:
@@ -235,6 +282,29 @@ class BoundedConnection(H11Protocol):
 def _common_name(certificate: dict[str, Any]) -> str:
     fields = [field for names in certificate.get("subject", ()) for field in names]
     return next((str(value) for name, value in fields if name == "commonName"), "a client with a certificate")
+
+
+def _feed(transport: asyncio.Transport, first: bytes) -> None:
+    """Gives the protocol of TLS what the client has sent before the protocol was there."""
+    protocol: Any = transport.get_protocol()
+    while first and not transport.is_closing():
+        buffer = protocol.get_buffer(len(first))
+        size = min(len(buffer), len(first))
+        buffer[:size] = first[:size]
+        protocol.buffer_updated(size)
+        first = first[size:]
+
+
+def _owner(transport: asyncio.Transport) -> str:
+    """The name of the user on the other end of a Unix socket, when it is this one or root; empty: another socket."""
+    connection = transport.get_extra_info("socket")
+    if connection is None or connection.family != socket.AF_UNIX:
+        return ""
+    user = os.geteuid()
+    if hasattr(socket, "SO_PEERCRED"):
+        size = struct.calcsize("3i")
+        _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return user_name(user) if user in (0, os.geteuid()) else ""
 
 
 def most_connections() -> int:

@@ -61,6 +61,7 @@ def request_body(properties: dict[str, Schema], required: tuple[str, ...] = ()) 
 ERRORS = record({"errors": array(STRING)})
 EMPTY = record({})
 PROBED = record({"status": STRING})
+PROOF = record({"proof": STRING})
 WHOAMI = record({"name": STRING, "role": STRING, "credential": STRING})
 
 OVERVIEW = record({

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 import socket
 import ssl
 from collections.abc import Iterator
@@ -16,11 +17,15 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from millstream.core.errors import ConfigurationError, MillstreamError
+from millstream.core.files.directories import private_folder
+from millstream.core.services.identity import identity_of_secret, server_context
 from millstream.core.services.security import check_listen
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.rest.connection import BoundedConnection, ConnectionBounds, most_connections
 
+log = logging.getLogger(__name__)
 _GRACE = 2
+_UNIX_SOCKET = "rest.unix-socket"
 _ASKS = "security.ssl.rest.authentication-enabled"
 _AUTHORITY = "security.ssl.rest.ca"
 
@@ -47,6 +52,7 @@ class RestServer:
         self._configuration = configuration
         self._server: _Server | None = None
         self._bounds: ConnectionBounds | None = None
+        self._socket_file = ""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -77,10 +83,18 @@ class RestServer:
         )
         logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the dispatcher itself says where it listens
         self._load(config)
-        listener = listen(host, self._configuration.integer("rest.port"))
+        self._socket_file = self._configuration.string(_UNIX_SOCKET)
+        local = listen_locally(self._socket_file) if self._socket_file else None
+        try:
+            listener = listen(host, self._configuration.integer("rest.port"))
+        except MillstreamError:
+            if local is not None:
+                self._close(local)
+            raise
         self.address = f"{self._reached_at(host)}:{listener.getsockname()[1]}"
         self._server = _Server(config)
-        self._task = asyncio.create_task(self._serve(self._server, listener))
+        listeners = [listener] if local is None else [listener, local]
+        self._task = asyncio.create_task(self._serve(self._server, listeners))
         listening = asyncio.create_task(self._server.listening.wait())
         await asyncio.wait([self._task, listening], return_when=asyncio.FIRST_COMPLETED)
         listening.cancel()
@@ -95,16 +109,25 @@ class RestServer:
             raise ConfigurationError(
                 f"options 'security.ssl.rest.cert', '.key' and '.ca' do not work: {error}"
             ) from error
-        self._bounds = ConnectionBounds(most_connections(), config.ssl)
+        own = identity_of_secret(self._configuration)
+        offered = server_context(own) if own is not None and config.ssl is None else None
+        self._bounds = ConnectionBounds(most_connections(), config.ssl, offered)
         config.ssl = None
         made: Any = functools.partial(BoundedConnection, bounds=self._bounds)
         config.http_protocol_class = made
 
-    async def _serve(self, server: _Server, listener: socket.socket) -> None:
+    async def _serve(self, server: _Server, listeners: list[socket.socket]) -> None:
         try:
-            await server.serve(sockets=[listener])
+            await server.serve(sockets=listeners)
         finally:
-            listener.close()
+            for listener in listeners:
+                self._close(listener)
+
+    def _close(self, listener: socket.socket) -> None:
+        if listener.family == socket.AF_UNIX:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._socket_file)
+        listener.close()
 
     def _reached_at(self, host: str) -> str:
         if self._configuration.is_set("rest.address") or host in ("0.0.0.0", "::", ""):
@@ -165,4 +188,33 @@ def listen(host: str, port: int) -> socket.socket:
         reason = "is the port taken?" if error.errno is not None and port else str(error)
         raise MillstreamError(f"cannot listen on {host}:{port} (rest.port): {reason}") from error
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def listen_locally(file: str) -> socket.socket | None:
+    """The Unix socket of this user; None when another process of theirs serves it. Raises MillstreamError.
+
+    Its folder is this user's alone: so whoever connects is this user, and so is the process that a client finds there.
+    """
+    path = Path(file).absolute()
+    private_folder(path.parent, option=_UNIX_SOCKET)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        try:
+            listener.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)  # of a process that was killed
+        except FileNotFoundError:
+            pass
+        else:
+            log.info("%s is served by another process", path)
+            listener.close()
+            return None
+        listener.bind(str(path))
+        os.chmod(path, 0o600)
+        listener.listen(1024)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise MillstreamError(f"cannot listen on {path} ({_UNIX_SOCKET}): {error.strerror or error}") from error
     return listener
