@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { canChallenge, nameOfToken, newNonce, proof } from "../src/challenge.ts";
 import { byName, bytes, count, duration, rate, watermark } from "../src/format.ts";
 import { edgeKey, NODE, place } from "../src/layout.ts";
 import { inParts, valuesOf } from "../src/metrics.ts";
@@ -95,4 +96,16 @@ test("the rate of an edge is that of an end which has no other edge", () => {
   const rates = new Map(["a", "b", "c", "d"].map((id, number) => [id, { ...UNKNOWN, recordsIn: 10 * number, recordsOut: 100 * number }]));
   const found = edgeRates([node("a"), node("b"), node("c", "a"), node("d", "a", "b")], rates);
   assert.deepEqual(found, new Map([[edgeKey("c", 0), 20], [edgeKey("d", 1), 100]])); // of a into d, nobody's totals tell
+});
+
+test("a server shows that it knows a token as its own tests say", async () => {
+  const nonce = "00112233445566778899aabbccddeeff";
+  const ofSecret = `submit.1800000000.${"ab".repeat(32)}`;
+  assert.equal(canChallenge(), true);
+  assert.equal(await nameOfToken("lookerlooker"), "496f9fae853b7d7f");
+  assert.equal(await nameOfToken(ofSecret), "submit.1800000000");
+  assert.equal(await proof("lookerlooker", nonce), "290b9ee4d6061ce18bcc310dd6b1e7b44bcbc711cbf70654390b59302f41f6ae");
+  assert.equal(await proof(ofSecret, nonce), "eff70e905429542e4069318b6664355d4782885defed6ff30efdccdcad90c95b");
+  assert.match(newNonce(), /^[0-9a-f]{32}$/);
+  assert.notEqual(newNonce(), newNonce());
 });
