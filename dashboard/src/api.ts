@@ -18,7 +18,7 @@ export class ApiError extends Error {
 
 export async function send(method: string, path: string, body?: unknown): Promise<unknown> {
   const form = body instanceof FormData;
-  const headers: Record<string, string> = authorization();
+  const headers: Record<string, string> = {};
   if (body !== undefined && !form) headers["Content-Type"] = "application/json";
   const content = body === undefined ? undefined : form ? body : JSON.stringify(body);
   const response = await request(path, { method, headers, body: content });
@@ -31,16 +31,16 @@ export async function get<T>(path: string): Promise<T> {
 
 /** The last so many bytes of a file. */
 export async function tail(path: string, size: number): Promise<{ text: string; size: number; start: number }> {
-  const response = await request(path, { headers: { ...authorization(), Range: `bytes=-${size}` } });
+  const response = await request(path, { headers: { Range: `bytes=-${size}` } });
   const range = /bytes (?:(\d+)-\d+|\*)\/(\d+)/.exec(response.headers.get("Content-Range") ?? "");
   const text = await response.text();
   return { text, size: Number(range?.[2] ?? text.length), start: Number(range?.[1] ?? 0) };
 }
 
-async function request(path: string, options: RequestInit): Promise<Response> {
+async function request(path: string, options: RequestInit & { headers: Record<string, string> }): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(path, options);
+    response = await fetch(path, { ...options, headers: { ...options.headers, ...(await authorization()) } });
   } catch {
     throw new ApiError("The dispatcher does not respond.", 0);
   }

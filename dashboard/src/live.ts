@@ -139,7 +139,8 @@ async function stream(paths: string[], aborted: AbortSignal): Promise<void> {
   let timer = setTimeout(() => silent.abort(), SILENCE_MS);
   try {
     const either = AbortSignal.any([aborted, silent.signal]);
-    const response = await fetch(`/updates?${query}`, { headers: authorization(), signal: either, cache: "no-store" });
+    const headers = await authorization();
+    const response = await fetch(`/updates?${query}`, { headers, signal: either, cache: "no-store" });
     if (response.status === 401) logOut(EXPIRED);
     if (!response.ok || response.body === null) throw new Error(`the stream answered ${response.status}`);
     connection.value = "live";
@@ -164,7 +165,7 @@ async function stream(paths: string[], aborted: AbortSignal): Promise<void> {
 
 async function poll(path: string): Promise<boolean> {
   try {
-    const response = await fetch(path, { headers: authorization(), cache: "no-store" });
+    const response = await fetch(path, { headers: await authorization(), cache: "no-store" });
     take(path, response.status, await response.json());
     return true;
   } catch {

@@ -1,9 +1,12 @@
 // Who is logged in. The token is in this tab's session storage only: it comes in the address's fragment, which browsers
-// send to nobody, or is typed in, and is taken out of the address bar at once.
+// send to nobody, or is typed in, and is taken out of the address bar at once. Before each request with the token, the
+// server shows that it knows it: another program may have taken the port of a dispatcher that is down.
 
 import { computed, signal } from "@preact/signals";
+import { canChallenge, nameOfToken, newNonce, proof } from "./challenge.ts";
 
 const KEY = "millstream-token";
+const UNKNOWN = "The token is none of this cluster's, or no longer.";
 const ROLES = ["anyone", "read", "operate", "submit"];
 
 export interface Caller {
@@ -33,17 +36,41 @@ export function may(role: "read" | "operate" | "submit"): boolean {
 
 export const loggedIn = computed(() => may("read"));
 
-export function authorization(): Record<string, string> {
-  return token.value === "" ? {} : { Authorization: `Bearer ${token.value}` };
+/** The headers that send the token. Throws when the server does not know the token. */
+export async function authorization(): Promise<Record<string, string>> {
+  const given = token.value;
+  if (given === "") return {};
+  if (!(await isKnown(given))) {
+    logOut(UNKNOWN);
+    throw new Error(UNKNOWN);
+  }
+  return { Authorization: `Bearer ${given}` };
+}
+
+/** Whether the server knows the token; it says by itself when it does not. Throws when it pretends to. */
+async function isKnown(given: string): Promise<boolean> {
+  if (!canChallenge()) return true;
+  const nonce = newNonce();
+  const query = new URLSearchParams({ token: await nameOfToken(given), nonce });
+  const response = await fetch(`/challenge?${query}`, { cache: "no-store" });
+  if (response.status === 404) return false;
+  const shown = (await response.json()) as { proof?: string };
+  if (!response.ok || shown.proof !== (await proof(given, nonce))) {
+    throw new Error("the server has not shown that it knows the token");
+  }
+  return true;
 }
 
 /** Asks the cluster who this is. */
 export async function identify(): Promise<void> {
   try {
-    const response = await fetch("/whoami", { headers: authorization() });
+    const known = token.value === "" || (await isKnown(token.value));
+    if (!known) forget();
+    const response = await fetch("/whoami", { headers: await authorization() });
     unreachable.value = "";
     if (response.ok) {
       caller.value = (await response.json()) as Caller;
+      if (!known && !loggedIn.value) refusal.value = UNKNOWN;
     } else {
       const said = (await response.json()) as { errors?: string[] };
       logOut(said.errors?.[0] ?? `the cluster answered ${response.status}`);
@@ -61,9 +88,13 @@ export async function logIn(given: string): Promise<void> {
   await identify();
 }
 
-export function logOut(reason = ""): void {
+function forget(): void {
   sessionStorage.removeItem(KEY);
   token.value = "";
+}
+
+export function logOut(reason = ""): void {
+  forget();
   refusal.value = reason;
   caller.value = { name: "", role: "anyone", credential: "none" };
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { canChallenge, nameOfToken, newNonce, proof } from "../src/challenge.ts";
 import { mainLog } from "../src/logfiles.ts";
 import { OPERATOR, packageClass, packageOf, PYTHON, RUNTIME, samplesByPackage } from "../src/flamekinds.ts";
 import { byName, bytes, count, duration, lag, rate, watermark } from "../src/format.ts";
@@ -186,4 +187,14 @@ test("a log with something in it is opened first", () => {
   assert.equal(mainLog([file("a.log", 0), file("b.out", 9)])?.name, "b.out");
   assert.equal(mainLog([file("a.log", 0), file("b.log", 0)])?.name, "a.log");
   assert.equal(mainLog([]), undefined);
+test("a server shows that it knows a token as its own tests say", async () => {
+  const nonce = "00112233445566778899aabbccddeeff";
+  const ofSecret = `submit.1800000000.${"ab".repeat(32)}`;
+  assert.equal(canChallenge(), true);
+  assert.equal(await nameOfToken("lookerlooker"), "496f9fae853b7d7f");
+  assert.equal(await nameOfToken(ofSecret), "submit.1800000000");
+  assert.equal(await proof("lookerlooker", nonce), "290b9ee4d6061ce18bcc310dd6b1e7b44bcbc711cbf70654390b59302f41f6ae");
+  assert.equal(await proof(ofSecret, nonce), "eff70e905429542e4069318b6664355d4782885defed6ff30efdccdcad90c95b");
+  assert.match(newNonce(), /^[0-9a-f]{32}$/);
+  assert.notEqual(newNonce(), newNonce());
 });

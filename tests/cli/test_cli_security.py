@@ -56,9 +56,8 @@ async def test_services_and_clients_work_with_it_and_others_do_not(folder: Path,
     try:
         async with open_channel(service.address, options) as channel:
             assert (await Stub(channel, DISPATCHER).list_jobs(Empty(), timeout=DEADLINE)).jobs == ()
-        only_tls = options.merged({"security.cluster.secret-file": ""})
         only_secret = options.merged({"security.ssl.internal.enabled": False})
-        for lacking in (only_tls, only_secret, Configuration()):
+        for lacking in (only_secret, Configuration()):
             async with open_channel(service.address, lacking) as channel:
                 with pytest.raises(grpc.RpcError):
                     await Stub(channel, DISPATCHER).list_jobs(Empty(), timeout=DEADLINE)

@@ -1,4 +1,4 @@
-"""The secret of a cluster: its file, proofs of it, and calls between real servers and clients that have it or not."""
+"""The secret of a cluster: its file, and calls between real servers and clients that have it or not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from millstream.core.errors import ConfigurationError
 from millstream.core.jobs.graph import Artifact, ArtifactKind
 from millstream.core.messages import dispatcher as msg
 from millstream.core.messages.session import Empty
-from millstream.core.services.cluster_secret import ClusterSecret, ProofError, cluster_secret, make_secret_file
+from millstream.core.services.cluster_secret import cluster_secret, make_secret_file
+from millstream.core.services.identity import identity
 from millstream.core.services.rpc import TAKEN, Stub, explain, open_channel, serve, service_handler, taken
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import shown_options, split_options
@@ -27,50 +28,14 @@ from millstream.core.wire.contracts import DISPATCHER
 OURS = Configuration({"security.cluster.secret": "the secret of our own cluster"})
 THEIRS = Configuration({"security.cluster.secret": "the secret of somebody else"})
 NONE = Configuration()
-NOW = 1_000_000.0
 
 
-def test_a_proof_holds_for_its_method_and_for_a_minute() -> None:
-    secret = ClusterSecret("a secret of a cluster")
-    proof = secret.prove("/service/method", NOW)
-    user, answer = secret.check(proof.header, "/service/method", NOW + 59)
-    assert user
-    assert secret.confirms(answer, "/service/method", proof)
-    for what, now in (("/service/other", NOW), ("/service/method", NOW + 61), ("/service/method", NOW - 61)):
-        with pytest.raises(ProofError):
-            secret.check(proof.header, what, now)
-    with pytest.raises(ProofError, match="do the clocks of both hosts agree"):
-        secret.check(proof.header, "/service/method", NOW + 90)
-
-
-def test_another_secret_a_missing_and_a_malformed_proof_do_not_count() -> None:
-    secret, other = ClusterSecret("a secret of a cluster"), ClusterSecret("a secret of another one")
-    with pytest.raises(ProofError, match=r"another secret.*security\.cluster\.secret-file"):
-        secret.check(other.prove("m", NOW).header, "m", NOW)
-    with pytest.raises(ProofError, match=r"security\.cluster\.secret-file"):
-        secret.check(None, "m", NOW)
-    for header in ("1", "2 a b c d", "1 x y z", "1 99999999999999999999 n u s", "1 ² n u s", "1 1 n u é"):
-        with pytest.raises(ProofError):
-            secret.check(header, "m", NOW)
-
-
-def test_an_answer_is_for_one_proof_of_one_method() -> None:
-    secret, other = ClusterSecret("a secret of a cluster"), ClusterSecret("a secret of another one")
-    proof, another = secret.prove("m", NOW), secret.prove("m", NOW)
-    _, answer = secret.check(proof.header, "m", NOW)
-    assert not secret.confirms(answer, "m", another)
-    assert not secret.confirms(answer, "n", proof)
-    assert not secret.confirms(None, "m", proof)
-    assert not secret.confirms(other.check(other.prove("m", NOW).header, "m", NOW)[1], "m", proof)
-
-
-def test_no_proof_answer_or_token_shows_the_secret() -> None:
-    value = "a secret of a cluster"
-    secret = ClusterSecret(value)
-    proof = secret.prove("m", NOW)
-    seen = f"{proof!r} {secret!r} {secret.check(proof.header, 'm', NOW)} {secret.rest_token('read')} {OURS!r}"
-    assert value not in seen
+def test_no_token_or_certificate_shows_the_secret() -> None:
+    secret = cluster_secret(OURS)
+    assert secret is not None
+    seen = f"{secret!r} {secret.rest_token('read')} {secret.seal('x', b'y')} {identity(OURS)} {OURS!r}"
     assert "secret of our own" not in seen
+    assert secret.rest_token("read") != secret.rest_token("submit") != secret.seal("rest", b"submit ")
 
 
 def test_a_new_file_is_its_owners_alone_and_one_that_is_there_stays(tmp_path: Path) -> None:
@@ -205,7 +170,7 @@ async def _outcome(call: Any) -> Any:
 
 def refusals(outcomes: Sequence[Any]) -> list[str]:
     assert all(isinstance(outcome, grpc.aio.AioRpcError) for outcome in outcomes), outcomes
-    assert {outcome.code() for outcome in outcomes} == {grpc.StatusCode.UNAUTHENTICATED}
+    assert {outcome.code() for outcome in outcomes} == {grpc.StatusCode.UNAVAILABLE}
     return [explain(outcome) for outcome in outcomes]
 
 
@@ -218,7 +183,11 @@ async def test_who_has_the_same_is_served(options: Configuration) -> None:
 
 @pytest.mark.parametrize(
     ("client", "server", "said"),
-    [(NONE, OURS, "does not prove"), (THEIRS, OURS, "another secret"), (OURS, NONE, "this service has no cluster")],
+    [
+        (NONE, OURS, "another secret or authority"),
+        (THEIRS, OURS, "another secret or authority"),
+        (OURS, NONE, "does not use TLS"),
+    ],
 )
 async def test_who_has_not_is_refused_before_anything_is_read(
     client: Configuration, server: Configuration, said: str
@@ -231,22 +200,54 @@ async def test_who_has_not_is_refused_before_anything_is_read(
         assert (service.calls, service.received) == (0, [])
 
 
-async def test_who_only_took_the_port_is_not_believed_and_streams_send_it_nothing() -> None:
-    impostor = Dispatcher()
-    server = grpc.aio.server()  # takes calls with any proof, and answers none
-    server.add_generic_rpc_handlers((service_handler(DISPATCHER, impostor),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        async with open_channel(f"127.0.0.1:{port}", OURS) as channel:
-            for reason in refusals(await every_kind(channel)):
-                assert "does not know the cluster's secret" in reason
-        assert impostor.received == []
-    finally:
-        await server.stop(0)
+async def test_a_client_without_a_certificate_of_the_secret_is_not_served() -> None:
+    own, theirs = identity(OURS), identity(THEIRS)
+    assert own is not None
+    assert theirs is not None
+    name = [("grpc.ssl_target_name_override", own.name)]
+    for shown in ((), (theirs.key, theirs.certificate)):
+        credentials = grpc.ssl_channel_credentials(own.authority, *shown)
+        async with serving(OURS) as (service, address):
+            async with grpc.aio.secure_channel(address, credentials, options=name) as channel:
+                refusals(await every_kind(channel))
+            assert service.calls == 0
+
+
+async def test_what_is_recorded_on_the_way_cannot_be_sent_again() -> None:
+    """A process between both ends passes everything on, and sends what the client sent to the service once more."""
+    recorded: list[bytes] = []
+    async with serving(OURS) as (service, address):
+        host, _, port = address.rpartition(":")
+
+        async def between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there, back = await asyncio.open_connection(host, int(port))
+
+            async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter, kept: list[bytes]) -> None:
+                with contextlib.suppress(OSError):
+                    while data := await source.read(65536):
+                        kept.append(data)
+                        target.write(data)
+                    target.close()
+
+            await asyncio.gather(pass_on(reader, back, recorded), pass_on(there, writer, []))
+
+        proxy = await asyncio.start_server(between, "127.0.0.1", 0)
+        async with open_channel(f"127.0.0.1:{proxy.sockets[0].getsockname()[1]}", OURS) as channel:
+            assert await Stub(channel, DISPATCHER).list_jobs(Empty(), timeout=DEADLINE) == msg.JobList(())
+        assert service.calls == 1
+        assert b"ListJobs" not in b"".join(recorded)
+        async with asyncio.timeout(DEADLINE):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"".join(recorded))
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+        proxy.close()
+        assert service.calls == 1
 
 
 async def test_a_server_that_is_not_there_is_unavailable_as_ever() -> None:
     async with open_channel("127.0.0.1:1", OURS) as channel:
         for outcome in await every_kind(channel):
             assert outcome.code() is grpc.StatusCode.UNAVAILABLE
+            assert "secret" not in explain(outcome)

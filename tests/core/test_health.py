@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from ports import free_port
-from waiting import run
+from waiting import DEADLINE, run
 
 from millstream.core.errors import MillstreamError
 from millstream.core.processes.health import answer, served_health
@@ -52,6 +52,20 @@ def test_the_answer_to_each_request(request_line: str, status: str, body: str) -
 
 def test_one_that_lacks_nothing_is_ready() -> None:
     assert b" 200 " in asyncio.run(answer(b"GET /readyz HTTP/1.1\r\n\r\n", nothing))
+
+
+def test_silent_connections_keep_no_probe_out() -> None:
+    async def scenario() -> None:
+        async with served_health(nothing, Configuration({"health.port": free_port()})) as address:
+            host, _, port = address.rpartition(":")
+            silent = [await asyncio.open_connection(host, int(port)) for _ in range(300)]
+            assert b" 200 " in await ask(address, b"GET /healthz HTTP/1.1\r\n\r\n")
+            async with asyncio.timeout(DEADLINE):
+                assert await silent[0][0].read() == b"", "the oldest is displaced"
+            for _, writer in silent:
+                writer.close()
+
+    run(scenario)
 
 
 def test_it_is_served_on_the_port_and_without_one_not_at_all() -> None:

@@ -206,7 +206,7 @@ async def test_every_route_is_documented(http: Http) -> None:
         "/jobs/{jobid}/stall", "/jobs/{jobid}/vertices/{vertexid}/watermarks",
         "/savepoint-disposal/{triggerid}", "/jobs/{jobid}/rescaling", "/jobs/{jobid}/rescaling/{triggerid}",
         "/jobs/{jobid}/resource-requirements", "/jobs/{jobid}/events", "/healthz", "/readyz",
-        "/jobs/{jobid}/flow", "/updates", "/whoami",
+        "/jobs/{jobid}/flow", "/updates", "/whoami", "/challenge",
         "/jobs/health", "/jobs/{jobid}/history", "/jobs/{jobid}/vertices/{vertexid}/history",
         "/applications/overview", "/applications/{applicationid}",
         "/applications/{applicationid}/cancel", "/applications/{applicationid}/exceptions",

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import http.client
 import json
 import shutil
+import socket
+import ssl
+import stat
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import certificates
 import pytest
@@ -16,12 +24,15 @@ from dispatcher_fixtures import Http, configuration, dispatching, eventually, gr
 from waiting import DEADLINE
 
 from millstream.cli.rest import RestClient, RestError
+from millstream.core.clock import SystemClock
 from millstream.core.errors import ConfigurationError, MillstreamError
+from millstream.core.services import challenge
 from millstream.core.services.cluster_secret import ClusterSecret, make_secret_file
+from millstream.core.services.identity import client_context, identity, user_name
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.audit import Audit
 from millstream.dispatcher.callers import Caller, Credential, Role
-from millstream.dispatcher.rest.authentication import Authentication, RefusedCredentials
+from millstream.dispatcher.rest.authentication import Authentication, RefusedCredentials, Shown
 from millstream.dispatcher.rest.rates import RateLimit
 from millstream.dispatcher.rest.tokens import TokensFile, token_line
 
@@ -41,7 +52,7 @@ ROUTES = [
     ("PUT", f"/jobs/{JOB}/resource-requirements", Role.OPERATE), ("PATCH", f"/jobs/{JOB}/rescaling", Role.OPERATE),
     ("GET", f"/jobs/{JOB}/vertices/{JOB}/hot-keys", Role.OPERATE),
 ]  # fmt: skip
-FOR_ANYONE = {"GET /healthz", "GET /readyz", "GET /whoami"}
+FOR_ANYONE = {"GET /challenge", "GET /healthz", "GET /readyz", "GET /whoami"}
 OPERATING = {
     "PATCH /jobs/{jobid}", "PATCH /jobs/{jobid}/rescaling", "PUT /jobs/{jobid}/resource-requirements",
     "POST /jobs/{jobid}/savepoints", "POST /jobs/{jobid}/stop", "POST /jobs/{jobid}/checkpoints",
@@ -145,24 +156,13 @@ async def test_the_command_line_is_let_in_by_the_secret_and_believes_only_who_ha
         assert await asyncio.to_thread(client(address, **named).get, "/jobs") == {"jobs": []}
         with pytest.raises(RestError, match="could not be found"):
             await asyncio.to_thread(client(address, **named).patch, f"/jobs/{JOB}?mode=cancel")
-        with pytest.raises(MillstreamError, match="another secret"):
+        with pytest.raises(MillstreamError, match="does not know the cluster's secret"):
             await asyncio.to_thread(client(address, **other).get, "/jobs")
         with pytest.raises(MillstreamError, match=r"set 'security\.cluster\.secret-file' as the cluster has it"):
             await asyncio.to_thread(client(address).get, "/jobs")
     async with running(configuration(tmp_path)) as service:  # it serves everyone, but has no secret to show
         with pytest.raises(MillstreamError, match="does not know the cluster's secret"):
             await asyncio.to_thread(client(service.rest_address, **named).get, "/jobs")
-
-
-async def test_a_proof_is_for_one_request(tmp_path: Path) -> None:
-    proof = ClusterSecret(SECRET).prove("GET /jobs")
-    headers = {"Authorization": f"Millstream-Proof {proof.header}"}
-    async with running(configuration(tmp_path, **{"security.cluster.secret": SECRET})) as service:
-        http = Http(service.rest_address)
-        answer = await http("GET", "/jobs", headers=headers, status=200)
-        assert ClusterSecret(SECRET).confirms(answer.headers["millstream-answer"], "GET /jobs", proof)
-        for method, path in (("GET", "/jobs?x=1"), ("GET", "/overview"), ("PATCH", f"/jobs/{JOB}"), ("HEAD", "/jobs")):
-            await http(method, path, headers=headers, status=401)
 
 
 async def test_tokens_of_the_secret_have_roles_and_the_secret_is_none(tmp_path: Path) -> None:
@@ -189,15 +189,15 @@ async def test_a_client_sends_the_token_in_its_file(tmp_path: Path) -> None:
 
 def test_tokens_are_read_again_when_the_file_changes_and_never_when_others_may(tmp_path: Path) -> None:
     file = tokens_file(tmp_path)
-    known = Authentication(Configuration({"security.rest.auth.tokens-file": str(file)}))
-    assert known.caller("GET /", "Bearer authorauthor", "", "x")[0].role is Role.SUBMIT
+    known = Authentication(Configuration({"security.rest.auth.tokens-file": str(file)}), SystemClock())
+    assert known.caller(Shown("Bearer authorauthor")).role is Role.SUBMIT
     file.write_text(token_line("looker", Role.READ, "a new one"))
-    assert known.caller("GET /", "Bearer a new one", "", "x")[0].name == "looker"
+    assert known.caller(Shown("Bearer a new one")).name == "looker"
     with pytest.raises(RefusedCredentials):
-        known.caller("GET /", "Bearer authorauthor", "", "x")
+        known.caller(Shown("Bearer authorauthor"))
     file.chmod(0o644)
     with pytest.raises(ConfigurationError, match="chmod 600"):
-        known.caller("GET /", "Bearer a new one", "", "x")
+        known.caller(Shown("Bearer a new one"))
 
 
 @pytest.mark.parametrize(
@@ -407,3 +407,148 @@ async def test_a_client_certificate_opens_the_api(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"security\.ssl\.rest\.enabled"):
         async with running(configuration(tmp_path, **{"security.ssl.rest.authentication-enabled": "true"})):
             pass
+
+
+class LocalConnection(http.client.HTTPConnection):
+    """Over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=DEADLINE)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(DEADLINE)
+        self.sock.connect(str(self._path))
+
+
+def locally(path: Path, method: str, target: str, headers: dict[str, str] | None = None) -> int:
+    connection = LocalConnection(path)
+    with contextlib.closing(connection):
+        connection.request(method, target, headers=headers or {})
+        response = connection.getresponse()
+        response.read()
+        return response.status
+
+
+@pytest.fixture
+def socket_file() -> Iterator[Path]:
+    """In a folder with a short name."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "rest.sock"
+
+
+async def test_the_user_of_the_service_needs_no_token_on_its_unix_socket(tmp_path: Path, socket_file: Path) -> None:
+    (tmp_path / "log").mkdir()
+    options = configuration(tmp_path, **{
+        "security.cluster.secret": SECRET, "rest.unix-socket": str(socket_file), "env.log.dir": str(tmp_path / "log"),
+    })  # fmt: skip
+    async with running(options):
+        assert stat.S_IMODE((await asyncio.to_thread(socket_file.stat)).st_mode) == 0o600
+        assert await asyncio.to_thread(locally, socket_file, "GET", "/jobs") == 200
+        assert await asyncio.to_thread(locally, socket_file, "PATCH", f"/jobs/{JOB}") == 404
+        assert await asyncio.to_thread(locally, socket_file, "GET", "/jobs", bearer("wrong")) == 401
+    assert not await asyncio.to_thread(socket_file.exists)
+    events = [json.loads(line) for line in (tmp_path / "log" / "audit-dispatcher.log").read_text().splitlines()]
+    assert (events[0]["action"], events[0]["who"], events[0]["known by"]) == ("cancel", user_name(), "cluster secret")
+
+
+async def test_a_socket_that_a_crash_left_is_replaced_and_one_that_is_served_stays(
+    tmp_path: Path, socket_file: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(socket_file))
+    options = configuration(tmp_path, **{"rest.unix-socket": str(socket_file)})
+    async with running(options):
+        async with running(options):
+            assert await asyncio.to_thread(locally, socket_file, "GET", "/jobs") == 200
+        assert await asyncio.to_thread(locally, socket_file, "GET", "/jobs") == 200
+
+
+async def test_a_unix_socket_where_others_may_write_is_refused(tmp_path: Path, socket_file: Path) -> None:
+    socket_file.parent.chmod(0o777)
+    with pytest.raises(ConfigurationError, match=r"rest\.unix-socket"):
+        async with running(configuration(tmp_path, **{"rest.unix-socket": str(socket_file)})):
+            pass
+
+
+async def test_through_a_dispatcher_that_stands_by_its_user_is_known_to_the_leader(
+    tmp_path: Path, socket_file: Path
+) -> None:
+    stored = {"high-availability.type": "file", "high-availability.storageDir": str(tmp_path / "ha")}
+    options = configuration(tmp_path, **stored, **{"security.cluster.secret": SECRET})
+    async with running(options), running(options.merged({"rest.unix-socket": str(socket_file)})):
+
+        async def is_served() -> bool:
+            return await asyncio.to_thread(locally, socket_file, "GET", "/jobs") == 200
+
+        await eventually(is_served)
+        assert await asyncio.to_thread(locally, socket_file, "PATCH", f"/jobs/{JOB}") == 404
+
+
+async def test_a_server_shows_that_it_knows_a_token_and_gives_none_away(tmp_path: Path) -> None:
+    options = configuration(tmp_path, **{
+        "security.cluster.secret": SECRET, "security.rest.auth.tokens-file": str(tokens_file(tmp_path)),
+    })  # fmt: skip
+    nonce = "ab" * 16
+    async with running(options) as service:
+        http = Http(service.rest_address)
+        for token in ("lookerlooker", ClusterSecret(SECRET).rest_token("submit")):
+            target = f"/challenge?nonce={nonce}&token={challenge.name_of_token(token)}"
+            shown = (await http("GET", target, status=200)).json["proof"]
+            assert shown == challenge.proof(challenge.hash_of(token), nonce)
+            await http("GET", "/jobs", headers=bearer(shown), status=401)
+        for name, number, status in (
+            ("0" * 16, nonce, 404), ("submit.x", nonce, 404), ("submit.\u0663", nonce, 404), ("", nonce, 404),
+            ("0" * 16, "", 400), ("0" * 16, "short", 400), ("0" * 16, "a" * 200, 400),
+        ):  # fmt: skip
+            query = urlencode({"nonce": number, "token": name})
+            await http("GET", f"/challenge?{query}", status=status)
+
+
+async def test_a_token_of_the_secret_expires(tmp_path: Path) -> None:
+    secret, now = ClusterSecret(SECRET), round(time.time())
+    async with running(configuration(tmp_path, **{"security.cluster.secret": SECRET})) as service:
+        http = Http(service.rest_address)
+        await http("GET", "/jobs", headers=bearer(secret.rest_token("read", now + 1000)), status=200)
+        expired = await http("GET", "/jobs", headers=bearer(secret.rest_token("read", now - 10)), status=401)
+        assert "expired" in expired.json["errors"][0]
+        role, _, seal = secret.rest_token("read", now - 10).split(".")
+        for forged in (f"{role}.{now + 1000}.{seal}", f"submit.{now + 1000}.{seal}", f"{role}.{'9' * 40}.{seal}"):
+            await http("GET", "/jobs", headers=bearer(forged), status=401)
+
+
+async def test_tls_of_the_secret_and_plain_requests_share_a_port(tmp_path: Path) -> None:
+    secret = {"security.cluster.secret": SECRET}
+    own = identity(Configuration(secret))
+    assert own is not None
+    async with running(configuration(tmp_path, **secret)) as service, asyncio.timeout(DEADLINE):
+        host, _, port = service.rest_address.rpartition(":")
+        await Http(service.rest_address)("GET", "/healthz", status=200)
+        for size in (1, 7, 100_000):  # whatever pieces the first message comes in
+            reader, writer = await asyncio.open_connection(host, int(port))
+            to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = client_context(own).wrap_bio(to_client, to_server, server_hostname=own.name)
+            request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            answer, asked = b"", False
+            while True:
+                try:
+                    if not asked:
+                        tls.do_handshake()
+                        tls.write(request)
+                        asked = True
+                    answer += tls.read(65536)
+                except ssl.SSLWantReadError:
+                    pass
+                except ssl.SSLZeroReturnError:
+                    break
+                data = to_server.read()
+                for at in range(0, len(data), size):
+                    writer.write(data[at : at + size])
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                if b"healthy" in answer:
+                    break
+                to_client.write(await reader.read(65536))
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            writer.close()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import resource
 import socket
+import ssl
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from dispatcher_fixtures import DEADLINE, Http, configuration, eventually, running
 
+from millstream.core.services.authority import Authority
 from millstream.dispatcher.rest.connection import BoundedConnection, Patience
 from millstream.dispatcher.rest.server import listen
 
@@ -88,14 +93,94 @@ async def test_requests_that_do_not_arrive_are_given_up_and_leave_nothing(
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-async def test_there_are_no_more_connections_than_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millstream.dispatcher.rest.connection.most_connections", lambda: 0)
+@contextlib.contextmanager
+def silent_connections(address: str, count: int, sent: bytes) -> Iterator[list[socket.socket]]:
+    """Of one client, which sends the beginning of a request, or nothing, and then no more."""
+    host, _, port = address.rpartition(":")
+    with contextlib.ExitStack() as opened:
+        yield [opened.enter_context(silent_connection(host, int(port), sent)) for _ in range(count)]
+
+
+def silent_connection(host: str, port: int, sent: bytes) -> socket.socket:
+    connection = socket.create_connection((host, port), DEADLINE)
+    with contextlib.suppress(ConnectionError):  # displaced already
+        connection.sendall(sent)
+    return connection
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Both ends of each connection are in this process."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("many_files")
+@pytest.mark.parametrize("sent", [b"", b"GET /overview HTTP/1.1\r\nHost: loc"], ids=["nothing", "half a head"])
+async def test_silent_connections_keep_no_request_out(tmp_path: Path, sent: bytes) -> None:
     async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
-        reader, writer = await _connect(service.rest_address)
-        answer = await reader.read()
-        assert b" 503 " in answer
-        assert b"too many connections" in answer
-        writer.close()
+        http, loop = Http(service.rest_address), asyncio.get_running_loop()
+        with contextlib.ExitStack() as opened:
+            for _ in range(2):
+                flood = silent_connections(service.rest_address, 600, sent)
+                await loop.run_in_executor(None, opened.enter_context, flood)
+                for path in ("/healthz", "/overview", "/readyz"):
+                    assert (await http("GET", path)).status in ((200, 503) if path == "/readyz" else (200,))
+
+
+async def test_connections_without_a_handshake_keep_no_request_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millstream.dispatcher.rest.server.most_connections", lambda: 20)
+    authority = Authority.new()
+    certificate, key = authority.certificate("rest", ["127.0.0.1"], days=1)
+    for name, content in (("authority.pem", authority.to_pem()[0]), ("rest.pem", certificate), ("rest.key", key)):
+        (tmp_path / name).write_bytes(content)
+    options = {
+        "security__ssl__rest__enabled": "true",
+        "security__ssl__rest__cert": str(tmp_path / "rest.pem"),
+        "security__ssl__rest__key": str(tmp_path / "rest.key"),
+    }
+    tls = ssl.create_default_context(cafile=str(tmp_path / "authority.pem"))
+    async with running(configuration(tmp_path, **options)) as service, asyncio.timeout(DEADLINE):
+        host, _, port = service.rest_address.rpartition(":")
+        first, first_writer = await _connect(service.rest_address)
+        with contextlib.ExitStack() as opened:
+            flood = silent_connections(service.rest_address, 80, b"")
+            await asyncio.get_running_loop().run_in_executor(None, opened.enter_context, flood)
+            assert await first.read() == b"", "the oldest is displaced"
+            first_writer.close()
+            reader, writer = await asyncio.open_connection(host, int(port), ssl=tls)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert b" 200 " in await reader.readline()
+            writer.close()
+
+
+async def test_probes_are_served_when_there_is_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.dispatcher.rest.server.most_connections", lambda: 0)
+    async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
+        http = Http(service.rest_address)
+        await http("GET", "/healthz", status=200)
+        answer = await http("GET", "/overview", status=503)
+        assert "too many connections" in answer.body.decode()
+
+
+async def test_a_head_that_is_late_and_an_upload_that_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.dispatcher.rest.connection._HEADERS", 0.05)
+    async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
+        upload_reader, upload = await _connect(service.rest_address)
+        upload.write(UPLOAD + chunk(BEGINNING))
+        for sent in (b"", b"GET /overview HTTP/1.1\r\n"):
+            reader, writer = await _connect(service.rest_address)
+            writer.write(sent)
+            answer = await reader.read()
+            assert b" 408 " in answer
+            writer.close()
+        upload.write(chunk(b"\r\n--b--\r\n") + b"0\r\n\r\n")
+        assert b" 400 " in await upload_reader.readline()  # what arrived is no wheel
+        upload.close()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.process
 def test_as_many_files_may_be_open_as_the_host_grants() -> None:
     script = """
 import resource
-from millstream.taskmanager.worker.process import allow_open_files
+from millstream.core.processes.open_files import allow_open_files
 _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
 allow_open_files()

@@ -2,22 +2,32 @@
 
 With high availability the client follows the leader: what is asked once more does nothing twice, and is, for as long as
 programs wait for a dispatcher. With an address that the user named it stays there.
+
+No token is sent to a process that has merely taken the port of the cluster. With the cluster's secret, each connection
+is TLS with a server that has the secret, too; with HTTPS, with one that has a certificate. With a token alone, the
+server first shows that it knows the token (`challenge`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import hmac
 import http.client
 import json
+import os
 import re
 import socket
 import ssl
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from millstream.cli.options import cluster_directory
 from millstream.core.errors import NO_CLUSTER, MillstreamError, UnreachableError
-from millstream.core.services.cluster_secret import SECRET_FILE, Proof, cluster_secret, read_private
+from millstream.core.services import challenge
+from millstream.core.services.cluster_secret import SECRET_FILE, cluster_secret, read_private
+from millstream.core.services.identity import CLUSTER_NAME, client_context, identity_of_secret, user_name
 from millstream.core.settings.configuration import Configuration
 from millstream.core.store.high_availability import is_highly_available, leader_patience
 
@@ -25,7 +35,6 @@ _HTTPS = "security.ssl.rest.enabled"
 _CERTIFICATE = "security.ssl.rest.cert"
 _AUTHORITY = "security.ssl.rest.ca"
 _TOKEN_FILE = "security.rest.auth.token-file"
-_PROOF, _ANSWER = "Millstream-Proof", "Millstream-Answer"
 _REPEATABLE = frozenset({"GET", "PATCH"})
 _ASK_AGAIN = 0.2
 _NO_TLS_ANSWER = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_MESSAGE"})
@@ -52,7 +61,9 @@ class RestClient:
         self._was_answered = False
         self._timeout = timeout
         self._advises = advises  # false for those who start or watch the cluster, and need no telling
-        self._tls = _tls(configuration)
+        own = identity_of_secret(configuration)
+        self._secured_by_secret = own is not None and not configuration.boolean(_HTTPS)
+        self._tls = client_context(own) if own is not None and self._secured_by_secret else _tls(configuration)
         token = configuration.string(_TOKEN_FILE)
         self._token = read_private(Path(token), _TOKEN_FILE).strip() if token else ""
         self._secret = None if token else cluster_secret(configuration)
@@ -84,6 +95,8 @@ class RestClient:
         return self._request("POST", path, json.dumps(body))
 
     def _connection(self) -> http.client.HTTPConnection:
+        if self._tls is not None and self._secured_by_secret:
+            return _SecretConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
         if self._tls is not None:
             return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
@@ -136,13 +149,43 @@ class RestClient:
     def _send_once(
         self, method: str, path: str, content: str | None, headers: dict[str, str]
     ) -> tuple[bytes, http.client.HTTPMessage]:
-        connection = self._connection()
         if content is not None:
             headers["Content-Type"] = "application/json"
-        request = f"{method} {path}"
-        proof = self._secret.prove(request) if self._secret is not None else None
-        if proof is not None or self._token:
-            headers["Authorization"] = f"{_PROOF} {proof.header}" if proof is not None else f"Bearer {self._token}"
+        if self._token:
+            if self._tls is None:
+                self._challenge()
+            headers["Authorization"] = f"Bearer {self._token}"
+        elif self._secret is not None:
+            headers["Authorization"] = f"Bearer {self._secret.rest_token('submit')}"
+            headers["Millstream-User"] = quote(user_name())
+        response, body = self._exchange(method, path, content, headers)
+        if response.status == 401 and "Authorization" not in headers:
+            asked = f"set '{SECRET_FILE}' as the cluster has it, or '{_TOKEN_FILE}'"
+            raise RestError(f"the cluster at {self.address} serves only those whom it knows: {asked}", 401)
+        if response.status >= 400:
+            raise RestError(self._reason(response.status, response.reason, body), response.status)
+        return body, response.headers
+
+    def _challenge(self) -> None:
+        """Raises unless the server knows the token, which is not sent before."""
+        nonce = os.urandom(16).hex()
+        query = urlencode({"token": challenge.name_of_token(self._token), "nonce": nonce})
+        response, body = self._exchange("GET", f"{challenge.PATH}?{query}", None, {"Accept": "application/json"})
+        shown = ""
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            shown = str(json.loads(body)["proof"]) if response.status == 200 else ""
+        expected = challenge.proof(challenge.hash_of(self._token), nonce)
+        if not hmac.compare_digest(shown.encode(), expected.encode()):
+            raise RestError(
+                f"the server at {self.address} does not know the token of '{_TOKEN_FILE}', which was not sent to it: "
+                "it is another program, or the token is none of this cluster's",
+                401,
+            )
+
+    def _exchange(
+        self, method: str, path: str, content: str | None, headers: dict[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        connection = self._connection()
         try:
             connection.request(method, path, content, headers)
             response = connection.getresponse()
@@ -156,20 +199,7 @@ class RestClient:
             raise UnreachableError(text) from error
         finally:
             connection.close()
-        if response.status == 401 and "Authorization" not in headers:
-            asked = f"set '{SECRET_FILE}' as the cluster has it, or '{_TOKEN_FILE}'"
-            raise RestError(f"the cluster at {self.address} serves only those whom it knows: {asked}", 401)
-        if response.status >= 400:
-            raise RestError(self._reason(response.status, response.reason, body), response.status)
-        if proof is not None and not self._confirms(response.headers.get(_ANSWER), request, proof):
-            raise MillstreamError(
-                f"whoever answers at {self.address} does not know the cluster's secret: it is another program, or a "
-                f"cluster whose '{SECRET_FILE}' is another one, or that has none"
-            )
-        return body, response.headers
-
-    def _confirms(self, answer: str | None, request: str, proof: Proof) -> bool:
-        return self._secret is not None and self._secret.confirms(answer, request, proof)
+        return response, body
 
     def _advice(self) -> str:
         """What to do when nobody listens: of this user's own cluster there, the dispatcher alone may be missing."""
@@ -184,6 +214,11 @@ class RestClient:
 
     def _advice_on_tls(self, error: Exception) -> str:
         """What to do when only one of both sides speaks HTTPS, or this one does not trust the other; else nothing."""
+        if self._secured_by_secret and isinstance(error, ssl.SSLError):
+            return (
+                "The server there does not know the cluster's secret: it is another program, or a cluster whose "
+                f"'{SECRET_FILE}' is another one, or that has none"
+            )
         if isinstance(error, ssl.SSLCertVerificationError):
             return f"Name a file with its authority in '{_AUTHORITY}' (-D {_AUTHORITY}=...)"
         if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS_ANSWER:
@@ -210,6 +245,18 @@ class RestClient:
             errors = []
         first = next((text for text in errors if text), "")
         return first.splitlines()[0] if first else f"{self.address} answered {status} {phrase}"
+
+
+class _SecretConnection(http.client.HTTPSConnection):
+    """To a server with a certificate of the cluster's secret, whatever its address is."""
+
+    def __init__(self, host: str, port: int, *, timeout: float, context: ssl.SSLContext) -> None:
+        super().__init__(host, port, timeout=timeout, context=context)
+        self._of_secret = context
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._of_secret.wrap_socket(self.sock, server_hostname=CLUSTER_NAME)
 
 
 def _tls(configuration: Configuration) -> ssl.SSLContext | None:

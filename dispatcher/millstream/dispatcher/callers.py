@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 from typing import Any
+from urllib.parse import unquote
 
 from msgspec import Struct
 
-from millstream.core.services.cluster_secret import user_of
-from millstream.core.services.proven_calls import PROOF
+from millstream.core.services.identity import CLUSTER_NAME
 
 
 class Role(IntEnum):
@@ -38,7 +38,7 @@ class Credential(Enum):
 
 
 class Caller(Struct, frozen=True):
-    """One who sends a request. With the cluster's secret, the name is what they say of themselves."""
+    """One who sends a request. With the cluster's secret, the name is that in the certificate."""
 
     name: str
     credential: Credential
@@ -50,10 +50,10 @@ class Caller(Struct, frozen=True):
 def rpc_caller(context: Any) -> Caller:
     """Who makes a gRPC call that was let through: with the secret, with a certificate, or where neither is needed."""
     origin = str(context.peer()).removeprefix("ipv4:").removeprefix("ipv6:")
-    header = next((str(value) for key, value in context.invocation_metadata() or () if key == PROOF), "")
-    if header:
-        return Caller(user_of(header), Credential.SECRET, Role.SUBMIT, origin)
-    names = context.auth_context().get("x509_common_name", ())
+    shown = context.auth_context()
+    names = shown.get("x509_common_name", ())
     if names:
-        return Caller(bytes(names[0]).decode(errors="replace"), Credential.CERTIFICATE, Role.SUBMIT, origin)
+        by_secret = CLUSTER_NAME.encode() in shown.get("x509_subject_alternative_name", ())
+        credential = Credential.SECRET if by_secret else Credential.CERTIFICATE
+        return Caller(unquote(bytes(names[0]).decode(errors="replace")), credential, Role.SUBMIT, origin)
     return Caller("", Credential.NONE, Role.SUBMIT, origin)

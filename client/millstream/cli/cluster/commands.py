@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,7 +54,7 @@ def start(
     With SERVICE, only that one of the cluster which is there: dispatcher, jobmanager, resourcemanager; taskmanager adds
     one more, or as many as --taskmanagers says, and taskmanager-2 is that one.
     """
-    from millstream.cli.cluster.directory import ClusterDirectory
+    from millstream.cli.cluster.directory import UNIX_SOCKET, ClusterDirectory
     from millstream.cli.cluster.resumed_jobs import jobs_that_start
     from millstream.cli.cluster.start import start_cluster
 
@@ -69,6 +70,7 @@ def start(
             "high-availability.type": "file",
             "high-availability.storageDir": str(files.root / "ha"),
             SECRET_FILE: str(files.secret),
+            UNIX_SOCKET: str(files.unix_socket()),
         }
     )
     configuration = configuration.merged(Configuration.load(config_dir, overrides))
@@ -195,11 +197,14 @@ def restart(directory: str | None, verbose: bool, timeout: float, services: tupl
 @dir_option
 @verbose_option
 @role_option("submit")
-def token(directory: str | None, verbose: bool, role: str) -> int:
+@click.option(
+    "--hours", type=click.IntRange(1, 8784), default=12, show_default=True, help="How long the token counts."
+)
+def token(directory: str | None, verbose: bool, role: str, hours: int) -> int:
     """Print a token for the REST API of a cluster, for tools other than this one.
 
-    It comes from the cluster's secret, and counts as long as that does. For curl there is one in the cluster's folder:
-    curl -K ~/.millstream/cluster/conf/curl URL.
+    It is made from the cluster's secret, and counts until its time is over or the secret is another one. curl needs
+    none: curl -K ~/.millstream/cluster/conf/curl URL.
     """
     from millstream.cli.cluster.directory import ClusterDirectory
 
@@ -208,7 +213,7 @@ def token(directory: str | None, verbose: bool, role: str) -> int:
     secret = cluster_secret(files.configuration())
     if secret is None:
         raise MillstreamError(f"the cluster in {files.root} has no secret: its REST API takes no tokens of it")
-    click.echo(secret.rest_token(role))
+    click.echo(secret.rest_token(role, round(time.time()) + 3600 * hours))
     return 0
 
 

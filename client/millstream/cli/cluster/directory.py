@@ -2,6 +2,7 @@
 
     conf/config.yaml    the configuration of all its services
     conf/cluster.secret    the secret that they and this user's commands share, unless the options name another
+    conf/rest.sock    where the dispatcher serves this user without a token
     conf/curl    what `curl -K` needs to be let in
     conf/<service>-<n>/config.yaml    that of one that was started with options of its own
     run/<service>-<n>.json    a record of each process (millstream.resourcemanager.process_records)
@@ -17,19 +18,22 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from millstream.core.errors import MillstreamError
-from millstream.core.files.directories import for_user_only, make_private, private_folder
+from millstream.core.files.directories import for_user_only, make_private, private_folder, work_directory
 from millstream.core.logs.log_files import rotated
-from millstream.core.services.cluster_secret import cluster_secret
 from millstream.core.services.leader_lookup import Role, configured_address
 from millstream.core.services.security import is_loopback
 from millstream.core.settings.configuration import Configuration
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records, values_of
 
+UNIX_SOCKET = "rest.unix-socket"
+_LONGEST_SOCKET = 100
 MARK = "MILLSTREAM_CLUSTER_MEMBER"  # not the variable that users set to choose a directory: their shell has that one
 
 
@@ -73,13 +77,20 @@ class ClusterDirectory:
             file.write("# Written by `millstream cluster start`.\n" + yaml.safe_dump(configuration.to_dict()))
 
     def write_curl_options(self, configuration: Configuration) -> None:
-        """Keeps a token and the authority for curl, which would show them on its command line to others."""
-        secret = cluster_secret(configuration)
-        options = [] if secret is None else [f'header = "Authorization: Bearer {secret.rest_token("submit")}"']
+        """Keeps the Unix socket and the authority for curl. No process that takes the port is sent anything."""
+        options = [f'unix-socket = "{configuration.string(UNIX_SOCKET)}"'] if configuration.string(UNIX_SOCKET) else []
         authority = configuration.string("security.ssl.rest.ca")
         options += [f'cacert = "{authority}"'] if authority else []
         with open(self.conf / "curl", "w", opener=for_user_only) as file:
             file.write("\n".join(["# For `curl -K`. Written by `millstream cluster start`.", *options, ""]))
+
+    def unix_socket(self) -> Path:
+        """Where the dispatcher listens for this user: elsewhere, where the path is too long for a socket."""
+        path = self.conf / "rest.sock"
+        if len(os.fsencode(path)) <= _LONGEST_SOCKET:
+            return path
+        folder = work_directory(Configuration(), "rest")
+        return folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.sock"
 
     def has_configuration(self) -> bool:
         """Whether a cluster was ever started here."""

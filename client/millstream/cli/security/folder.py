@@ -20,9 +20,8 @@ from millstream.core.files.directories import for_user_only, private_folder
 from millstream.core.services.cluster_secret import make_secret_file, new_secret
 
 if TYPE_CHECKING:
-    from millstream.cli.security.authority import Authority
+    from millstream.core.services.authority import Authority
 
-_NEEDS = "`millstream security init` needs the package cryptography: install it with `pip install millstream[security]`"
 _HEAD = "# Written by `millstream security init`. Add where services are to listen, such as rest.bind-address.\n"
 
 
@@ -34,10 +33,8 @@ class SecurityFolder:
 
     def fill(self, hosts: Sequence[str], days: int) -> Iterator[str]:
         """Writes what is missing and new certificates; says what it does. Raises MillstreamError."""
-        try:
-            from millstream.cli.security.authority import Authority
-        except ImportError as error:
-            raise MillstreamError(_NEEDS) from error
+        from millstream.core.services.authority import Authority
+
         private_folder(self._root.parent, self._root.name, option="DIR", is_shared=True)
         authority, is_new = self._authority(Authority)
         if is_new:

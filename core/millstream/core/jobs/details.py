@@ -144,11 +144,8 @@ class JobDetails(Struct, frozen=True):
     """The last ones, the oldest first."""
     earlier_attempts: bytes = b""
     """Of its subtasks, as `millstream.core.jobs.earlier_attempts` writes them."""
-<<<<<<< HEAD
     rescales: bytes = b""
     """The last ones, as `millstream.core.jobs.rescales` writes them."""
-=======
     resumption: Resumption = Resumption.UNKNOWN
     restore_point: int = 0
     """The last checkpoint that the job has completed; 0: none."""
->>>>>>> outages

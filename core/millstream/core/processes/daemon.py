@@ -17,6 +17,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
 from millstream.core.processes.loops import end_tasks
+from millstream.core.processes.open_files import allow_open_files
 from millstream.core.settings.configuration import Configuration
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ def run_service(
 
     `tells_signal`: as a shell does, 143 and 130, where 0 says that the service has done what it is there for.
     """
+    allow_open_files()
     bound_output(configuration)
     set_up_logging(name, configuration)
     try:

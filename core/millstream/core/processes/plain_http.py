@@ -1,6 +1,7 @@
 """A small HTTP server on the loop of its service: answers GET with what it is given, one request a connection.
 
-For what is probed and scraped from outside: nothing can be sent here.
+For what is probed and scraped from outside: nothing can be sent here. When there are more connections than places, the
+oldest silent ones are displaced.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from http import HTTPStatus
 
 from msgspec import Struct
 
+from millstream.core.processes.places import Places
+
 _LONGEST_REQUEST = 8192
 _PATIENCE = 5.0
+_PLACES = 100
 
 
 class PlainRequest(Struct, frozen=True):
@@ -37,15 +41,24 @@ Answer = Callable[[PlainRequest], Awaitable[PlainResponse]]
 
 async def serve_plain(answer: Answer, host: str, port: int) -> asyncio.Server:
     """Listens until the server is closed. Raises OSError when it cannot."""
+    places: Places[asyncio.StreamWriter] = Places(_PLACES, 0)
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            async with asyncio.timeout(_PATIENCE):
-                request = await reader.readuntil(b"\r\n\r\n")
-            async with asyncio.timeout(_PATIENCE):
-                writer.write(await respond(request, answer))
-                await writer.drain()
-        writer.close()
+        peer = writer.get_extra_info("peername")
+        displaced = places.enter(writer, str(peer[0]) if peer else "")
+        if displaced is not None:
+            displaced.transport.abort()
+        try:
+            with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                async with asyncio.timeout(_PATIENCE):
+                    request = await reader.readuntil(b"\r\n\r\n")
+                places.is_busy(writer)
+                async with asyncio.timeout(_PATIENCE):
+                    writer.write(await respond(request, answer))
+                    await writer.drain()
+        finally:
+            places.leave(writer)
+            writer.close()
 
     return await asyncio.start_server(connected, host, port, limit=_LONGEST_REQUEST)
 

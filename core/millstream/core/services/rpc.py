@@ -1,7 +1,7 @@
 """gRPC plumbing: services and stubs bound from the contracts in `millstream.proto`, servers and channels.
 
-Servers and channels honour the security settings: TLS, and the cluster's secret. Everything here runs on an asyncio
-loop.
+Servers and channels use mutual TLS when it is configured or the cluster has a secret (`identity`). Everything here runs
+on an asyncio loop.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ from google.protobuf.descriptor import MethodDescriptor
 from millstream.core.errors import MillstreamError
 from millstream.core.logs.printable import printable
 from millstream.core.processes.forking import keep_port_from_children
-from millstream.core.services.cluster_secret import cluster_secret
 from millstream.core.services.liveness import Liveness
-from millstream.core.services.proven_calls import ProvingChannel, guarded, rpc_error
-from millstream.core.services.security import channel_credentials, check_listen, server_credentials
+from millstream.core.services.security import (
+    channel_credentials,
+    check_listen,
+    explained_handshake,
+    server_credentials,
+)
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contract import ServiceContract, SessionContract
 from millstream.core.wire.wire import Wire, WireError
 
 log = logging.getLogger(__name__)
 MAX_SIZE = "rpc.message.max-size"
+_HANDSHAKE_MS = 10_000  # a connection that has not sent the beginning of HTTP/2 by then is closed
 _OPTIONS = [
     ("grpc.so_reuseport", 0),
     ("grpc.max_metadata_size", 1024 * 1024),
@@ -164,9 +168,14 @@ async def serve(
 ) -> tuple[grpc.aio.Server, int]:
     """Starts a server and answers it with its port. `key` names the option to blame when it cannot listen."""
     check_listen(host, configuration, "security.ssl.internal.enabled", key)
-    server = grpc.aio.server(options=[*_options(configuration), ("grpc.http2.max_ping_strikes", 0)])
-    secret = cluster_secret(configuration)
-    server.add_generic_rpc_handlers(tuple(guarded(handler, secret) for handler in handlers))
+    server = grpc.aio.server(
+        options=[
+            *_options(configuration),
+            ("grpc.http2.max_ping_strikes", 0),
+            ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+        ]
+    )
+    server.add_generic_rpc_handlers(tuple(handlers))
     credentials = server_credentials(configuration)
     try:
         if credentials is None:
@@ -208,18 +217,22 @@ def channel_for_calls(address: str, configuration: Configuration) -> grpc.aio.Ch
 def dialled(address: str, configuration: Configuration, options: list[tuple[str, int]]) -> grpc.aio.Channel:
     """A channel with options of its own, secured as the configuration says."""
     keep_port_from_children(address)
-    credentials, secret = channel_credentials(configuration), cluster_secret(configuration)
-    channel = (
-        grpc.aio.insecure_channel(address, options=options)
-        if credentials is None
-        else grpc.aio.secure_channel(address, credentials, options=options)
-    )
-    return channel if secret is None else ProvingChannel(channel, secret)
+    credentials, secured = channel_credentials(configuration)
+    if credentials is None:
+        return grpc.aio.insecure_channel(address, options=options)
+    return grpc.aio.secure_channel(address, credentials, options=[*options, *secured])
+
+
+def rpc_error(code: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
+    """A call's end as an error."""
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details)
 
 
 def explain(error: grpc.RpcError) -> str:
     """The peer's words for why a call failed, on one line."""
-    details = getattr(error, "details", lambda: "")() or ""
+    details = str(getattr(error, "details", lambda: "")() or "")
+    if handshake := explained_handshake(details):
+        return handshake
     code = getattr(error, "code", lambda: None)()
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
         return (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-import ssl
-from pathlib import Path
 
 import grpc
 
 from millstream.core.errors import ConfigurationError
+from millstream.core.services.cluster_secret import SECRET, SECRET_FILE
+from millstream.core.services.identity import CERTIFICATES, ENABLED, identity
 from millstream.core.settings.configuration import Configuration
 
 
@@ -26,51 +26,40 @@ def check_listen(host: str, configuration: Configuration, secured_by: str, key: 
     """Refuses an address other than loopback unless TLS is on or the user accepted the risk in so many words."""
     if is_loopback(host) or configuration.boolean(secured_by) or configuration.boolean("security.allow-insecure"):
         return
+    if secured_by == ENABLED and any(configuration.string(name) for name in (SECRET, SECRET_FILE, CERTIFICATES)):
+        return
     raise ConfigurationError(
         f"{key}: refusing to listen on {host} without security: whoever reaches that port can run code here. "
         f"Set {secured_by}, or security.allow-insecure: true to accept that"
     )
 
 
-def _read(configuration: Configuration, key: str) -> bytes:
-    path = configuration.string(key)
-    if not path:
-        raise ConfigurationError(f"option '{key}' is needed when security.ssl.internal.enabled is true")
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"option '{key}': cannot read {path}: {error.strerror}") from error
-
-
-def _check_pair(configuration: Configuration) -> None:
-    """Says what is wrong with the files; gRPC only says that it cannot listen."""
-    certificate, key = (configuration.string(f"security.ssl.internal.{name}") for name in ("cert", "key"))
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
-    except (ssl.SSLError, ValueError) as error:
-        raise ConfigurationError(
-            f"security.ssl.internal.cert ({certificate}) and security.ssl.internal.key ({key}) have to be a PEM "
-            f"certificate and its unencrypted private key: {getattr(error, 'reason', None) or error}"
-        ) from error
-
-
 def server_credentials(configuration: Configuration) -> grpc.ServerCredentials | None:
     """Credentials that demand a client certificate of the same authority; None without TLS."""
-    if not configuration.boolean("security.ssl.internal.enabled"):
+    own = identity(configuration)
+    if own is None:
         return None
-    pair = (_read(configuration, "security.ssl.internal.key"), _read(configuration, "security.ssl.internal.cert"))
-    _check_pair(configuration)
-    return grpc.ssl_server_credentials(
-        [pair], _read(configuration, "security.ssl.internal.ca"), require_client_auth=True
-    )
+    return grpc.ssl_server_credentials([(own.key, own.certificate)], own.authority, require_client_auth=True)
 
 
-def channel_credentials(configuration: Configuration) -> grpc.ChannelCredentials | None:
-    """The client's side of the same; None without TLS."""
-    if not configuration.boolean("security.ssl.internal.enabled"):
-        return None
-    return grpc.ssl_channel_credentials(
-        _read(configuration, "security.ssl.internal.ca"),
-        _read(configuration, "security.ssl.internal.key"),
-        _read(configuration, "security.ssl.internal.cert"),
-    )
+def channel_credentials(
+    configuration: Configuration,
+) -> tuple[grpc.ChannelCredentials | None, list[tuple[str, str]]]:
+    """The client's side of the same, and the options of a channel that go with it; None without TLS."""
+    own = identity(configuration)
+    if own is None:
+        return None, []
+    options = [] if own.name is None else [("grpc.ssl_target_name_override", own.name)]
+    return grpc.ssl_channel_credentials(own.authority, own.key, own.certificate), options
+
+
+def explained_handshake(details: str) -> str:
+    """Why two ends do not come together that are secured in different ways; empty when that is not the reason."""
+    advice = f"set '{SECRET_FILE}', or 'security.ssl.internal.*', for both ends alike"
+    if "CERTIFICATE_VERIFY_FAILED" in details:
+        return f"the process there has another secret or authority than this one, or is another program: {advice}"
+    if "WRONG_VERSION_NUMBER" in details:
+        return f"the process there does not use TLS: it has no cluster secret, or is another program: {advice}"
+    if "failed to connect" in details and "Socket closed" in details:
+        return f"the process there closes the connection, as one with another secret or authority does: {advice}"
+    return ""

@@ -27,6 +27,7 @@ from millstream.dispatcher.rest.authentication import AuthenticatedApp, Authenti
 from millstream.dispatcher.rest.client_leases import ClientLeases
 from millstream.dispatcher.rest.document import openapi
 from millstream.dispatcher.rest.endpoints.applications import ApplicationEndpoints
+from millstream.dispatcher.rest.endpoints.challenge import ChallengeEndpoints
 from millstream.dispatcher.rest.endpoints.checkpoints import CheckpointEndpoints
 from millstream.dispatcher.rest.endpoints.cluster import ClusterEndpoints, millstream_version
 from millstream.dispatcher.rest.endpoints.datasets import DataSetEndpoints
@@ -84,7 +85,7 @@ class RestApi:
         self._audit = audit
         self._configuration = configuration
         self._clock = clock
-        self._is_open = Authentication(configuration).is_open
+        self._authentication = Authentication(configuration, clock)
         self._operations = RestOperations(configuration, clock)
         environments = EnvironmentCache.of(configuration)
         runner = ProgramRunner(configuration, artifacts, environments, dispatcher_address, lifecycle.knows)
@@ -125,6 +126,7 @@ class RestApi:
             *DisposalEndpoints(lifecycle, self._operations).routes(),
             *(wheels.routes() if takes_programs else []),
             *UpdateEndpoints(self._updates).routes(),
+            *ChallengeEndpoints(self._authentication).routes(),
         ]
         self.routes.append(RestRoute("GET", "/openapi.json", self._document, "The API's own description.", ANYTHING))
         self._app = make_app(self.routes, audit)
@@ -138,11 +140,12 @@ class RestApi:
         return await told_by(self._app, path)
 
     async def _document(self, request: Request) -> Json:
-        return openapi(self.routes, millstream_version(), self._is_open)
+        return openapi(self.routes, millstream_version(), self._authentication.is_open)
 
     async def start(self) -> None:
         """Listens. Raises MillstreamError when it cannot."""
-        known = AuthenticatedApp(self._forwarding(self._app), self._configuration, self._clock, self._audit)
+        app = self._forwarding(self._app)
+        known = AuthenticatedApp(app, self._authentication, self._configuration, self._clock, self._audit)
         await self._server.start(DashboardApp(GuardedApp(known, self._access)))
         self.address = self._server.address
         self._history.start()

@@ -2,9 +2,9 @@
 
 A cluster that has a secret, tokens, or asks for client certificates serves nobody else. What counts as showing one:
 
-- `Authorization: Millstream-Proof ...`, which the command line sends: a proof of the secret for this request. The
-  answer carries the server's, so that whoever merely took the port is not believed;
-- `Authorization: Bearer ...` with a token of the tokens file, or one that is derived from the secret for a role;
+- `Authorization: Bearer ...` with a token of the tokens file, or one that was made from the secret for a role. The
+  command line makes one for each request, and sends it over TLS to a server that has shown that it has the secret, too;
+- the user who runs the service, through the Unix socket `rest.unix-socket`: its folder is open to no other;
 - a certificate of the authority in `security.ssl.rest.ca`, which TLS has checked before anything is sent. Where there
   are tokens, one of them is needed as well, and says the role.
 
@@ -16,23 +16,29 @@ from __future__ import annotations
 
 import hmac
 import logging
+import re
+from urllib.parse import unquote
 
-from starlette.datastructures import Headers, MutableHeaders
+from msgspec import Struct
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millstream.core.clock import Clock
-from millstream.core.services.cluster_secret import ProofError, cluster_secret
+from millstream.core.logs.printable import printable
+from millstream.core.services import challenge
+from millstream.core.services.cluster_secret import cluster_secret
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.audit import Audit
-from millstream.dispatcher.callers import GIVEN_ROLES, Caller, Credential, Role
-from millstream.dispatcher.rest.connection import CERTIFICATE
+from millstream.dispatcher.callers import Caller, Credential, Role
+from millstream.dispatcher.rest.connection import CERTIFICATE, OWNER
+from millstream.dispatcher.rest.forwarding import USER_HEADER
 from millstream.dispatcher.rest.rates import RateLimit
 from millstream.dispatcher.rest.tokens import TokensFile
 
 log = logging.getLogger(__name__)
-PROOF_SCHEME = "Millstream-Proof"
-ANSWER_HEADER = "Millstream-Answer"
+_LONGEST_NAME = 100
+_UNTIL = re.compile(r"[0-9]{1,12}\Z")
 _MOST_CLIENTS = 10_000
 _REFUSALS = 10  # a second of one address: each is a line of the audit log, whose size is bounded
 
@@ -41,69 +47,88 @@ class RefusedCredentials(Exception):
     """What was shown does not count; the words are for who showed it."""
 
 
+class Shown(Struct, frozen=True):
+    """What a request shows of its sender."""
+
+    authorization: str = ""
+    certificate: str = ""
+    """The name in the client's certificate, which TLS has checked."""
+    owner: str = ""
+    """The user's name, of a request through the Unix socket."""
+    user: str = ""
+    """As the sender says."""
+    origin: str = ""
+
+
 class Authentication:
     """Decides who sends a request. Owned by the server's loop."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, clock: Clock) -> None:
+        self._clock = clock
         self._secret = cluster_secret(configuration)
         tokens = configuration.string("security.rest.auth.tokens-file")
         self._tokens = TokensFile(tokens) if tokens else None
         if self._tokens is not None:
             self._tokens.all()  # says at once when it cannot be used
         self._asks_for_certificates = configuration.boolean("security.ssl.rest.authentication-enabled")
-        secret = self._secret
-        self._derived = [] if secret is None else [(r, secret.rest_token(r.name.lower())) for r in GIVEN_ROLES]
-
     @property
     def is_open(self) -> bool:
         """Whether everybody may do everything."""
         return self._secret is None and self._tokens is None and not self._asks_for_certificates
 
-    def caller(self, request: str, authorization: str, certificate: str, origin: str) -> tuple[Caller, str | None]:
-        """Who sends the request, and what to answer to their proof. Raises RefusedCredentials.
-
-        `request` is its method and target, `certificate` the name in the client's one.
-        """
+    def caller(self, shown: Shown) -> Caller:
+        """Who sends the request. Raises RefusedCredentials."""
         if self.is_open:
-            return Caller("", Credential.NONE, Role.SUBMIT, origin), None
-        scheme, _, value = authorization.partition(" ")
+            return Caller("", Credential.NONE, Role.SUBMIT, shown.origin)
+        scheme, _, value = shown.authorization.partition(" ")
         match scheme.lower():
+            case "" if shown.owner:
+                return Caller(shown.owner, Credential.SECRET, Role.SUBMIT, shown.origin)
+            case "" if shown.certificate and self._tokens is None:
+                return Caller(shown.certificate, Credential.CERTIFICATE, Role.SUBMIT, shown.origin)
             case "":
-                if certificate and self._tokens is None:
-                    return Caller(certificate, Credential.CERTIFICATE, Role.SUBMIT, origin), None
-                return Caller("", Credential.NONE, Role.ANYONE, origin), None
+                return Caller("", Credential.NONE, Role.ANYONE, shown.origin)
             case "bearer":
-                name, credential, role = self._of_token(value.strip())
-                return Caller(name, credential, role, origin), None
-            case "millstream-proof" if self._secret is not None:
-                try:
-                    user, answer = self._secret.check(value, request)
-                except ProofError as error:
-                    raise RefusedCredentials(str(error)) from error
-                return Caller(user, Credential.SECRET, Role.SUBMIT, origin), answer
-            case "millstream-proof":
-                raise RefusedCredentials("this cluster has no secret, and the request proves one")
+                return self._of_token(value.strip(), shown)
             case _:
                 raise RefusedCredentials("the Authorization header has to be 'Bearer' with a token")
 
-    def _of_token(self, token: str) -> tuple[str, Credential, Role]:
-        found: tuple[str, Credential, Role] | None = None
-        for role, derived in self._derived:
-            if hmac.compare_digest(derived.encode(), token.encode()):
-                found = "", Credential.SECRET, role
+    def proof(self, name: str, nonce: str) -> str | None:
+        """What shows a client that this server knows the token of this name; None: it does not."""
+        role, _, until = name.partition(".")
+        if self._secret is not None and _UNTIL.match(until) is not None:
+            return challenge.proof(challenge.hash_of(self._secret.rest_token(role, int(until))), nonce)
+        hashes = (token.sha256 for token in (self._tokens.all() if self._tokens is not None else ()))
+        known = next((one for one in hashes if challenge.name_of_hash(one) == name), None)
+        return None if known is None else challenge.proof(known, nonce)
+
+    def _of_token(self, token: str, shown: Shown) -> Caller:
+        if (role := self._role_of_secret(token)) is not None:
+            return Caller(shown.user, Credential.SECRET, role, shown.origin)
         for known in self._tokens.all() if self._tokens is not None else ():
             if known.is_of(token):
-                found = known.name, Credential.TOKEN, known.role
-        if found is None:
-            raise RefusedCredentials("the token is none of this cluster's, or no longer")
-        return found
+                return Caller(known.name, Credential.TOKEN, known.role, shown.origin)
+        raise RefusedCredentials("the token is none of this cluster's, or no longer")
+
+    def _role_of_secret(self, token: str) -> Role | None:
+        given, _, rest = token.partition(".")
+        until, role = rest.partition(".")[0], Role.named(given)
+        if self._secret is None or role is None or _UNTIL.match(until) is None:
+            return None
+        expected = self._secret.rest_token(role.name.lower(), int(until))
+        is_ours = hmac.compare_digest(expected.encode(), token.encode())
+        if is_ours and int(until) * 1000 < self._clock.now_ms():
+            raise RefusedCredentials("the token has expired: make a new one with `millstream cluster token`")
+        return role if is_ours else None
 
 
 class AuthenticatedApp:
     """An application that is told who sends each request, in `scope["state"]["caller"]`, and is not asked too often."""
 
-    def __init__(self, app: ASGIApp, configuration: Configuration, clock: Clock, audit: Audit) -> None:
-        self.authentication = Authentication(configuration)
+    def __init__(
+        self, app: ASGIApp, authentication: Authentication, configuration: Configuration, clock: Clock, audit: Audit
+    ) -> None:
+        self._authentication = authentication
         self._audit = audit
         self._app = app
         self._clock = clock
@@ -116,17 +141,19 @@ class AuthenticatedApp:
         """Serves the request, or answers why not."""
         headers = Headers(scope=scope)
         host, port = scope.get("client") or ("", 0)
-        query = scope["query_string"].decode("latin-1")
-        request = f"{scope['method']} {scope['raw_path'].decode('latin-1')}{'?' if query else ''}{query}"
-        certificate = str(scope.get("state", {}).get(CERTIFICATE, ""))
-        refused, answer = "", None
+        state, refused = scope.get("state", {}), ""
         try:
             given = headers.getlist("authorization")
             if len(given) > 1:
                 raise RefusedCredentials("the request has several Authorization headers")
-            caller, answer = self.authentication.caller(
-                request, given[0] if given else "", certificate, f"{host}:{port}"
+            shown = Shown(
+                authorization=given[0] if given else "",
+                certificate=str(state.get(CERTIFICATE, "")),
+                owner=str(state.get(OWNER, "")),
+                user=printable(unquote(headers.get(USER_HEADER.decode(), "")))[:_LONGEST_NAME],
+                origin=f"{host}:{port}" if host else "the Unix socket",
             )
+            caller = self._authentication.caller(shown)
         except RefusedCredentials as error:
             caller, refused = Caller("", Credential.NONE, Role.ANYONE, f"{host}:{port}"), str(error)
         except Exception:  # a tokens file that was spoilt while the server runs: nobody is let in
@@ -146,13 +173,7 @@ class AuthenticatedApp:
             await unauthorized(refused)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller
-
-        async def sending(message: Message) -> None:
-            if answer is not None and message["type"] == "http.response.start":
-                MutableHeaders(scope=message)[ANSWER_HEADER] = answer
-            await send(message)
-
-        await self._app(scope, receive, sending)
+        await self._app(scope, receive, send)
 
 
 def unauthorized(reason: str) -> JSONResponse:

@@ -17,15 +17,19 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from millstream.core.errors import UnreachableError
+from millstream.core.services.cluster_secret import cluster_secret
+from millstream.core.services.identity import CLUSTER_NAME, client_context, identity_of_secret
 from millstream.core.services.leader_lookup import LeaderLookup, Role
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.lifecycle import JobLifecycle
+from millstream.dispatcher.rest.connection import OWNER, PROBES
 
+USER_HEADER = b"millstream-user"
+"""Who the holder of a token of the secret says they are, for the audit log."""
 _MARK = b"millstream-forwarded"
 _HOP_BY_HOP = frozenset({b"connection", b"host", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"})
 _PIECE = 64 * 1024
 _CONNECT_TIMEOUT = 5.0
-_OWN = frozenset({"/healthz", "/readyz"})  # are about this process
 
 
 class ForwardingApp:
@@ -38,21 +42,27 @@ class ForwardingApp:
         self._lifecycle = lifecycle
         self._leaders = leaders
         self._tls = _trusting_the_cluster(configuration)
+        is_of_secret = self._tls is not None and not configuration.boolean("security.ssl.rest.enabled")
+        self._name = CLUSTER_NAME if is_of_secret else None
+        self._secret = cluster_secret(configuration)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
-        if scope["type"] != "http" or self._lifecycle.leads or scope["path"] in _OWN:
+        if scope["type"] != "http" or self._lifecycle.leads or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
         try:
             if any(name == _MARK for name, _ in scope["headers"]):
                 raise UnreachableError("who leads the cluster is changing")
             address = (await self._leaders.leader_of(Role.REST)).address
-            exchange = await _Exchange.begin(address, self._tls)
+            exchange = await _Exchange.begin(address, self._tls, self._name)
         except (UnreachableError, OSError, TimeoutError) as error:
             reason = f"no dispatcher leads the cluster now, try again: {error}"
             await JSONResponse({"errors": [reason]}, 503)(scope, receive, send)
             return
+        if self._secret is not None and scope.get("state", {}).get(OWNER):  # whom only this process knows
+            token = (b"authorization", f"Bearer {self._secret.rest_token('submit')}".encode())
+            scope = {**scope, "headers": [*scope["headers"], token, (USER_HEADER, str(scope["state"][OWNER]).encode())]}
         try:
             await exchange.run(scope, receive, send)
         finally:
@@ -69,10 +79,11 @@ class _Exchange:
         self._http = h11.Connection(h11.CLIENT)
 
     @staticmethod
-    async def begin(address: str, tls: ssl.SSLContext | None) -> _Exchange:
+    async def begin(address: str, tls: ssl.SSLContext | None, name: str | None) -> _Exchange:
         host, _, port = address.rpartition(":")
         async with asyncio.timeout(_CONNECT_TIMEOUT):
-            return _Exchange(address, *await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls))
+            connection = asyncio.open_connection(host.strip("[]"), int(port), ssl=tls, server_hostname=name)
+            return _Exchange(address, *await connection)
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         answered = False
@@ -160,9 +171,10 @@ async def _unless_left(answering: Coroutine[Any, Any, None], receive: Receive) -
 
 
 def _trusting_the_cluster(configuration: Configuration) -> ssl.SSLContext | None:
-    """All dispatchers of a cluster show certificates of one authority, or the same one."""
+    """All dispatchers of a cluster show certificates of one authority, or the same one; None: without TLS."""
     if not configuration.boolean("security.ssl.rest.enabled"):
-        return None
+        own = identity_of_secret(configuration)
+        return None if own is None else client_context(own)
     certificate, authority = (configuration.string(f"security.ssl.rest.{name}") for name in ("cert", "ca"))
     context = ssl.create_default_context(cafile=authority or certificate)
     if configuration.boolean("security.ssl.rest.authentication-enabled"):

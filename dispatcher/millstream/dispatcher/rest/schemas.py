@@ -63,6 +63,7 @@ def request_body(properties: dict[str, Schema], required: tuple[str, ...] = ()) 
 ERRORS = record({"errors": array(STRING)})
 EMPTY = record({})
 PROBED = record({"status": STRING})
+PROOF = record({"proof": STRING})
 WHOAMI = record({"name": STRING, "role": STRING, "credential": STRING})
 
 OVERVIEW = record({
@@ -83,12 +84,8 @@ JOBS_OVERVIEW = record({
     "jobs": array(record({
         "jid": ID, "name": STRING, "start-time": INTEGER, "end-time": INTEGER, "duration": INTEGER, "state": JOB_STATUS,
         "last-modification": INTEGER, "tasks": mapping(INTEGER), "pending-operators": INTEGER, "message": STRING,
-<<<<<<< HEAD
         "jobType": STRING, "schedulerType": STRING, "restarts": INTEGER, "last-failure": nullable(STRING),
-=======
-        "restarts": INTEGER, "last-failure": nullable(STRING), "resumption": nullable(STRING),
-        "restore-point": nullable(INTEGER),
->>>>>>> outages
+        "resumption": nullable(STRING), "restore-point": nullable(INTEGER),
     })),
 })  # fmt: skip
 

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
+import os
 import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from millstream.core.errors import ConfigurationError, MillstreamError
+from millstream.core.files.directories import private_folder
+from millstream.core.services.identity import identity_of_secret, server_context
 from millstream.core.services.security import check_listen
 from millstream.core.settings.configuration import Configuration
-from millstream.dispatcher.rest.connection import BoundedConnection
+from millstream.dispatcher.rest.connection import BoundedConnection, ConnectionBounds, most_connections
 
+log = logging.getLogger(__name__)
 _GRACE = 2
+_UNIX_SOCKET = "rest.unix-socket"
 _ASKS = "security.ssl.rest.authentication-enabled"
 _AUTHORITY = "security.ssl.rest.ca"
 
@@ -44,6 +51,8 @@ class RestServer:
         self.address = ""
         self._configuration = configuration
         self._server: _Server | None = None
+        self._bounds: ConnectionBounds | None = None
+        self._socket_file = ""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -57,8 +66,6 @@ class RestServer:
         host = self._configuration.string("rest.bind-address")
         check_listen(host, self._configuration, "security.ssl.rest.enabled", "rest.bind-address")
         certificate, authority = self._certificate(), self._authority_of_clients()
-        listener = listen(host, self._configuration.integer("rest.port"))
-        self.address = f"{self._reached_at(host)}:{listener.getsockname()[1]}"
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -75,23 +82,52 @@ class RestServer:
             ssl_cert_reqs=ssl.CERT_NONE if authority is None else ssl.CERT_REQUIRED,
         )
         logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the dispatcher itself says where it listens
+        self._load(config)
+        self._socket_file = self._configuration.string(_UNIX_SOCKET)
+        local = listen_locally(self._socket_file) if self._socket_file else None
+        try:
+            listener = listen(host, self._configuration.integer("rest.port"))
+        except MillstreamError:
+            if local is not None:
+                self._close(local)
+            raise
+        self.address = f"{self._reached_at(host)}:{listener.getsockname()[1]}"
         self._server = _Server(config)
-        self._task = asyncio.create_task(self._serve(self._server, listener))
+        listeners = [listener] if local is None else [listener, local]
+        self._task = asyncio.create_task(self._serve(self._server, listeners))
         listening = asyncio.create_task(self._server.listening.wait())
         await asyncio.wait([self._task, listening], return_when=asyncio.FIRST_COMPLETED)
         listening.cancel()
         if self._task.done():
             self._task.result()
 
-    async def _serve(self, server: _Server, listener: socket.socket) -> None:
+    def _load(self, config: uvicorn.Config) -> None:
+        """Leaves TLS handshakes to the connections, as uvicorn bounds neither their number nor their time."""
         try:
-            await server.serve(sockets=[listener])
+            config.load()
         except (ssl.SSLError, OSError) as error:
             raise ConfigurationError(
                 f"options 'security.ssl.rest.cert', '.key' and '.ca' do not work: {error}"
             ) from error
+        own = identity_of_secret(self._configuration)
+        offered = server_context(own) if own is not None and config.ssl is None else None
+        self._bounds = ConnectionBounds(most_connections(), config.ssl, offered)
+        config.ssl = None
+        made: Any = functools.partial(BoundedConnection, bounds=self._bounds)
+        config.http_protocol_class = made
+
+    async def _serve(self, server: _Server, listeners: list[socket.socket]) -> None:
+        try:
+            await server.serve(sockets=listeners)
         finally:
-            listener.close()
+            for listener in listeners:
+                self._close(listener)
+
+    def _close(self, listener: socket.socket) -> None:
+        if listener.family == socket.AF_UNIX:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._socket_file)
+        listener.close()
 
     def _reached_at(self, host: str) -> str:
         if self._configuration.is_set("rest.address") or host in ("0.0.0.0", "::", ""):
@@ -133,6 +169,8 @@ class RestServer:
         """Lets answers finish for a moment, then closes everything."""
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
+            if self._bounds is not None:
+                self._bounds.close_silent()
             await asyncio.wait([self._task])
             self._server = None
 
@@ -150,4 +188,33 @@ def listen(host: str, port: int) -> socket.socket:
         reason = "is the port taken?" if error.errno is not None and port else str(error)
         raise MillstreamError(f"cannot listen on {host}:{port} (rest.port): {reason}") from error
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def listen_locally(file: str) -> socket.socket | None:
+    """The Unix socket of this user; None when another process of theirs serves it. Raises MillstreamError.
+
+    Its folder is this user's alone: so whoever connects is this user, and so is the process that a client finds there.
+    """
+    path = Path(file).absolute()
+    private_folder(path.parent, option=_UNIX_SOCKET)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        try:
+            listener.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)  # of a process that was killed
+        except FileNotFoundError:
+            pass
+        else:
+            log.info("%s is served by another process", path)
+            listener.close()
+            return None
+        listener.bind(str(path))
+        os.chmod(path, 0o600)
+        listener.listen(1024)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise MillstreamError(f"cannot listen on {path} ({_UNIX_SOCKET}): {error.strerror or error}") from error
     return listener

@@ -33,6 +33,7 @@ from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.daemon import ServiceDismissed
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.services.handshake import JobLeaders
+from millstream.core.services.identity import certificates_of_secret
 from millstream.core.services.leader_lookup import KnownLeader, Leader, Role
 from millstream.core.services.lease import leaderless_seconds
 from millstream.core.services.network import GRPC, Network
@@ -361,7 +362,9 @@ class TaskManagerService:
             return
         if self._stopped:  # it would be left behind: the job manager learns that this task manager is gone
             return
-        configuration = self._configuration.for_job(start.configuration).merged(self._logs.options)
+        configuration = self._configuration.for_job(start.configuration).merged(
+            {**self._logs.options, **certificates_of_secret(self._configuration)}
+        )
         copies = configuration.boolean("execution.checkpointing.local-backup.enabled")
         worker = SupervisedWorker(
             replace(

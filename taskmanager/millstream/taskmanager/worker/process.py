@@ -8,11 +8,9 @@ In local mode for debuggers the same runs on a thread, without signals.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import faulthandler
 import logging
 import queue
-import resource
 import signal
 import socket
 import sys
@@ -35,6 +33,7 @@ from millstream.core.messages.task_manager import FromWorker, StartWorker, Worke
 from millstream.core.processes.breakpoints import debug_on_terminal
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
 from millstream.core.records import pandas_imports
+from millstream.core.processes.open_files import allow_open_files
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.taskmanager.supervisor.memory_limit import limit_of
@@ -152,13 +151,6 @@ def _forward(
         worker.mailbox.put(command)
         if isinstance(command, Stop):
             return
-
-
-def allow_open_files() -> None:
-    """As many as the host grants, for a file sink has one open for each bucket; Java does the same."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # macOS grants fewer than it says
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def run_process() -> None:

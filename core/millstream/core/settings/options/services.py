@@ -68,6 +68,13 @@ ROWS = (
     Option("health.bind-address", _T.STRING, "127.0.0.1", "The address that health.port is on; 0.0.0.0 is all."),
     Option("rest.address", _T.STRING, "127.0.0.1", "Where clients reach the REST API."),
     Option("rest.bind-address", _T.STRING, "127.0.0.1", "The address that the REST API listens on."),
+    Option(
+        "rest.unix-socket",
+        _T.STRING,
+        "",
+        "A Unix socket on which the REST API also serves the user that runs it, who needs no token there. Its folder "
+        "has to be that user's alone; empty: none. `millstream cluster start` sets it, for `curl -K`.",
+    ),
     Option("rest.port", _T.INT, 8081, "The REST API's port; 0 picks a free one."),
     Option(
         "rest.allowed-hosts",
@@ -171,6 +178,12 @@ ROWS = (
         _T.STRING,
         "",
         "The secret itself, in place of a file. `python job.py` makes one for its own services.",
+    ),
+    Option(
+        "security.cluster.secret-certificates",
+        _T.STRING,
+        "",
+        "The authority, certificate and key that were made from the secret, as PEM: services set it for their workers.",
     ),
     Option("security.ssl.internal.enabled", _T.BOOL, False, "Mutual TLS for all gRPC traffic."),
     Option("security.ssl.internal.cert", _T.STRING, "", "PEM file with this service's certificate."),

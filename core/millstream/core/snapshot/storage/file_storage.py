@@ -126,20 +126,33 @@ class FileSystemStorage:
 
     def delete_folder(self, location: str) -> None:
         """Metadata first, so that a deletion that breaks off leaves no half snapshot that looks whole."""
-        self._files.delete_file(f"{location}/{METADATA_FILE}")
+        if not self._files.is_link(location):
+            self._files.delete_file(f"{location}/{METADATA_FILE}")
         self._files.delete_folder(location)
 
     def delete_snapshot(self, pointer: str) -> None:
-        """What a user put beside a savepoint's files stays, and so does then its folder."""
+        """What a user put beside a savepoint's files stays, and so does then its folder.
+
+        A symbolic link to the folder of a snapshot is refused. One in place of a folder or file of the snapshot is
+        deleted; what it leads to stays.
+        """
         metadata, location = self.read_metadata(pointer), _uri(pointer)
-        self._files.delete_file(f"{location}/{METADATA_FILE}")
+        if self._files.is_link(location):
+            reason = "is a symbolic link: name the folder that it leads to; nothing was deleted"
+            raise SnapshotError(plain_uri(location), reason)
+        above = location.rpartition("/")[0]
         own = [file.path for file in metadata.files() if not file.shared and file.inline is None]
-        for path in own:
-            self._files.delete_file(f"{location}/{quote(path)}")
         parents = {str(parent) for path in own for parent in PurePosixPath(path).parents if str(parent) != "."}
-        for folder in sorted(parents, key=len, reverse=True):
-            self._files.delete_if_empty(f"{location}/{quote(folder)}")
-        self._files.delete_if_empty(location)
+        folders = [f"{location}/{quote(folder)}" for folder in sorted(parents, key=len)]
+        self._files.delete_file(f"{location}/{METADATA_FILE}", above)
+        for folder in folders:
+            if self._files.is_link(folder):
+                self._files.delete_file(folder, above)
+        for path in own:
+            self._files.delete_file(f"{location}/{quote(path)}", above)
+        for folder in reversed(folders):
+            self._files.delete_if_empty(folder, above)
+        self._files.delete_if_empty(location, above)
 
     def delete_files(self, paths: Iterable[str]) -> None:
         """One by one; the first failure is raised after all were tried."""

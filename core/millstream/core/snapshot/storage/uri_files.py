@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
+from millstream.core.files import deleting
 from millstream.core.files.directories import for_user_only
 from millstream.core.files.durable import make_folder, sync, sync_folder
 from millstream.core.settings.secrets import HIDDEN, without_secrets
@@ -198,12 +199,20 @@ class UriFiles:
                     raise SnapshotError(plain_uri(uri), error.reason) from error
                 raise
 
-    def delete_file(self, uri: str) -> bool:
-        """Deletes a file; whether there was one. Never a folder."""
+    def delete_file(self, uri: str, below: str | None = None) -> bool:
+        """Deletes a file; returns whether there was one. Never a folder.
+
+        No symbolic link below the folder `below` is followed: by default the root, or where the file is outside it.
+        """
         from pyarrow import fs
 
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)):
+            if _is_local(system):
+                try:
+                    return deleting.delete_file(*self._below(path, below))
+                except (IsADirectoryError, deleting.LinkError) as error:
+                    raise SnapshotError(plain_uri(uri), str(error.strerror)) from error
             info = system.get_file_info(path)
             if info.type == fs.FileType.NotFound:
                 return False
@@ -216,29 +225,44 @@ class UriFiles:
         return True
 
     def delete_folder(self, uri: str) -> None:
-        """Deletes a folder with all that is in it, if it is there."""
-        from pyarrow import fs
-
-        system, path = self.locate(uri)
-        with self.explained(plain_uri(uri)):
-            if system.get_file_info(path).type == fs.FileType.Directory:
-                with contextlib.suppress(FileNotFoundError):
-                    system.delete_dir(path)
-
-    def delete_if_empty(self, uri: str) -> bool:
-        """Deletes a folder if it has no files, in it or below; whether it is gone."""
+        """Deletes a folder with all that is in it, if it is there. A symbolic link is deleted itself."""
         from pyarrow import fs
 
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)):
             if _is_local(system):
-                return _remove_empty(path)
+                deleting.delete_tree(*self._below(path, None))
+            elif system.get_file_info(path).type == fs.FileType.Directory:
+                with contextlib.suppress(FileNotFoundError):
+                    system.delete_dir(path)
+
+    def delete_if_empty(self, uri: str, below: str | None = None) -> bool:
+        """Deletes a folder if it has no files, in it or below; returns whether it is gone. Links: as `delete_file`."""
+        from pyarrow import fs
+
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            if _is_local(system):
+                return deleting.delete_if_empty(*self._below(path, below))
             found = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
             if any(info.type == fs.FileType.File for info in found):
                 return False
             if system.get_file_info(path).type == fs.FileType.Directory:
                 system.delete_dir(path)
             return True
+
+    def is_link(self, uri: str) -> bool:
+        """Whether it is a symbolic link; object stores have none."""
+        system, path = self.locate(uri)
+        with self.explained(plain_uri(uri)):
+            return _is_local(system) and deleting.is_link(path)
+
+    def _below(self, path: str, below: str | None) -> tuple[str, list[str]]:
+        """The folder below which no symbolic link is followed, and the names from there to a local path."""
+        top = self.locate(self.root if below is None else below)[1].rstrip("/")
+        if not path.startswith(f"{top}/"):
+            top = os.path.dirname(path).rstrip("/")
+        return top or "/", path[len(top) :].strip("/").split("/")
 
     def create_folder(self, uri: str, *, private: bool = False) -> None:
         """Makes a folder to write to, and those above it. An object store has none, and is checked for the bucket.
@@ -361,16 +385,3 @@ def _sync_folders(folder: str, levels: int) -> None:
     for _ in range(levels):
         sync_folder(folder)
         folder = os.path.dirname(folder)
-
-
-def _remove_empty(path: str) -> bool:
-    for folder, _, files in os.walk(path, topdown=False):
-        if files:
-            return False
-        try:
-            os.rmdir(folder)
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return False
-    return True

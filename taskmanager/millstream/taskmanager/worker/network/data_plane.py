@@ -27,9 +27,7 @@ from millstream.core.jobs.ids import JobId
 from millstream.core.messages.session import Heartbeat
 from millstream.core.processes.forking import keep_port_from_children
 from millstream.core.processes.loops import end_tasks, new_loop
-from millstream.core.services.cluster_secret import cluster_secret
 from millstream.core.services.liveness import Liveness
-from millstream.core.services.proven_calls import guarded
 from millstream.core.services.rpc import dialled, explain
 from millstream.core.services.security import check_listen, server_credentials
 from millstream.core.settings.configuration import Configuration
@@ -48,6 +46,7 @@ from millstream.taskmanager.worker.network.outbox import Outbox
 
 log = logging.getLogger(__name__)
 _HEADROOM = 64 * 1024
+_REASON_TIMEOUT = 1.0
 _STOP_TIMEOUT = 60.0
 _NO_MEMORY = "this worker has no memory left for what it sent"
 _MISSED_BEATS = 2  # before a silent peer is called on
@@ -157,7 +156,7 @@ class DataPlane:
         handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._accept)
         self._server = grpc.aio.server(options=self._options)
         service = grpc.method_handlers_generic_handler(SERVICE, {"Exchange": handler})
-        self._server.add_generic_rpc_handlers((guarded(service, cluster_secret(self._configuration)),))
+        self._server.add_generic_rpc_handlers((service,))
         credentials = server_credentials(self._configuration)
         where = f"{self._host}:0"
         add = self._server
@@ -238,7 +237,7 @@ class DataPlane:
                 async with asyncio.timeout(timeout):
                     await channel.channel_ready()
             except TimeoutError:
-                self._lose(peer, f"no connection within {timeout:g} s")
+                self._lose(peer, f"no connection within {timeout:g} s{await _reason(channel)}")
                 return
             call: Any = channel.stream_stream(f"/{SERVICE}/Exchange")()
             try:
@@ -365,6 +364,21 @@ class DataPlane:
                 return hello
             case _:
                 raise _Refused("the first frame has to be a hello")
+
+
+async def _reason(channel: grpc.aio.Channel) -> str:
+    """Why the last attempt to connect has failed; empty when it is not known."""
+    call: Any = channel.stream_stream(f"/{SERVICE}/Exchange")()
+    try:
+        async with asyncio.timeout(_REASON_TIMEOUT):
+            await call.wait_for_connection()
+    except grpc.RpcError as error:
+        return f": {explain(error)}"
+    except TimeoutError:
+        pass
+    finally:
+        call.cancel()
+    return ""
 
 
 def _parse(raw: bytes) -> Frame:

@@ -1,7 +1,8 @@
-"""An authority of a cluster's own, and certificates that it signs. Needs the package `cryptography`.
+"""An authority of a cluster's own, and certificates that it signs.
 
 Keys are on the curve P-256 and unencrypted, as services start without anyone there to type a passphrase. A certificate
-is for servers and clients alike: both ends of every connection show one.
+is for servers and clients alike: both ends of every connection show one. Only what makes certificates imports this
+module: the package `cryptography` takes 50 ms and 18 MB.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _AUTHORITY_DAYS = 3650
+_ALWAYS = (datetime(2020, 1, 1, tzinfo=UTC), datetime(2120, 1, 1, tzinfo=UTC))
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of the group of P-256
 _BEFORE = timedelta(hours=1)  # clocks of hosts differ
 
 
@@ -30,8 +33,22 @@ class Authority:
     def new() -> Authority:
         """One that nobody knows yet."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _name("Millstream authority")
-        builder = _builder(name, name, key.public_key(), _AUTHORITY_DAYS)
+        return Authority._signed(key, "Millstream authority", _days(_AUTHORITY_DAYS))
+
+    @staticmethod
+    def of_number(number: int) -> Authority:
+        """The one whose private key is this number, which has more than 256 bits: the same to all who know the number.
+
+        It counts at any time: whoever has the number can make it anew.
+        """
+        key = ec.derive_private_key(number % (_ORDER - 1) + 1, ec.SECP256R1())
+        mark = x509.SubjectKeyIdentifier.from_public_key(key.public_key()).digest.hex()
+        return Authority._signed(key, f"Millstream cluster {mark[:16]}", _ALWAYS)
+
+    @staticmethod
+    def _signed(key: ec.EllipticCurvePrivateKey, common_name: str, period: tuple[datetime, datetime]) -> Authority:
+        name = _name(common_name)
+        builder = _builder(name, name, key.public_key(), period)
         usage = x509.KeyUsage(
             digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
             key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
@@ -49,10 +66,17 @@ class Authority:
             raise ValueError("the key is not on an elliptic curve")
         return Authority(x509.load_pem_x509_certificate(certificate), loaded)
 
-    def certificate(self, common_name: str, hosts: Sequence[str], days: int) -> tuple[bytes, bytes]:
-        """A new certificate for these names and addresses, and its key, as PEM."""
+    def certificate(
+        self, common_name: str, hosts: Sequence[str], days: int, *, at_once: bool = False
+    ) -> tuple[bytes, bytes]:
+        """A new certificate for these names and addresses, and its key, as PEM.
+
+        `at_once`: whatever the time is on the other host.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(common_name), self._certificate.subject, key.public_key(), days)
+        first, last = _days(days)
+        period = (_ALWAYS[0] if at_once else first, last)
+        builder = _builder(_name(common_name), self._certificate.subject, key.public_key(), period)
         both = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         signer: ec.EllipticCurvePublicKey = self._key.public_key()
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -68,12 +92,16 @@ class Authority:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, period: tuple[datetime, datetime]
 ) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
     builder = builder.serial_number(x509.random_serial_number())
-    return builder.not_valid_before(now - _BEFORE).not_valid_after(now + timedelta(days=days))
+    return builder.not_valid_before(period[0]).not_valid_after(period[1])
+
+
+def _days(days: int) -> tuple[datetime, datetime]:
+    now = datetime.now(UTC)
+    return now - _BEFORE, now + timedelta(days=days)
 
 
 def _name(common_name: str) -> x509.Name:

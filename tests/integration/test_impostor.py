@@ -1,0 +1,106 @@
+"""A program that has taken the ports of services that are down: learns nothing that lets it in afterwards.
+
+Commands, curl with the cluster's options and a client with a token reach it where the dispatcher was. It records all
+that they send and responds as each of them would like.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from system import Cluster, running_cluster
+from waiting import DEADLINE, wait_until
+
+from millstream.cli.rest import RestClient
+from millstream.core.errors import MillstreamError
+from millstream.core.services.cluster_secret import cluster_secret
+
+pytestmark = pytest.mark.process
+ANSWER = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 24\r\nConnection: close\r\n\r\n"
+    b'{"jobs":[],"proof":"0"}\n'
+)
+
+
+class Impostor:
+    """Listens on a port that was another's."""
+
+    def __init__(self, port: int) -> None:
+        self.connections = 0
+        self.recorded = b""
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            with connection, contextlib.suppress(OSError):
+                connection.settimeout(DEADLINE)
+                self.recorded += connection.recv(65536)
+                connection.sendall(ANSWER)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+
+@contextlib.contextmanager
+def impostor(port: int) -> Iterator[Impostor]:
+    found = Impostor(port)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def curl(cluster: Cluster, path: str) -> subprocess.CompletedProcess[str]:
+    options = ["curl", "-sS", "-K", str(cluster.directory / "conf" / "curl"), f"http://{cluster.rest}{path}"]
+    return subprocess.run(options, capture_output=True, text=True, timeout=DEADLINE, check=False)
+
+
+def test_who_takes_the_port_of_the_dispatcher_is_sent_no_token(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "cluster", 0, 1) as cluster:
+        assert curl(cluster, "/jobs").stdout == '{"jobs":[]}'
+        options = (cluster.directory / "conf" / "curl").read_text()
+        assert "Authorization" not in options
+        printed = cluster.cli("cluster", "token", "--dir", str(cluster.directory), "--role", "read").stdout.strip()
+        token = tmp_path / "token"
+        token.touch(0o600)
+        token.write_text(printed)
+        by_token = cluster.security.merged(
+            {
+                "security.cluster.secret-file": "", "security.rest.auth.token-file": str(token),
+                "rest.port": cluster.ports["rest.port"],
+            }
+        )  # fmt: skip
+        assert RestClient(by_token).get("/jobs") == {"jobs": []}
+        own = ("--dir", str(cluster.directory))
+        cluster.cli("cluster", "stop", *own, "dispatcher")
+        with impostor(cluster.ports["rest.port"]) as other:
+            assert curl(cluster, "/jobs").returncode != 0
+            refused = cluster.cli("list", "-m", cluster.rest, check=False)
+            assert refused.returncode == 1
+            assert "does not know the cluster's secret" in refused.stderr
+            with pytest.raises(MillstreamError, match="does not know the token"):
+                RestClient(by_token).get("/jobs")
+            wait_until(lambda: other.connections >= 2, "the clients to have been there")
+        secret = cluster_secret(cluster.security)
+        assert secret is not None
+        assert printed.encode() not in other.recorded
+        assert re.search(rb"(?i)authorization|bearer|[0-9a-f]{64}", other.recorded) is None
+        cluster.cli("cluster", "start", *own, "dispatcher")
+        assert curl(cluster, "/jobs").stdout == '{"jobs":[]}'
+        assert RestClient(by_token).get("/jobs") == {"jobs": []}
