@@ -187,6 +187,8 @@ test("a log with something in it is opened first", () => {
   assert.equal(mainLog([file("a.log", 0), file("b.out", 9)])?.name, "b.out");
   assert.equal(mainLog([file("a.log", 0), file("b.log", 0)])?.name, "a.log");
   assert.equal(mainLog([]), undefined);
+});
+
 test("a server shows that it knows a token as its own tests say", async () => {
   const nonce = "00112233445566778899aabbccddeeff";
   const ofSecret = `submit.1800000000.${"ab".repeat(32)}`;

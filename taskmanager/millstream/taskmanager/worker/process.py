@@ -32,8 +32,8 @@ from millstream.core.messages.sources import Stop
 from millstream.core.messages.task_manager import FromWorker, StartWorker, WorkerCommand
 from millstream.core.processes.breakpoints import debug_on_terminal
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
-from millstream.core.records import pandas_imports
 from millstream.core.processes.open_files import allow_open_files
+from millstream.core.records import pandas_imports
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.taskmanager.supervisor.memory_limit import limit_of
