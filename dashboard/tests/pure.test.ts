@@ -200,3 +200,43 @@ test("a server shows that it knows a token as its own tests say", async () => {
   assert.match(newNonce(), /^[0-9a-f]{32}$/);
   assert.notEqual(newNonce(), newNonce());
 });
+
+test("the token goes to a server that knows it alone", async () => {
+  const stored = new Map<string, string>();
+  const sessionStorage = {
+    getItem: (key: string) => stored.get(key) ?? null,
+    setItem: (key: string, value: string) => void stored.set(key, value),
+    removeItem: (key: string) => void stored.delete(key),
+  };
+  const asked: { path: string; headers: Record<string, string> }[] = [];
+  let respond: (path: string) => Promise<Response> = () => Promise.reject(new Error("nothing listens"));
+  const fetch = (path: string, options: { headers?: Record<string, string> } = {}): Promise<Response> => {
+    asked.push({ path, headers: options.headers ?? {} });
+    return respond(path);
+  };
+  Object.assign(globalThis, { sessionStorage, fetch, location: { hash: "#token=secret-token", pathname: "/" } });
+  Object.assign(globalThis, { history: { replaceState: () => undefined } });
+  const { authorization, refusal, token } = await import("../src/session.ts");
+  const nonceOf = (path: string) => new URL(path, "http://here").searchParams.get("nonce") ?? "";
+
+  await assert.rejects(authorization());
+  respond = () => Promise.resolve(Response.json({ proof: "0".repeat(64) }));
+  await assert.rejects(authorization(), /has not shown/);
+  let first = "";
+  respond = async (path) => Response.json({ proof: await proof("secret-token", (first ||= nonceOf(path))) });
+  assert.deepEqual(await authorization(), { Authorization: "Bearer secret-token" });
+  await assert.rejects(authorization(), /has not shown/, "a proof counts for one number");
+  assert.equal(token.value, "secret-token");
+  respond = () => Promise.resolve(Response.json({ errors: [] }, { status: 404 }));
+  await assert.rejects(authorization(), /no longer/);
+  assert.equal(token.value, "");
+  assert.notEqual(refusal.value, "");
+  assert.deepEqual(await authorization(), {});
+
+  assert.equal(asked.length, 5);
+  for (const { path, headers } of asked) {
+    assert.match(path, /^\/challenge\?/);
+    assert.deepEqual(headers, {});
+    assert.ok(!path.includes("secret-token"));
+  }
+});

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -68,7 +69,9 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     for file in (directory.secret, directory.conf / "curl", directory.conf / "config.yaml"):
         assert file.stat().st_mode & 0o777 == 0o600
     token = cli("cluster", "token", "--dir", str(directory.root)).stdout.strip()
-    assert f"Bearer {token}" in (directory.conf / "curl").read_text()
+    options_of_curl = (directory.conf / "curl").read_text()
+    assert "unix-socket" in options_of_curl
+    assert not re.search(r"(?i)bearer|authorization|[0-9a-f]{64}", options_of_curl)
     assert token not in (secret, cli("cluster", "token", "--dir", str(directory.root), "--role", "read").stdout)
     listed = cli("list", "-m", f"localhost:{options.integer('rest.port')}")  # which is in no default directory
     assert listed.returncode == 0, listed.stderr
@@ -267,3 +270,15 @@ def test_a_shell_that_chose_the_directory_is_no_member(directory: ClusterDirecto
             assert directory.members() == []
         finally:
             shell.kill()
+
+
+def test_a_socket_has_a_short_path_whatever_the_clusters_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ClusterDirectory(Path("/a")).unix_socket() == Path("/a/conf/rest.sock")
+    short = tmp_path / "t"
+    short.mkdir(0o700)
+    monkeypatch.setattr("tempfile.tempdir", str(short))
+    found = {ClusterDirectory(tmp_path / (letter * 100)).unix_socket() for letter in "ab"}
+    assert len(found) == 2
+    for path in found:
+        assert path.is_relative_to(short)
+        assert path.parent.stat().st_mode & 0o777 == 0o700

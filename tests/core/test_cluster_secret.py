@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -244,6 +246,21 @@ async def test_what_is_recorded_on_the_way_cannot_be_sent_again() -> None:
             writer.close()
         proxy.close()
         assert service.calls == 1
+
+
+async def test_silent_connections_keep_no_call_out() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))  # both ends are in this process
+    try:
+        async with serving(OURS) as (_, address):
+            host, _, port = address.rpartition(":")
+            with contextlib.ExitStack() as opened:
+                for _ in range(1000):
+                    opened.enter_context(socket.create_connection((host, int(port)), DEADLINE))
+                async with open_channel(address, OURS) as channel:
+                    assert await Stub(channel, DISPATCHER).list_jobs(Empty(), timeout=DEADLINE) == msg.JobList(())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 async def test_a_server_that_is_not_there_is_unavailable_as_ever() -> None:

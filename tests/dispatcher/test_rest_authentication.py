@@ -239,6 +239,8 @@ async def test_too_many_requests_are_told_so_and_other_clients_are_served(tmp_pa
         refused = next(answer for answer in answers if answer.status == 429)
         assert "rest.rate-limit" in refused.json["errors"][0]
         assert int(refused.headers["retry-after"]) >= 1
+        token = ClusterSecret(SECRET).rest_token("read")
+        await http("GET", f"/challenge?nonce={'0' * 32}&token={challenge.name_of_token(token)}", status=200)
         await http("GET", "/jobs", headers=bearer(ClusterSecret(SECRET).rest_token("read")), status=200)
 
 

@@ -114,7 +114,7 @@ def test_who_does_not_know_the_secret_is_not_heard_at_all(attacked: AttackedClus
         for port in serving(attacked, method):
             for sent in ([b""], [b"\xff"], [hello(method, attacked.job_id)] if in_session else [b"\x0a"]):
                 code, reason = attacked.call_as_stranger(port, method, sent)
-                assert code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.CANCELLED), (method.full_name, reason)
+                assert code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED), (method.full_name, reason)
 
 
 def names_of(method: MethodDescriptor) -> str:

@@ -6,15 +6,12 @@ that they send and responds as each of them would like.
 
 from __future__ import annotations
 
-import contextlib
 import re
-import socket
 import subprocess
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from impostor import impostor
 from system import Cluster, running_cluster
 from waiting import DEADLINE, wait_until
 
@@ -23,47 +20,6 @@ from millstream.core.errors import MillstreamError
 from millstream.core.services.cluster_secret import cluster_secret
 
 pytestmark = pytest.mark.process
-ANSWER = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 24\r\nConnection: close\r\n\r\n"
-    b'{"jobs":[],"proof":"0"}\n'
-)
-
-
-class Impostor:
-    """Listens on a port that was another's."""
-
-    def __init__(self, port: int) -> None:
-        self.connections = 0
-        self.recorded = b""
-        self._listener = socket.create_server(("127.0.0.1", port))
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            self.connections += 1
-            with connection, contextlib.suppress(OSError):
-                connection.settimeout(DEADLINE)
-                self.recorded += connection.recv(65536)
-                connection.sendall(ANSWER)
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join()
-
-
-@contextlib.contextmanager
-def impostor(port: int) -> Iterator[Impostor]:
-    found = Impostor(port)
-    try:
-        yield found
-    finally:
-        found.close()
 
 
 def curl(cluster: Cluster, path: str) -> subprocess.CompletedProcess[str]:

@@ -43,8 +43,8 @@ CHANGED = (
     "PATCH /jobs/{jobid}/rescaling",
 )
 NEEDS_LUCK = {
-    "GET /jars/{jarid}/plan", "GET /jobs/{jobid}/rescaling/{triggerid}", "GET /snapshots", "GET /snapshots/rows",
-    "GET /snapshots/diff",
+    "GET /challenge", "GET /jars/{jarid}/plan", "GET /jobs/{jobid}/rescaling/{triggerid}", "GET /snapshots",
+    "GET /snapshots/rows", "GET /snapshots/diff",
 }  # fmt: skip
 
 

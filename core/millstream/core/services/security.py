@@ -7,8 +7,8 @@ import ipaddress
 import grpc
 
 from millstream.core.errors import ConfigurationError
-from millstream.core.services.cluster_secret import SECRET, SECRET_FILE
-from millstream.core.services.identity import CERTIFICATES, ENABLED, identity
+from millstream.core.services.cluster_secret import SECRET_FILE
+from millstream.core.services.identity import identity
 from millstream.core.settings.configuration import Configuration
 
 
@@ -25,8 +25,6 @@ def is_loopback(host: str) -> bool:
 def check_listen(host: str, configuration: Configuration, secured_by: str, key: str) -> None:
     """Refuses an address other than loopback unless TLS is on or the user accepted the risk in so many words."""
     if is_loopback(host) or configuration.boolean(secured_by) or configuration.boolean("security.allow-insecure"):
-        return
-    if secured_by == ENABLED and any(configuration.string(name) for name in (SECRET, SECRET_FILE, CERTIFICATES)):
         return
     raise ConfigurationError(
         f"{key}: refusing to listen on {host} without security: whoever reaches that port can run code here. "

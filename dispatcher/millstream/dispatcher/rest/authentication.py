@@ -37,6 +37,7 @@ from millstream.dispatcher.rest.rates import RateLimit
 from millstream.dispatcher.rest.tokens import TokensFile
 
 log = logging.getLogger(__name__)
+_CHALLENGES = frozenset({challenge.PATH, f"/v1{challenge.PATH}"})
 _LONGEST_NAME = 100
 _UNTIL = re.compile(r"[0-9]{1,12}\Z")
 _MOST_CLIENTS = 10_000
@@ -162,7 +163,8 @@ class AuthenticatedApp:
             log.exception("cannot tell who sends a request")
         client = caller.name or caller.credential.value if caller.role is not Role.ANYONE else host
         now = self._clock.monotonic()
-        wait = self._rates.wait(str(client), now)
+        # a challenge comes before its client is known: others of the same address must not use its rate up
+        wait = 0.0 if scope["path"] in _CHALLENGES else self._rates.wait(str(client), now)
         too_often = self._refusals.wait(str(client), now) if refused and not wait else 0.0
         if wait or (too_often and self._is_limited):
             await _too_many(wait or too_often)(scope, receive, send)

@@ -11,9 +11,10 @@ from millstream.dispatcher.rest.authentication import Authentication
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 
+_NONCE: schemas.Schema = {"type": "string", "pattern": "^[0-9a-f]{32,128}$"}
 _PARAMETERS = (
     Parameter("token", schemas.STRING, "The name of the token: role and end, or 16 digits of a hash.", required=True),
-    Parameter("nonce", schemas.STRING, "32 to 128 hexadecimal digits, used once.", required=True),
+    Parameter("nonce", _NONCE, "32 to 128 hexadecimal digits, used once.", required=True),
 )
 
 
