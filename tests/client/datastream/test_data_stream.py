@@ -11,7 +11,7 @@ from program_graphs import Route
 
 from millstream.common import InvalidProgramError, Types
 from millstream.core.jobs.plan import plan
-from millstream.core.records.types import DOUBLE, LONG, PICKLED, STRING, DataclassType, TupleType
+from millstream.core.records.types import DOUBLE, LONG, PICKLED, STRING, DataclassType, TupleType, from_hint
 from millstream.datastream import (
     DataStream,
     KeyedProcessFunction,
@@ -220,9 +220,44 @@ def test_partitionings(numbers: DataStream) -> None:
             getattr(numbers.key_by(lambda x: x), method)()
 
 
+PAIRS = Types.TUPLE([Types.STRING(), Types.LONG()])
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "words"),
+    [
+        (Types.LONG(), Types.STRING(), ["Long", "String"]),
+        (Types.INT(), Types.LONG(), ["Integer", "Long"]),
+        (PAIRS, Types.TUPLE([Types.STRING()]), ["TupleTypeInfo(String, Long)", "TupleTypeInfo(String)"]),
+        (PAIRS, Types.ROW([Types.STRING(), Types.LONG()]), ["TupleTypeInfo(String, Long)", "RowTypeInfo(String, L"]),
+        (Types.LIST(Types.LONG()), Types.LIST(Types.STRING()), ["Long", "String"]),
+        (Types.MAP(Types.STRING(), PAIRS), Types.MAP(Types.STRING(), Types.LONG()), ["TupleTypeInfo", "Long"]),
+    ],
+)
+def test_a_union_of_different_types_is_refused(numbers: DataStream, first: Any, other: Any, words: list[str]) -> None:
+    streams = [numbers.map(lambda x: x, output_type=kind) for kind in (first, Types.PICKLED_BYTE_ARRAY(), other)]
+    with pytest.raises(InvalidProgramError, match="union: the streams have different types") as caught:
+        streams[0].union(*streams[1:])
+    assert all(word in str(caught.value) for word in words)
+    with pytest.raises(InvalidProgramError, match="different types"):
+        streams[2].union(streams[0])
+    assert streams[0].union(streams[1]).get_type() == PICKLED
+
+
+def test_streams_without_a_type_and_types_that_say_the_same_may_be_united(numbers: DataStream) -> None:
+    texts = numbers.map(lambda x: x, output_type=Types.STRING())
+    assert numbers.union(numbers.map(lambda x: x)).union(texts).get_type() == PICKLED
+    for first, other in [
+        (PAIRS, Types.TUPLE([Types.STRING(), Types.PICKLED_BYTE_ARRAY()])),
+        (Types.ROW([Types.LONG()]), Types.ROW_NAMED(["n"], [Types.LONG()])),
+        (from_hint(tuple[str, int]), PAIRS),
+    ]:
+        one, two = (numbers.map(lambda x: x, output_type=kind) for kind in (first, other))
+        assert one.union(two).get_type() == (PAIRS if first == other else PICKLED)
+
+
 def test_unions_keep_a_common_type(env: StreamExecutionEnvironment, numbers: DataStream) -> None:
     assert numbers.union(numbers.filter(bool)).get_type() == LONG
-    assert numbers.union(numbers.map(str)).get_type() == PICKLED
     with pytest.raises(InvalidProgramError, match="union: expected streams"):
         numbers.union(3)  # type: ignore[arg-type]
     other = StreamExecutionEnvironment.get_execution_environment().from_collection([1])

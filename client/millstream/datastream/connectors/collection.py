@@ -17,9 +17,9 @@ from millstream.datastream.connectors.base import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
+from millstream.datastream.connectors.index_enumerator import IndexEnumerator, IndexRange
 from millstream.datastream.connectors.index_split import IndexReader, IndexSplit, cut_range
 from millstream.datastream.connectors.shipped_elements import ShippedElements, ship
-from millstream.datastream.connectors.split_queue import QueueEnumerator
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -31,19 +31,23 @@ class CollectionSource(Source[IndexSplit, T_co]):
         self._elements = collection if isinstance(collection, ShippedElements) else list(collection)
         self._type = from_hint(type_info)
 
+    @property
+    def _range(self) -> IndexRange:
+        return IndexRange("elements", 0, len(self._elements))
+
     def get_boundedness(self) -> Boundedness:
         """It ends."""
         return Boundedness.BOUNDED
 
     def create_enumerator(self, context: SplitEnumeratorContext[IndexSplit]) -> SplitEnumerator[IndexSplit]:
         """A contiguous part of the list for each subtask."""
-        return QueueEnumerator(context, cut_range(0, len(self._elements), context.current_parallelism()))
+        return IndexEnumerator(context, self._range, cut_range(0, len(self._elements), context.current_parallelism()))
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[IndexSplit], state: Any
     ) -> SplitEnumerator[IndexSplit]:
-        """The parts not handed out."""
-        return QueueEnumerator(context, state)
+        """The parts not handed out, if the list is as long as it was."""
+        return IndexEnumerator.restored(context, self._range, state)
 
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
         """Slices the list."""

@@ -14,8 +14,8 @@ from millstream.datastream.connectors.base import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
+from millstream.datastream.connectors.index_enumerator import IndexEnumerator, IndexRange
 from millstream.datastream.connectors.index_split import IndexReader, IndexSplit, cut_range
-from millstream.datastream.connectors.split_queue import QueueEnumerator
 
 
 class NumberSequenceSource(Source[IndexSplit, int]):
@@ -27,19 +27,24 @@ class NumberSequenceSource(Source[IndexSplit, int]):
         self._start = start
         self._end = end
 
+    @property
+    def _range(self) -> IndexRange:
+        return IndexRange("numbers", self._start, self._end + 1)
+
     def get_boundedness(self) -> Boundedness:
         """It ends."""
         return Boundedness.BOUNDED
 
     def create_enumerator(self, context: SplitEnumeratorContext[IndexSplit]) -> SplitEnumerator[IndexSplit]:
         """A contiguous part of the range for each subtask."""
-        return QueueEnumerator(context, cut_range(self._start, self._end + 1, context.current_parallelism()))
+        parts = cut_range(self._start, self._end + 1, context.current_parallelism())
+        return IndexEnumerator(context, self._range, parts)
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[IndexSplit], state: Any
     ) -> SplitEnumerator[IndexSplit]:
-        """The parts not handed out."""
-        return QueueEnumerator(context, state)
+        """The parts not handed out, if they are of the same range."""
+        return IndexEnumerator.restored(context, self._range, state)
 
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
         """Lists the numbers of its parts."""

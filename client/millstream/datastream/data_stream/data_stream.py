@@ -11,6 +11,7 @@ function's; with a type, it is that one; with any other hint, such as `int | Non
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
 from millstream.common.watermark_strategy import WatermarkStrategy
@@ -51,6 +52,7 @@ from millstream.datastream.adapters.signatures import (
     refuse_generator,
     result_type,
 )
+from millstream.datastream.adapters.united_types import may_be_united
 from millstream.datastream.connectors.base import Sink, SupportsPreprocessing
 from millstream.datastream.data_stream.data_stream_sink import DataStreamSink
 from millstream.datastream.data_stream.operator_settings import OperatorSettings, checked_buffer_timeout
@@ -443,7 +445,8 @@ class DataStream(OperatorSettings, Generic[T_co]):
         """Returns one stream of the records of this stream and the others.
 
         Keyed streams are partitioned by their keys first. Raises `InvalidProgramError` for streams of another
-        environment.
+        environment, and for streams of different types. A stream without a declared type can be united with any other;
+        then the result has no declared type either.
         """
         for stream in streams:
             if not isinstance(stream, DataStream):
@@ -451,7 +454,14 @@ class DataStream(OperatorSettings, Generic[T_co]):
             if stream.get_execution_environment() is not self._environment:
                 raise InvalidProgramError("union: the streams belong to different environments")
         inputs = tuple(stream.to_be_united().transformation for stream in (self, *streams))
-        kind = self._type if all(stream.get_type() == self._type for stream in streams) else PICKLED
+        kinds = [stream.get_type() for stream in (self, *streams)]
+        for first, other in combinations(kinds, 2):
+            if not may_be_united(first, other):
+                raise InvalidProgramError(
+                    f"union: the streams have different types, {first!r} and {other!r}: give them one type by a map "
+                    "with its output_type, or declare one of them as Types.PICKLED_BYTE_ARRAY(), which is any type"
+                )
+        kind = self._type if all(kind == self._type for kind in kinds) else PICKLED
         return self._virtual(UnionTransformation(inputs), kind)
 
     def to_be_united(self) -> DataStream[T_co]:

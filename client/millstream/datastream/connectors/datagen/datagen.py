@@ -26,8 +26,8 @@ from millstream.datastream.connectors.base import (
 )
 from millstream.datastream.connectors.datagen.rate_limiter import RateLimiter
 from millstream.datastream.connectors.errors import ConnectorError
+from millstream.datastream.connectors.index_enumerator import IndexEnumerator, IndexRange
 from millstream.datastream.connectors.index_split import IndexReader, IndexSplit, cut_range, lanes_of
-from millstream.datastream.connectors.split_queue import QueueEnumerator
 
 SHORTEST_WAIT = 0.001  # seconds: a high rate is kept with small batches, not with a poll for each record
 
@@ -48,6 +48,10 @@ class _GeneratorSource(Source[IndexSplit]):
         self._type = from_hint(type_info)
         self._clock = clock or SystemClock()
 
+    @property
+    def _range(self) -> IndexRange:
+        return IndexRange("records", 0, self._count)
+
     def get_boundedness(self) -> Boundedness:
         """By its count."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self._count is None else Boundedness.BOUNDED
@@ -56,14 +60,14 @@ class _GeneratorSource(Source[IndexSplit]):
         """A part of the indices for each subtask."""
         parallelism = context.current_parallelism()
         if self._count is None:
-            return QueueEnumerator(context, lanes_of(parallelism, self._block))
-        return QueueEnumerator(context, cut_range(0, self._count, parallelism))
+            return IndexEnumerator(context, self._range, lanes_of(parallelism, self._block))
+        return IndexEnumerator(context, self._range, cut_range(0, self._count, parallelism))
 
     def restore_enumerator(
         self, context: SplitEnumeratorContext[IndexSplit], state: Any
     ) -> SplitEnumerator[IndexSplit]:
-        """The parts not handed out."""
-        return QueueEnumerator(context, state)
+        """The parts not handed out, if the count is what it was."""
+        return IndexEnumerator.restored(context, self._range, state)
 
     def get_produced_type(self) -> TypeInformation:
         """The declared type."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from millstream.core.errors import UnrecoverableError
 from millstream.datastream.connectors.base import Source, SplitEnumerator, SplitEnumeratorContext
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.hybrid.messages import (
@@ -38,6 +39,12 @@ class HybridEnumerator(SplitEnumerator[HybridSplit]):
         self._earlier: dict[int, list[HybridSplit]] = {}  # by the reader that had them before it failed
         self._readers: dict[int, int] = {}  # the source that each registered reader is at; -1: none yet
         self._ended: set[int] = set()  # the readers that have come to the end of the present source
+        if self._at >= len(sources):
+            raise UnrecoverableError(
+                f"the snapshot was taken while the hybrid source read its source number {self._at + 1}, and the "
+                f"program now has {len(sources)}: restore with the sources that it had, or give it another uid and "
+                "start with --allowNonRestoredState"
+            )
         own = _InnerContext(context, self._at, self.readers_of)
         source = sources[self._at]
         self._inner = source.create_enumerator(own) if state is None else source.restore_enumerator(own, state.inner)

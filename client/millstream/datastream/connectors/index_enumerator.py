@@ -1,0 +1,85 @@
+"""Hands out the splits of a range of indices, and refuses to go on with those of another range.
+
+The splits of a range are cut once, when the source starts: after a restore nothing else is read, whatever the program
+says by then. So the range is part of the state, and a program that asks for another one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from millstream.core.errors import UnrecoverableError
+from millstream.datastream.connectors.base import SplitEnumeratorContext
+from millstream.datastream.connectors.index_split import IndexSplit
+from millstream.datastream.connectors.split_queue import QueueEnumerator
+
+
+class ChangedRangeError(UnrecoverableError):
+    """A snapshot holds positions in another range than the program's."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRange:
+    """The indices from `start` to before `end`, or endless; `name` says what is counted, for messages."""
+
+    name: str
+    start: int
+    end: int | None
+
+    def check(self, other: IndexRange) -> None:
+        """Raises ChangedRangeError if this is the program's range and `other`, the snapshot's, is a different one."""
+        if (self.start, self.end) != (other.start, other.end):
+            raise ChangedRangeError(
+                f"the snapshot was taken of a source of {other}, and the program now has {self}: the splits in the "
+                "snapshot would be read as they are, and the change ignored. Restore with what it was before, or give "
+                "the source another uid and start with --allowNonRestoredState: then it starts from the beginning"
+            )
+
+    def check_splits(self, splits: Iterable[IndexSplit]) -> None:
+        """The same for a snapshot that does not hold its range, as far as its splits show it."""
+        ends = [split.end for split in splits]
+        bounded = [end for end in ends if end is not None]
+        if len(bounded) < len(ends):
+            self.check(replace(self, end=None))
+        elif bounded and (self.end is None or max(bounded) > self.end):
+            self.check(replace(self, end=max(bounded)))
+
+    def __str__(self) -> str:
+        if self.end is None:
+            return f"endless {self.name}"
+        return f"{self.end - self.start} {self.name} from {self.start} on"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """The splits not handed out, and of which range they are."""
+
+    range: IndexRange
+    pending: tuple[IndexSplit, ...]
+
+
+class IndexEnumerator(QueueEnumerator[IndexSplit]):
+    """Its state is an `IndexState`; that of earlier versions, and of bootstrapped snapshots, a list of splits."""
+
+    def __init__(
+        self, context: SplitEnumeratorContext[IndexSplit], indices: IndexRange, splits: Iterable[IndexSplit]
+    ) -> None:
+        super().__init__(context, splits)
+        self._range = indices
+
+    @staticmethod
+    def restored(
+        context: SplitEnumeratorContext[IndexSplit], indices: IndexRange, state: Any
+    ) -> IndexEnumerator:
+        """With the state of a snapshot. Raises ChangedRangeError."""
+        if isinstance(state, IndexState):
+            indices.check(state.range)
+            return IndexEnumerator(context, indices, state.pending)
+        indices.check_splits(state)
+        return IndexEnumerator(context, indices, state)
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """The range as well."""
+        return IndexState(self._range, tuple(super().snapshot_state(checkpoint_id)))
