@@ -8,6 +8,9 @@ Attempts are numbered over all leaders, too. Which are the latest is stored befo
 can tell the tasks that it may go on with from those of attempts that were given up, and whether the job has run at all.
 How often tasks were started again is counted over all leaders, too.
 
+Folders of savepoints have random names. They are stored before anything is written there, until the savepoint is
+complete: so a new leader finds what its predecessor left behind.
+
 Bounds of the parallelism that somebody asked for are stored before that is answered. When the job began, and how many
 leaders it has had, is stored for those who look at it. What an earlier run under the same id has left in the job's
 folder is known to the first leader only, so that one stores it: the others can tell what their predecessors left.
@@ -24,6 +27,8 @@ from msgspec.structs import replace
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch
 from millstream.core.store.changes import change, read
 from millstream.core.store.store import Key, Kind, Leadership, Store
+
+_SAVEPOINTS = 16
 
 
 class Pointer(Struct, frozen=True):
@@ -69,6 +74,8 @@ class JobPointers(Struct, frozen=True):
     has_run: bool = False
     """Whether tasks of the job may have been deployed."""
     restarts: int = 0
+    savepoints: tuple[str, ...] = ()
+    """The folders of the last savepoints that were begun, and not completed as far as it is known."""
 
     def attempt(self, vertex_id: str, subtask: int) -> int:
         """The number of a subtask's latest attempt."""
@@ -85,6 +92,7 @@ class JobPointers(Struct, frozen=True):
             "terms": [self.terms.began_ms, self.terms.count, self.terms.epoch],
             "home": [self.home.location, self.home.first_id, self.home.owns_shared],
             "runs": [self.has_run, self.restarts],
+            "savepoints": self.savepoints,
         }
         return json.dumps(told, separators=(",", ":")).encode()
 
@@ -98,7 +106,8 @@ class JobPointers(Struct, frozen=True):
         bounds = {vertex: (lower, upper) for vertex, (lower, upper) in told.get("bounds", {}).items()}
         pointers, terms = tuple(Pointer(*pointer) for pointer in told["pointers"]), Terms(*told.get("terms", ()))
         home, runs = Home(*told.get("home", ())), told.get("runs", ())
-        return JobPointers(told["next_id"], pointers, attempts, bounds, terms, home, *runs)
+        known = JobPointers(told["next_id"], pointers, attempts, bounds, terms, home, *runs)
+        return replace(known, savepoints=tuple(told.get("savepoints", ())))
 
 
 class CheckpointPointers:
@@ -156,6 +165,16 @@ class CheckpointPointers:
     async def require(self, bounds: Mapping[str, tuple[int, int]]) -> None:
         """Whoever leads the job next keeps its parallelism within these bounds."""
         await self._change(lambda stored: replace(stored, bounds=bounds))
+
+    async def saving(self, location: str) -> None:
+        """A savepoint is about to be written into this folder."""
+        await self._change(lambda stored: replace(stored, savepoints=(*stored.savepoints, location)[-_SAVEPOINTS:]))
+
+    async def saved(self, location: str) -> None:
+        """The savepoint is complete, and its user's."""
+        await self._change(
+            lambda stored: replace(stored, savepoints=tuple(known for known in stored.savepoints if known != location))
+        )
 
     async def remove(self, checkpoint_id: int) -> None:
         """The job is not restored from this checkpoint any more; does nothing when it was not there."""
