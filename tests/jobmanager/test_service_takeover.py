@@ -13,6 +13,7 @@ from fake_cluster import Cluster, FakeTaskManager, Task, running_cluster
 from job_graphs import pipeline
 from msgspec.structs import replace
 from test_service_checkpoints import acknowledge, checkpointed, completion, triggered
+from test_service_snapshots import NO_PERIODIC, ask, eventually, names, running, savepoint_of
 from waiting import wait_until
 
 from millstream.core.jobs.details import JobDetails
@@ -390,3 +391,25 @@ async def test_a_job_manager_that_does_not_run_a_job_says_so(cluster: Cluster) -
     task_manager = cluster.task_manager()
     await task_manager.send(tm.SlotOffer(AllocationId("a0"), 0, JobId("another")))
     assert await task_manager.next(tm.OfferAnswer) == tm.OfferAnswer(AllocationId("a0"), False, unknown_job=True)
+
+
+@pytest.mark.parametrize("takes_over", [True, False])
+async def test_what_a_lost_job_manager_left_of_a_savepoint_is_deleted_by_the_next(
+    tmp_path: Path, takes_over: bool
+) -> None:
+    store, graph = MemoryStore(), checkpointed(tmp_path / "checkpoints", **NO_PERIODIC)
+    session, home = store.connect(), tmp_path / "savepoints"
+    async with running_cluster(session) as first:
+        task_manager, tasks = await running(first, graph)
+        complete = await savepoint_of(first, task_manager, tasks, target_directory=str(home))
+        ask(first, "t2", target_directory=str(home))
+        under_way, location = await triggered(task_manager)
+        left = home / location.rpartition("/")[2]
+        await asyncio.to_thread((left / "v0").mkdir, parents=True)
+        await asyncio.to_thread((left / "v0" / "part").touch)
+        await die(first, session)
+        async with second_leader(store, graph, jobmanager_takeover_timeout="1 h" if takes_over else "100 ms") as second:
+            if takes_over:
+                await offer_all(second, tasks, under_way=(under_way,))
+            await eventually(lambda: names(home) == [complete.name])
+            assert (complete / "_metadata.json").exists()

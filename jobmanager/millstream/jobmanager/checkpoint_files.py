@@ -25,6 +25,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.graph import JobGraph
@@ -88,6 +89,8 @@ class CheckpointFiles:
         self._folders: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
         self._written: dict[CheckpointId, tuple[str, ...]] = {}
         self._discarded: dict[CheckpointId, tuple[CheckpointStorage, str]] = {}
+        self._reserved: dict[str, deque[tuple[CheckpointStorage, str]]] = {}
+        self._given_up: list[Callable[[], None]] = []
         self._unused: dict[str, tuple[CheckpointStorage, frozenset[CheckpointId]]] = {}
         self._deletions: deque[tuple[str, Callable[[], None]]] = deque()
         self._not_deleted: deque[tuple[str, Callable[[], None]]] = deque(maxlen=_REMEMBERED)
@@ -188,11 +191,31 @@ class CheckpointFiles:
         kept = self._kept_start
         return [path for path in paths if path not in kept and path.rpartition("/")[2] not in self._foreign]
 
-    async def prepare_savepoint(self, directory: str | None) -> None:
-        """Makes the directory of savepoints; one that cannot be made would else cost the job a failed checkpoint."""
-        if directory is not None:
-            storage = FileSystemStorage(self.reachable(directory), self._job_id)
-            await asyncio.to_thread(storage.create_root, private=False)
+    async def prepare_savepoint(self, directory: str) -> str:
+        """Makes the directory of savepoints; one that cannot be made would else cost the job a failed checkpoint.
+
+        Returns the folder in it that the next savepoint there takes.
+        """
+        storage = FileSystemStorage(self.reachable(directory), self._job_id)
+        await asyncio.to_thread(storage.create_root, private=False)
+        location = storage.savepoint_location()
+        self._reserved.setdefault(directory, deque()).append((storage, location))
+        return location
+
+    def give_up_savepoints(self, locations: Iterable[str]) -> None:
+        """What an earlier leader left of savepoints goes, and again what its last writers leave after that."""
+        for location in locations:
+            try:
+                storage = FileSystemStorage(self.reachable(location.rpartition("/")[0]), self._job_id)
+            except (MillstreamError, OSError) as error:
+                log.warning("job %s: the unfinished savepoint at %s stays: %s", self._job_id, location, error)
+                continue
+            self._given_up.append(partial(storage.delete_unfinished, location))
+        self._delete_given_up()
+
+    def _delete_given_up(self) -> None:
+        for delete in self._given_up:
+            self._delete_later("an unfinished savepoint of an earlier leader", delete)
 
     def reachable(self, directory: str) -> str:
         """A place in storage with credentials and options: its own, or those of a configured directory."""
@@ -210,7 +233,9 @@ class CheckpointFiles:
         if checkpoint_id not in self._folders:
             if self._first_id is None:
                 self._first_id = checkpoint_id
-            if options.target_directory is not None:
+            if reserved := self._reserved.get(options.target_directory or ""):
+                self._folders[checkpoint_id] = reserved.popleft()
+            elif options.target_directory is not None:
                 files = FileSystemStorage(self.reachable(options.target_directory), self._job_id)
                 self._folders[checkpoint_id] = files, files.savepoint_location()
             else:
@@ -247,6 +272,8 @@ class CheckpointFiles:
         self._shared.register(checkpoint_id, self._written.pop(checkpoint_id, ()))
         for number in [number for number in self._discarded if number < checkpoint_id]:
             self._delete_again(number)
+        self._delete_given_up()
+        self._given_up.clear()
         self._sweep()
         self._try_again()
 
@@ -335,6 +362,7 @@ class CheckpointFiles:
     def _delete_leftovers(self) -> None:
         for number, folder in self._discarded.items():
             self._delete_folder(f"the remains of checkpoint {number}", *folder)
+        self._delete_given_up()
         self._not_deleted.clear()
         self._delete_later("what the job left", self._clean_up)
 

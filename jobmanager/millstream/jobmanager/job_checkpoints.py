@@ -17,6 +17,7 @@ checkpoints is deleted. A job manager that leads the job no more, as the store s
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -196,6 +197,7 @@ class JobCheckpoints:
         """
         self._left = (await self._restore_points.lead()).stored
         self._leads.set()
+        self._files.give_up_savepoints(self._left.savepoints)
         pause = _TRY_AGAIN
         while not await self._is_prepared() and not self._ended:
             await asyncio.sleep(pause)
@@ -309,6 +311,7 @@ class JobCheckpoints:
             case ev.SavepointDone(trigger_id, checkpoint_id, path):
                 log.info("job %s: savepoint %d is at %s", self._graph.job_id, checkpoint_id, path)
                 self._files.released(checkpoint_id)
+                self._background.spawn(self._saved(path))
                 self._answer(SnapshotResult(trigger_id, checkpoint_id, path))
             case ev.CheckpointDone(trigger_id, checkpoint_id, path):
                 self._answer(SnapshotResult(trigger_id, checkpoint_id, path))
@@ -324,6 +327,10 @@ class JobCheckpoints:
 
     async def _handle_later(self, answer: Awaitable[ev.Event]) -> None:
         self.handle(await answer)
+
+    async def _saved(self, location: str) -> None:
+        with contextlib.suppress(StoreError):  # the next leader finds the savepoint complete
+            await self._restore_points.saved(location)
 
     def _answer(self, result: SnapshotResult) -> None:
         number = self._for_rescales.pop(result.trigger_id, None)
@@ -439,7 +446,9 @@ class JobCheckpoints:
         try:
             event = requested_event(request)
             if isinstance(event, ev.SavepointRequested):
-                await self._files.prepare_savepoint(event.target_directory or self.settings.savepoint_directory)
+                directory = event.target_directory or self.settings.savepoint_directory
+                if directory is not None:
+                    await self._restore_points.saving(await self._files.prepare_savepoint(directory))
         except (MillstreamError, OSError, ValueError) as error:
             self._answer(SnapshotResult(request.trigger_id, error=str(error)))
         else:

@@ -106,6 +106,16 @@ class RestorePoints:
         async with self._turn:
             await self._pointers.require(bounds)
 
+    async def saving(self, location: str) -> None:
+        """Returns when the next leader of the job will find the folder of this savepoint."""
+        async with self._turn:
+            await self._pointers.saving(location)
+
+    async def saved(self, location: str) -> None:
+        """Returns when the savepoint, which is complete, is nothing to the next leader."""
+        async with self._turn:
+            await self._pointers.saved(location)
+
     async def remove(self, checkpoint_id: CheckpointId) -> None:
         """Returns when nobody restores the job from this checkpoint any more."""
         async with self._turn:

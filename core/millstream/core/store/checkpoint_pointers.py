@@ -9,6 +9,9 @@ Attempts are numbered over all leaders, too. Which are the latest is stored befo
 can distinguish the tasks that it may continue with from those of attempts that were given up, and whether the job has
 run at all. How often tasks were started again is counted over all leaders, too.
 
+Folders of savepoints have random names. They are stored before anything is written there, until the savepoint is
+complete: so a new leader finds what its predecessor left behind.
+
 Bounds of the parallelism that were requested are stored before the request returns. When the job began, and how many
 leaders it has had, is stored for display. What an earlier run under the same id has left in the job's
 folder is known to the first leader only, so that one stores it: the others can recognise what their predecessors left.
@@ -25,6 +28,8 @@ from msgspec.structs import replace
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch
 from millstream.core.store.changes import change, read
 from millstream.core.store.store import Key, Kind, Leadership, Store
+
+_SAVEPOINTS = 16
 
 
 class Pointer(Struct, frozen=True):
@@ -70,6 +75,8 @@ class JobPointers(Struct, frozen=True):
     has_run: bool = False
     """Whether tasks of the job may have been deployed."""
     restarts: int = 0
+    savepoints: tuple[str, ...] = ()
+    """The folders of the last savepoints that were begun, and not completed as far as it is known."""
 
     def attempt(self, vertex_id: str, subtask: int) -> int:
         """The number of a subtask's latest attempt."""
@@ -86,6 +93,7 @@ class JobPointers(Struct, frozen=True):
             "terms": [self.terms.began_ms, self.terms.count, self.terms.epoch],
             "home": [self.home.location, self.home.first_id, self.home.owns_shared],
             "runs": [self.has_run, self.restarts],
+            "savepoints": self.savepoints,
         }
         return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -99,7 +107,8 @@ class JobPointers(Struct, frozen=True):
         bounds = {vertex: (lower, upper) for vertex, (lower, upper) in fields.get("bounds", {}).items()}
         pointers, terms = tuple(Pointer(*pointer) for pointer in fields["pointers"]), Terms(*fields.get("terms", ()))
         home, runs = Home(*fields.get("home", ())), fields.get("runs", ())
-        return JobPointers(fields["next_id"], pointers, attempts, bounds, terms, home, *runs)
+        known = JobPointers(fields["next_id"], pointers, attempts, bounds, terms, home, *runs)
+        return replace(known, savepoints=tuple(fields.get("savepoints", ())))
 
 
 class CheckpointPointers:
@@ -157,6 +166,16 @@ class CheckpointPointers:
     async def require(self, bounds: Mapping[str, tuple[int, int]]) -> None:
         """The next leader of the job keeps its parallelism within these bounds."""
         await self._change(lambda stored: replace(stored, bounds=bounds))
+
+    async def saving(self, location: str) -> None:
+        """A savepoint is about to be written into this folder."""
+        await self._change(lambda stored: replace(stored, savepoints=(*stored.savepoints, location)[-_SAVEPOINTS:]))
+
+    async def saved(self, location: str) -> None:
+        """The savepoint is complete, and its user's."""
+        await self._change(
+            lambda stored: replace(stored, savepoints=tuple(known for known in stored.savepoints if known != location))
+        )
 
     async def remove(self, checkpoint_id: int) -> None:
         """The job is not restored from this checkpoint any more; does nothing when it was not there."""

@@ -130,6 +130,11 @@ class FileSystemStorage:
             self._files.delete_file(f"{location}/{METADATA_FILE}")
         self._files.delete_folder(location)
 
+    def delete_unfinished(self, location: str) -> None:
+        """What there is of a snapshot that is not being taken any more; a complete one stays."""
+        if not self._files.exists(f"{location}/{METADATA_FILE}"):
+            self._files.delete_folder(location)
+
     def delete_snapshot(self, pointer: str) -> None:
         """What a user put beside a savepoint's files stays, and so does then its folder.
 
