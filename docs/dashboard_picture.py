@@ -43,31 +43,29 @@ def product(index):
     return PRODUCTS[(index * index + index // 7) % len(PRODUCTS)]
 
 
-def late_by(seconds, kind):
+def late_by(seconds):
     return WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=seconds)).with_timestamp_field("time")
 
 
 def order(index):
-    return Row(product(index), 1 + index % 90, int(time.time() * 1000) - index * 37 % 400)
+    return Row(product=product(index), amount=1 + index % 90, time=int(time.time() * 1000) - index * 37 % 400)
 
 
 def visit(index):
-    return Row(product(index), int(time.time() * 1000) - index * 53 % 300)
+    return Row(product=product(index), time=int(time.time() * 1000) - index * 53 % 300)
 
 
 def scored(row):
-    checks = sum(math.sqrt(number * row.amount) for number in range(60))
+    checks = sum(math.sqrt(number * row.amount) for number in range(150))
     return row if checks > 0 else None
 
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(2)
-orders = env.from_source(DataGeneratorSource(order, None, 1500, ORDER), WatermarkStrategy.no_watermarks(), "Orders")
-visits = env.from_source(DataGeneratorSource(visit, None, 2600, VISIT), WatermarkStrategy.no_watermarks(), "Visits")
+orders = env.from_source(DataGeneratorSource(order, None, 1500, ORDER), late_by(1), "Orders")
+visits = env.from_source(DataGeneratorSource(visit, None, 2600, VISIT), late_by(1), "Visits")
 orders = orders.filter(lambda row: wave(row.amount * 131 + row.time, 9, 0)).name("Parse")
 visits = visits.filter(lambda row: wave(row.time, 13, 2)).name("Parse")
-orders = orders.assign_timestamps_and_watermarks(late_by(1, ORDER))
-visits = visits.assign_timestamps_and_watermarks(late_by(1, VISIT))
 
 checked = orders.rebalance().map(scored, ORDER).name("Fraud check")
 revenue = checked.key_by("product").window(TumblingEventTimeWindows.of(Time.seconds(2)))
@@ -105,6 +103,7 @@ def main() -> int:
         with running_browser() as browser:
             scheme = "dark" if options.dark else "light"
             watched = Watched(browser, f"http://{cluster.rest}", scheme, device_scale_factor=1.5)
+            watched.page.set_viewport_size({"width": 1440, "height": 1040})  # down to the plot
             watched.log_in(secret.rest_token("submit"))
             watched.visit(f"#/jobs/{job}", "Shop analytics")
             page = watched.page
