@@ -37,6 +37,7 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import AllocationId, AttemptId, VertexId
 from millstream.core.jobs.job_events import JobEvent
+from millstream.core.jobs.rescales import RescaleHistory
 from millstream.core.jobs.states import TASK_TRANSITIONS, ExecutionState, JobStatus, check_job_transition
 from millstream.core.logs.failure_texts import cause_line
 from millstream.core.messages.task_manager import TaskUpdate
@@ -88,6 +89,8 @@ class JobMaster:
         succeeding: Succeeding | None = None,
     ) -> None:
         self.graph = graph
+        self.rescales = RescaleHistory()
+        """The last ones, with the first start; empty for a job that is never rescaled."""
         self.topology = JobTopology.of(graph)
         self.execution_graph = (
             ExecutionGraph(graph, now.date_ms, succeeding.latest)

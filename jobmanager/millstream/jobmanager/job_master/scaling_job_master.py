@@ -27,7 +27,7 @@ from millstream.core.clock import Instant
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.job_events import JobEvent, JobEventKind
-from millstream.core.jobs.rescales import RescaleCause, RescaleEnd, RescaleHistory
+from millstream.core.jobs.rescales import RescaleCause, RescaleEnd
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.logs.failure_texts import cause_line
 from millstream.jobmanager.adaptive.bounds import (
@@ -110,8 +110,6 @@ class ScalingJobMaster(JobMaster):
         self._rescales = 0
         self._undecided = False
         self._events: deque[JobEvent] = deque(maxlen=_REMEMBERED)
-        self.rescales = RescaleHistory()
-        """The last ones, with the first start of the job."""
         if self._adaptive is not None:
             self._slots.want(most_slots(graph, self._bounds))
 
