@@ -12,6 +12,7 @@ from millstream.cli.main import main
 from millstream.cli.profiles import commands, formats
 from millstream.core.errors import MillstreamError
 from millstream.core.inspection.flame_graph import FlameGraphType, flame_graph
+from millstream.core.inspection.flame_graph_page import page
 from millstream.core.messages.inspection import SampledStack
 
 JOB = "a" * 32
@@ -35,20 +36,20 @@ def test_forms_of_a_flame_graph() -> None:
     assert (profile["endValue"], profile["weights"]) == (100, [60, 30, 10])
     names = [frame["name"] for frame in scope["shared"]["frames"]]
     assert [names[i] for i in profile["samples"][1]] == ["Map", "price (shop.py:4)"]
-    page = formats.page(GRAPH, "a <b>")
-    assert "&lt;tax&gt; (shop.py:9): 60.0 %" in page
-    assert "<tax>" not in page
-    assert "a &lt;b&gt;" in page
-    assert "http" not in page.replace("http://www.w3.org/2000/svg", ""), "it needs nothing from elsewhere"
+    shown = page(GRAPH, "a <b>")
+    assert "&lt;tax&gt; (shop.py:9): 60.0 %" in shown
+    assert "<tax>" not in shown
+    assert "a &lt;b&gt;" in shown
+    assert "http" not in shown.replace("http://www.w3.org/2000/svg", ""), "it needs nothing from elsewhere"
 
 
 def test_an_empty_graph_and_a_deep_one() -> None:
     empty = flame_graph((), FlameGraphType.FULL)
     assert (formats.collapsed(empty), formats.hottest(empty)) == ("", [])
-    assert "0 samples" in formats.page(empty, "x")
+    assert "0 samples" in page(empty, "x")
     deep = flame_graph((SampledStack(tuple(f"f{i} (a.py:{i})" for i in range(5000)), True, 1),), FlameGraphType.FULL)
     assert len(formats.hottest(deep)) == 4999
-    assert formats.page(deep, "deep").count("<rect") == 5001
+    assert page(deep, "deep").count("<rect") == 5001
 
 
 class PlayedCluster:

@@ -217,7 +217,8 @@ async def test_every_route_is_documented(http: Http) -> None:
         "/jobs/{jobid}/taskmanagers/{taskmanagerid}/log-url", "/jars/{jarid}/run-application",
         "/wheels/{wheelid}/run-application", "/jobs/{jobid}/rescales/overview", "/jobs/{jobid}/rescales/summary",
         "/jobs/{jobid}/rescales/history", "/jobs/{jobid}/rescales/config",
-        "/jobs/{jobid}/rescales/details/{rescaleuuid}",
+        "/jobs/{jobid}/rescales/details/{rescaleuuid}", "/jobmanager/profiler", "/jobmanager/profiler/{file}",
+        "/taskmanagers/{taskmanagerid}/profiler", "/taskmanagers/{taskmanagerid}/profiler/{file}",
         "/jobs/{jobid}/logs", "/jobs/{jobid}/vertices/{vertexid}/logs",
         "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/logs",
     }  # fmt: skip

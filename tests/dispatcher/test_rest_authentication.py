@@ -59,7 +59,7 @@ OPERATING = {
     "POST /savepoint-disposal", "GET /snapshots/rows", "GET /snapshots/diff",
     "GET /jobs/{jobid}/vertices/{vertexid}/hot-keys", "POST /applications/{applicationid}/cancel",
     "GET /jobs/{jobid}/yarn-cancel", "GET /jobs/{jobid}/yarn-stop", "PATCH /jobs/{jobid}/clientHeartbeat",
-    "DELETE /datasets/{datasetid}",
+    "DELETE /datasets/{datasetid}", "POST /jobmanager/profiler", "POST /taskmanagers/{taskmanagerid}/profiler",
 }  # fmt: skip
 RUNNING_CODE = {
     f"{method} {path}"

@@ -61,6 +61,7 @@ def profile(
     Prints the functions that most samples were in.
     """
     from millstream.cli.profiles import formats
+    from millstream.core.inspection.flame_graph_page import page
 
     client = RestClient(client_configuration(config_dir, overrides, address))
     job_id = job_id_of(client, job)
@@ -75,7 +76,7 @@ def profile(
     if output is not None:
         match output.suffix.lower():
             case ".html" | ".htm":
-                content = formats.page(root, title)
+                content = page(root, title)
             case ".json":
                 content = formats.speedscope(root, title, interval)
             case _:

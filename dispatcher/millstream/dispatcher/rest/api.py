@@ -43,6 +43,7 @@ from millstream.dispatcher.rest.endpoints.logs import LogEndpoints
 from millstream.dispatcher.rest.endpoints.metrics import MetricEndpoints
 from millstream.dispatcher.rest.endpoints.process import ProcessEndpoints
 from millstream.dispatcher.rest.endpoints.processes import ProcessesEndpoints
+from millstream.dispatcher.rest.endpoints.profiler import ProfilerEndpoints
 from millstream.dispatcher.rest.endpoints.rescales import RescaleEndpoints
 from millstream.dispatcher.rest.endpoints.scaling import ScalingEndpoints
 from millstream.dispatcher.rest.endpoints.snapshots import SnapshotEndpoints
@@ -55,6 +56,7 @@ from millstream.dispatcher.rest.flame_graphs import FlameGraphs
 from millstream.dispatcher.rest.forwarding import ForwardingApp
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.operations import RestOperations
+from millstream.dispatcher.rest.profiles import Profiles
 from millstream.dispatcher.rest.schemas import ANYTHING
 from millstream.dispatcher.rest.server import RestServer
 from millstream.dispatcher.rest.table import RestRoute, make_app
@@ -92,6 +94,7 @@ class RestApi:
         self._uploads = UploadedWheels(configuration)
         wheels = WheelEndpoints(self._uploads, runner, lifecycle, artifacts, lambda: self._server.url)
         self._flame_graphs = FlameGraphs(configuration, clock, self._cluster.sample_stacks)
+        self._profiles = Profiles(configuration, clock)
         self._state = StateEndpoints(configuration, lifecycle)
         self._job_logs = JobLogEndpoints(lifecycle, self._cluster, configuration)
         self._updates = Updates(self._told, lambda: lifecycle.leads, clock)
@@ -112,6 +115,7 @@ class RestApi:
             *JobProcessEndpoints(lifecycle, process, lambda: self._server.url).routes(),
             *ProcessesEndpoints(lifecycle, self._cluster, leaders, dispatcher_address).routes(),
             *FlameGraphEndpoints(lifecycle, self._cluster, self._flame_graphs).routes(),
+            *ProfilerEndpoints(self._cluster, self._profiles).routes(),
             *LogEndpoints(self._cluster, configuration).routes(),
             *FlowEndpoints(lifecycle, self._fetcher).routes(),
             *JobEndpoints(lifecycle, clock, self._leases).routes(),
@@ -170,6 +174,7 @@ class RestApi:
         await self._operations.close()
         await self._leases.close()
         await self._flame_graphs.close()
+        await self._profiles.close()
         self._state.close()
         self._job_logs.close()
         await self._fetcher.close()

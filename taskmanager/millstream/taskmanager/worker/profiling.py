@@ -11,11 +11,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from millstream.core.inspection.cpu_clocks import cpu_seconds, scheduler_state
 from millstream.core.inspection.frames import SeenFrame
+from millstream.core.inspection.running_threads import taking_time, thread_name
 from millstream.core.inspection.threads import current_stacks
 from millstream.core.messages.inspection import PlacedTask, SampledStack, SampleRequest
 from millstream.taskmanager.worker.stack_reading import (
@@ -33,8 +32,6 @@ from millstream.taskmanager.worker.tasks.task_pacing import StepResult
 if TYPE_CHECKING:
     from millstream.taskmanager.worker.slot_worker import SlotWorker
 
-_LOOK = 0.0002  # seconds in which a thread has to take processor time to count as running: shorter than most waits
-_SHARE = 0.5  # of them, so that one which was woken meanwhile does not
 _WAITS = {StepResult.IDLE: FOR_INPUT, StepResult.BACKPRESSURED: FOR_OTHERS, StepResult.PAUSED: FOR_SOURCES}
 
 
@@ -67,35 +64,12 @@ class StackSampler:
         seen: list[tuple[int, list[Seen]]] = []
         for ident, stack in stacks.items():
             frames = [SeenFrame.of(frame, line, WITH_OBJECTS) for frame, line in reversed(stack)]
-            seen.append((ident, list(self._reader.stacks(_thread_name(ident), frames, tasks))))
+            seen.append((ident, list(self._reader.stacks(thread_name(ident), frames, tasks))))
         stacks.clear()  # releases what they own
-        busy = _taking_time([ident for ident, found in seen if found])
+        busy = taking_time([ident for ident, found in seen if found])
         for ident, found in seen:
             for names, may_be_on, subtask in found:
                 self._found[names, may_be_on and ident in busy, subtask] += 1
 
     def _waits_for(self, task: PlacedTask) -> str:
         return self._waits[task.attempt_id]
-
-
-def _thread_name(ident: int) -> str:
-    return next((thread.name for thread in threading.enumerate() if thread.ident == ident), f"thread {ident}")
-
-
-def _taking_time(idents: Sequence[int]) -> set[int]:
-    """Those that take processor time now, or would if there were a processor for them."""
-    natives = {thread.ident: thread.native_id for thread in threading.enumerate() if thread.ident in idents}
-    before = {ident: cpu_seconds(native) for ident, native in natives.items() if native is not None}
-    began = time.perf_counter()
-    time.sleep(_LOOK)
-    needed = _SHARE * (time.perf_counter() - began)
-    busy: set[int] = set()
-    for ident, earlier in before.items():
-        native = natives[ident] or 0
-        later = cpu_seconds(native)
-        if ident is not None and earlier is not None and later is not None:
-            if later - earlier > needed or scheduler_state(native) == "R":
-                busy.add(ident)
-        elif ident is not None:
-            busy.add(ident)  # unknown: what is seen counts as work, as it does elsewhere
-    return busy

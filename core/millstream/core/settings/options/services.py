@@ -119,6 +119,14 @@ ROWS = (
         "workers. 'worker' is a thread of the worker. 'auto' is py-spy where that works.",
         choices=("auto", "py-spy", "worker"),
     ),
+    Option(
+        "rest.profiling.enabled",
+        _T.BOOL,
+        True,
+        "Whether processes are profiled on request of a caller with the role 'operate'. Flink: false.",
+    ),
+    Option("rest.profiling.duration-max", _T.DURATION, 300.0, "The longest time for which a process is profiled."),
+    Option("rest.profiling.history-size", _T.INT, 10, "How many profiles of a process are kept."),
     Option("rest.flamegraph.stack-depth", _T.INT, 100, "How many frames of a stack are shown, the innermost."),
     Option(
         "rest.async.store-duration",

@@ -67,6 +67,8 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "rest.flamegraph.delay-between-samples": (0.001, 1),
     "rest.flamegraph.refresh-interval": (0, None),
     "rest.flamegraph.stack-depth": (1, 150),
+    "rest.profiling.duration-max": (1, 3600),
+    "rest.profiling.history-size": (1, 100),
     "web.exception-history-size": (1, None),
     "jobmanager.execution.attempts-history-size": (0, 1000),
 }
