@@ -82,8 +82,8 @@ def main() -> None:
             connection.commit()
         env = StreamExecutionEnvironment.get_execution_environment()
         env.set_parallelism(2)
-        rows = env.from_source(SqliteSource(str(database)), None, "SQLite")
-        power = rows.map(lambda row: (row[0], row[2]), output_type=tuple[str, int]).key_by(lambda pair: pair[0]).sum(1)
+        mills = env.from_source(SqliteSource(str(database)), None, "SQLite")
+        power = mills.map(lambda row: (row[0], row[2]), output_type=tuple[str, int]).key_by(lambda pair: pair[0]).sum(1)
         print(dict(power.execute_and_collect("power by kind of mill")))
 
 

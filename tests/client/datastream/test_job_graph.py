@@ -296,6 +296,5 @@ def test_collecting_is_a_sink_of_its_own_kind(env: StreamExecutionEnvironment) -
 
 
 def test_an_empty_program_is_refused(env: StreamExecutionEnvironment) -> None:
-    refusal = r"^No operators defined in streaming topology\. Cannot execute\. Add a source"
-    with pytest.raises(InvalidProgramError, match=refusal):
+    with pytest.raises(InvalidProgramError, match=r"^No operators defined in .*\. Cannot execute\. Add a source"):
         graph_of(env)

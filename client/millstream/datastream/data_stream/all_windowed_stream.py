@@ -35,7 +35,9 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     _functions = (AllWindowFunction, ProcessAllWindowFunction)
 
     @overload
-    def reduce(self, reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co]) -> DataStream[T_co]: ...
+    def reduce(
+        self, reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co], window_function: None = None
+    ) -> DataStream[T_co]: ...
 
     @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
     def reduce(
@@ -48,7 +50,7 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co],
         window_function: AllWindowFunction[T_co, OUT, W_co]
         | ProcessAllWindowFunction[T_co, OUT, W_co]
-        | Callable[[W_co, Iterable[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+        | Callable[[W_co, list[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
     ) -> DataStream[OUT]: ...
 
     @overload
@@ -57,7 +59,7 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
         window_function: AllWindowFunction[T_co, object, W_co]
         | ProcessAllWindowFunction[T_co, object, W_co]
-        | Callable[[W_co, Iterable[T_co]], Iterable[object] | None]
+        | Callable[[W_co, list[T_co]], Iterable[object] | None]
         | None = None,
         *,
         output_type: TypeInformation[OUT] | type[OUT],
@@ -69,9 +71,10 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
         window_function: AllWindowFunction[T_co, object, W_co]
         | ProcessAllWindowFunction[T_co, object, W_co]
-        | Callable[[W_co, Iterable[T_co]], Iterable[object] | None]
-        | None,
-        output_type: object = None,
+        | Callable[[W_co, list[T_co]], Iterable[object] | None]
+        | None = None,
+        *,
+        output_type: object,
     ) -> DataStream[Any]: ...
 
     def reduce(self, reduce_function: Any, window_function: Any = None, output_type: Any = None) -> DataStream[Any]:
@@ -94,7 +97,7 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         self,
         aggregate_function: AggregateFunction[T_co, ACC, RESULT],
         window_function: None = None,
-        accumulator_type: TypeInformation[ACC] | type[ACC] | None = None,
+        accumulator_type: object = None,
     ) -> DataStream[RESULT]: ...
 
     @overload
@@ -103,8 +106,8 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         aggregate_function: AggregateFunction[T_co, ACC, RESULT],
         window_function: AllWindowFunction[RESULT, OUT, W_co]
         | ProcessAllWindowFunction[RESULT, OUT, W_co]
-        | Callable[[W_co, Iterable[RESULT]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
-        accumulator_type: TypeInformation[ACC] | type[ACC] | None = None,
+        | Callable[[W_co, list[RESULT]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+        accumulator_type: object = None,
     ) -> DataStream[OUT]: ...
 
     @overload
@@ -113,7 +116,7 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         aggregate_function: AggregateFunction[T_co, ACC, RESULT],
         window_function: AllWindowFunction[RESULT, object, W_co]
         | ProcessAllWindowFunction[RESULT, object, W_co]
-        | Callable[[W_co, Iterable[RESULT]], Iterable[object] | None]
+        | Callable[[W_co, list[RESULT]], Iterable[object] | None]
         | None = None,
         accumulator_type: object = None,
         *,
@@ -126,10 +129,11 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         aggregate_function: AggregateFunction[T_co, ACC, RESULT],
         window_function: AllWindowFunction[RESULT, object, W_co]
         | ProcessAllWindowFunction[RESULT, object, W_co]
-        | Callable[[W_co, Iterable[RESULT]], Iterable[object] | None]
+        | Callable[[W_co, list[RESULT]], Iterable[object] | None]
         | None = None,
         accumulator_type: object = None,
-        output_type: object = None,
+        *,
+        output_type: object,
     ) -> DataStream[Any]: ...
 
     def aggregate(
@@ -159,14 +163,14 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     def apply(
         self,
         window_function: AllWindowFunction[T_co, OUT, W_co]
-        | Callable[[W_co, Iterable[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+        | Callable[[W_co, list[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
     ) -> DataStream[OUT]: ...
 
     @overload
     def apply(
         self,
         window_function: AllWindowFunction[T_co, object, W_co]
-        | Callable[[W_co, Iterable[T_co]], Iterable[object] | None],
+        | Callable[[W_co, list[T_co]], Iterable[object] | None],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
 
@@ -174,7 +178,7 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     def apply(
         self,
         window_function: AllWindowFunction[T_co, object, W_co]
-        | Callable[[W_co, Iterable[T_co]], Iterable[object] | None],
+        | Callable[[W_co, list[T_co]], Iterable[object] | None],
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -190,14 +194,14 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     def process(
         self,
         process_window_function: ProcessAllWindowFunction[T_co, OUT, W_co]
-        | Callable[[W_co, Iterable[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+        | Callable[[W_co, list[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
     ) -> DataStream[OUT]: ...
 
     @overload
     def process(
         self,
         process_window_function: ProcessAllWindowFunction[T_co, object, W_co]
-        | Callable[[W_co, Iterable[T_co]], Iterable[object] | None],
+        | Callable[[W_co, list[T_co]], Iterable[object] | None],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
 
@@ -205,7 +209,7 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     def process(
         self,
         process_window_function: ProcessAllWindowFunction[T_co, object, W_co]
-        | Callable[[W_co, Iterable[T_co]], Iterable[object] | None],
+        | Callable[[W_co, list[T_co]], Iterable[object] | None],
         output_type: object,
     ) -> DataStream[Any]: ...
 

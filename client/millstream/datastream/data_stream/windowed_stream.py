@@ -34,7 +34,9 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
     _functions = (WindowFunction, ProcessWindowFunction)
 
     @overload
-    def reduce(self, reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co]) -> DataStream[T_co]: ...
+    def reduce(
+        self, reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co], window_function: None = None
+    ) -> DataStream[T_co]: ...
 
     @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
     def reduce(
@@ -47,7 +49,7 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
         reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co],
         window_function: WindowFunction[T_co, OUT, K_co, W_co]
         | ProcessWindowFunction[T_co, OUT, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+        | Callable[[K_co, W_co, list[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
     ) -> DataStream[OUT]: ...
 
     @overload
@@ -56,7 +58,7 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
         reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
         window_function: WindowFunction[T_co, object, K_co, W_co]
         | ProcessWindowFunction[T_co, object, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None]
+        | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None]
         | None = None,
         *,
         output_type: TypeInformation[OUT] | type[OUT],
@@ -68,9 +70,10 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
         reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
         window_function: WindowFunction[T_co, object, K_co, W_co]
         | ProcessWindowFunction[T_co, object, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None]
-        | None,
-        output_type: object = None,
+        | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None]
+        | None = None,
+        *,
+        output_type: object,
     ) -> DataStream[Any]: ...
 
     def reduce(self, reduce_function: Any, window_function: Any = None, output_type: Any = None) -> DataStream[Any]:
@@ -93,7 +96,7 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
         self,
         aggregate_function: AggregateFunction[T_co, ACC, RESULT],
         window_function: None = None,
-        accumulator_type: TypeInformation[ACC] | type[ACC] | None = None,
+        accumulator_type: object = None,
     ) -> DataStream[RESULT]: ...
 
     @overload
@@ -102,8 +105,8 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
         aggregate_function: AggregateFunction[T_co, ACC, RESULT],
         window_function: WindowFunction[RESULT, OUT, K_co, W_co]
         | ProcessWindowFunction[RESULT, OUT, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[RESULT]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
-        accumulator_type: TypeInformation[ACC] | type[ACC] | None = None,
+        | Callable[[K_co, W_co, list[RESULT]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+        accumulator_type: object = None,
     ) -> DataStream[OUT]: ...
 
     @overload
@@ -112,7 +115,7 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
         aggregate_function: AggregateFunction[T_co, ACC, RESULT],
         window_function: WindowFunction[RESULT, object, K_co, W_co]
         | ProcessWindowFunction[RESULT, object, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[RESULT]], Iterable[object] | None]
+        | Callable[[K_co, W_co, list[RESULT]], Iterable[object] | None]
         | None = None,
         accumulator_type: object = None,
         *,
@@ -125,10 +128,11 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
         aggregate_function: AggregateFunction[T_co, ACC, RESULT],
         window_function: WindowFunction[RESULT, object, K_co, W_co]
         | ProcessWindowFunction[RESULT, object, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[RESULT]], Iterable[object] | None]
+        | Callable[[K_co, W_co, list[RESULT]], Iterable[object] | None]
         | None = None,
         accumulator_type: object = None,
-        output_type: object = None,
+        *,
+        output_type: object,
     ) -> DataStream[Any]: ...
 
     def aggregate(
@@ -158,14 +162,14 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
     def apply(
         self,
         window_function: WindowFunction[T_co, OUT, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+        | Callable[[K_co, W_co, list[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
     ) -> DataStream[OUT]: ...
 
     @overload
     def apply(
         self,
         window_function: WindowFunction[T_co, object, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None],
+        | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
 
@@ -173,7 +177,7 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
     def apply(
         self,
         window_function: WindowFunction[T_co, object, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None],
+        | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None],
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -189,14 +193,14 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
     def process(
         self,
         process_window_function: ProcessWindowFunction[T_co, OUT, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+        | Callable[[K_co, W_co, list[T_co]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
     ) -> DataStream[OUT]: ...
 
     @overload
     def process(
         self,
         process_window_function: ProcessWindowFunction[T_co, object, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None],
+        | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
 
@@ -204,7 +208,7 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
     def process(
         self,
         process_window_function: ProcessWindowFunction[T_co, object, K_co, W_co]
-        | Callable[[K_co, W_co, Iterable[T_co]], Iterable[object] | None],
+        | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None],
         output_type: object,
     ) -> DataStream[Any]: ...
 

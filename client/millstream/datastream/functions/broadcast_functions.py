@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from millstream.core.records.type_variables import IN1_contra, IN2_contra, K, K_co, KEY_contra, OUT_co, T, V
 from millstream.datastream.functions.contexts import Context, KeyedContext, OnTimerContext
@@ -12,6 +12,8 @@ from millstream.datastream.functions.function import Function, TimedFunction
 from millstream.datastream.output_tag import OutputTag
 from millstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
 from millstream.datastream.state.descriptors import StateDescriptor
+
+C_contra = TypeVar("C_contra", contravariant=True)
 
 
 class BroadcastContext(Context):
@@ -61,26 +63,25 @@ class BroadcastTimerContext(KeyedReadOnlyBroadcastContext[K_co], OnTimerContext[
     """The context of `on_timer` next to a broadcast stream."""
 
 
-class BaseBroadcastProcessFunction(Function, ABC, Generic[IN2_contra, OUT_co]):
+class BaseBroadcastProcessFunction(Function, ABC, Generic[C_contra, IN2_contra, OUT_co]):
     """What both functions of a stream and a broadcast stream have in common."""
-
-    Context: TypeAlias = BroadcastContext
 
     @abstractmethod
     def process_broadcast_element(
-        self, value: IN2_contra, ctx: BroadcastContext
+        self, value: IN2_contra, ctx: C_contra
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
         """Called on every subtask for each broadcast record; may write the broadcast states."""
 
 
 class BroadcastProcessFunction(
-    BaseBroadcastProcessFunction[IN2_contra, OUT_co], ABC, Generic[IN1_contra, IN2_contra, OUT_co]
+    BaseBroadcastProcessFunction[BroadcastContext, IN2_contra, OUT_co], ABC, Generic[IN1_contra, IN2_contra, OUT_co]
 ):
     """Applies broadcast records, such as rules, to the records of another stream.
 
     `BroadcastProcessFunction[IN1, IN2, OUT]`: IN2 is the type of the broadcast records.
     """
 
+    Context: TypeAlias = BroadcastContext
     ReadOnlyContext: TypeAlias = ReadOnlyBroadcastContext
 
     @abstractmethod
@@ -91,7 +92,7 @@ class BroadcastProcessFunction(
 
 
 class KeyedBroadcastProcessFunction(
-    BaseBroadcastProcessFunction[IN2_contra, OUT_co],
+    BaseBroadcastProcessFunction[KeyedBroadcastContext, IN2_contra, OUT_co],
     TimedFunction[BroadcastTimerContext[KEY_contra], OUT_co],
     ABC,
     Generic[KEY_contra, IN1_contra, IN2_contra, OUT_co],
@@ -111,9 +112,3 @@ class KeyedBroadcastProcessFunction(
         self, value: IN1_contra, ctx: KeyedReadOnlyBroadcastContext[KEY_contra]
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
         """Called for each record of the keyed stream; may only read the broadcast states."""
-
-    @abstractmethod
-    def process_broadcast_element(  # type: ignore[override]  # what calls it passes this context
-        self, value: IN2_contra, ctx: KeyedBroadcastContext
-    ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called on every subtask for each broadcast record; may write the broadcast states, and visit all keys."""
