@@ -262,3 +262,14 @@ def test_the_image_of_an_application_runs_the_wheel_that_is_in_it() -> None:
     path = wheel.group(2) + wheel.group(1)
     assert f'CMD ["standalone-job", "{path}"]' in text
     assert kubernetes_commands("application")["wordcount"].words[-1] == path
+
+
+def test_the_image_is_built_with_the_dashboard_and_without_what_is_installed_here() -> None:
+    stages = (DEPLOY / "docker" / "Dockerfile").read_text().split("\nFROM ")
+    build, image = stages[1:]
+    assert re.search(r"apt-get install [^&]*\bnpm\b", build), "hatch_build.py leaves the dashboard out without npm"
+    assert build.index("npm") < build.index("pip wheel")
+    assert "npm" not in image
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert {".git", ".venv", "**/node_modules"} <= set(ignored)
+    assert not {"dashboard", "proto", "docs", "README.md", "LICENSE"} & set(ignored), "the build needs them"

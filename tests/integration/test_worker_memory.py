@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.process
 _MOST = 130  # MB of RSS; 113 were measured with state and checkpoints, and 149 when pandas was imported
 _JOB = """
 import json
+import re
 import sys
 from pathlib import Path
 from millstream.datastream import KeyedProcessFunction
@@ -85,3 +87,24 @@ def test_pandas_works_with_pyarrow_whenever_it_is_imported(first: str, imported:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_ps_shows_the_job_and_the_tasks_of_a_worker(tmp_path: Path) -> None:
+    body = """
+    import os
+    import subprocess
+
+    def of_this_process(_):
+        return subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(os.getpid())], capture_output=True).stdout
+
+    env.set_parallelism(1)
+    env.from_collection([1]).map(of_this_process).name("shows itself").print()
+    env.execute("titled")
+    """
+    command = [sys.executable, write_job(tmp_path, "titled", body)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0, done.stderr
+    title = re.search(r"millstream: worker titled \([0-9a-f]{8}\): (.*) \(python -m (\S+)\)", done.stdout)
+    assert title is not None, done.stdout
+    assert "shows itself" in title[1]
+    assert title[2] == "millstream.taskmanager.worker.main"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 import click
 
@@ -19,7 +20,9 @@ def _daemon(name: str, module: str, class_name: str, description: str) -> click.
         configuration = Configuration.load(config_dir, overrides).merged(handed_down_options())
         keep_to_this_process()
         from millstream.core.processes.daemon import run_service
+        from millstream.core.processes.titles import set_title
 
+        set_title(" ".join(sys.argv[1:]), "millstream.cli.main")
         service = getattr(importlib.import_module(module), class_name)
         return run_service(name, lambda options: service(options), configuration)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from millstream.cli.completion import complete_job
 from millstream.cli.failures import Command
 from millstream.cli.options import client_configuration, client_options
 from millstream.core.errors import MillstreamError
@@ -34,7 +35,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 @click.option("--level", type=click.Choice(_LEVELS, case_sensitive=False), help="Only from this level on.")
 @click.option("--since", metavar="TIME", help="Only from then on: '10 min', '2 h', 2026-01-31 or '2026-01-31 12:00'.")
 @click.option("--out", is_flag=True, help="The files of standard output as they are, with those of print sinks.")
-@click.argument("name", metavar="JOB|TASKMANAGER|SERVICE")
+@click.argument("name", metavar="JOB|TASKMANAGER|SERVICE", shell_complete=complete_job)
 def logs(
     config_dir: str | None,
     overrides: tuple[str, ...],

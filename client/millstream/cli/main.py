@@ -8,8 +8,10 @@ import click
 
 from millstream.cli import failures
 from millstream.cli.cluster.commands import cluster
+from millstream.cli.completion import completion
 from millstream.cli.daemons import DAEMONS
 from millstream.cli.dashboard import dashboard
+from millstream.cli.doctor import doctor
 from millstream.cli.events import events
 from millstream.cli.exceptions import exceptions
 from millstream.cli.explain_idle import explain_idle
@@ -41,7 +43,7 @@ def millstream() -> None:
 
 _COMMANDS = (
     run, info, list_jobs, top, exceptions, events, explain_idle, logs, profile, thread_dump, cancel, stop, savepoint,
-    checkpoint, rescale, state, cluster, dashboard, security, standalone_job, *DAEMONS,
+    checkpoint, rescale, state, cluster, dashboard, security, doctor, completion, standalone_job, *DAEMONS,
 )  # fmt: skip
 for _command in _COMMANDS:
     millstream.add_command(_command)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from millstream.cli.completion import complete_job
 from millstream.core.errors import ConfigurationError
 from millstream.core.settings.configuration import Configuration
 
@@ -114,7 +115,7 @@ def absolute_location(location: str) -> str:
 
 def job_argument(command: F) -> F:
     """A job as people name it, as the parameter `job`; `job_names.job_id_of` tells its id."""
-    return click.argument("job", metavar="JOB")(command)
+    return click.argument("job", metavar="JOB", shell_complete=complete_job)(command)
 
 
 def _rest_address(address: str) -> dict[str, str]:

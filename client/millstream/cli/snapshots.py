@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from millstream.cli.completion import complete_job
 from millstream.cli.failures import Command
 from millstream.cli.job_names import job_id_of
 from millstream.cli.options import absolute_location, client_configuration, client_options, job_argument
@@ -45,7 +46,7 @@ def _format_option(command: F) -> F:
 @_snapshot_options
 @_format_option
 @click.option("-d", "--dispose", metavar="PATH", help="Deletes the savepoint at PATH; takes none.")
-@click.argument("job", metavar="[JOB]", required=False)
+@click.argument("job", metavar="[JOB]", required=False, shell_complete=complete_job)
 @click.argument("directory", metavar="[DIR]", required=False)
 def savepoint(
     config_dir: str | None,

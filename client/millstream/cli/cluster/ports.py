@@ -16,7 +16,7 @@ from millstream.core.errors import MillstreamError
 from millstream.core.services.leader_lookup import Role, endpoint_options
 from millstream.core.settings.configuration import Configuration
 
-_LISTENING = (
+LISTENING = (
     *(endpoint_options(role) for role in Role if role is not Role.REST),
     ("rest.bind-address", "rest.port"),
 )
@@ -31,7 +31,7 @@ def held_ports(configuration: Configuration) -> Iterator[Configuration]:
     """
     chosen: dict[str, int] = {}
     with contextlib.ExitStack() as held:
-        for host_key, port_key in _LISTENING:
+        for host_key, port_key in LISTENING:
             host, port = configuration.string(host_key), configuration.integer(port_key)
             holder = held.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
             try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from millstream.cli.completion import complete_job
 from millstream.cli.failures import Command
 from millstream.cli.options import client_configuration, client_options
 from millstream.core.errors import MillstreamError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     "--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, metavar="SECONDS",
     help="Between one look and the next.",
 )  # fmt: skip
-@click.argument("job", metavar="[JOB]", default="")
+@click.argument("job", metavar="[JOB]", default="", shell_complete=complete_job)
 def top(
     config_dir: str | None,
     overrides: tuple[str, ...],

@@ -64,6 +64,7 @@ from millstream.core.messages.sources import (
 from millstream.core.pickling import load_program, to_bytes
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
 from millstream.core.processes.forking import leave_if_forked, loops_start_here
+from millstream.core.processes.titles import set_title
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE
 from millstream.datastream.connectors.base import Source, SplitEnumerator, SplitEnumeratorContext
@@ -373,6 +374,7 @@ def main() -> int:
     configuration = Configuration(json.loads(arguments.logging))
     bound_output(configuration, owner=False)
     of_job = Origin(arguments.job, arguments.job_name)
+    set_title(f"enumerators of {of_job.text}", "millstream.jobmanager.sources.enumerators")
     set_up_logging("enumerators", configuration, lambda: of_job)
     run_enumerators(ControlPipe(socket.socket(fileno=arguments.control_fd)), end_with_parent)
     return 0

@@ -25,6 +25,7 @@ from millstream.core.processes.child import Child, ChildThread
 from millstream.core.processes.job_process import JobProcess, Launcher, start_job_process
 from millstream.core.processes.memory import amount
 from millstream.core.processes.supervised_child import SupervisedChild
+from millstream.core.processes.titles import ROOM, worker_title
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.core.wire.wire import WireError
@@ -207,7 +208,7 @@ class SupervisedWorker:
             return await ChildThread.start(lambda pipe: run_worker(pipe, self._host), "slot worker")
         process = JobProcess(
             "millstream.taskmanager.worker.main",
-            ["--host", self._host],
+            ["--host", self._host, "--title", worker_title(self._start, ()).ljust(ROOM)],
             self._start.artifacts,
             self._start.artifact_address,
             self._start.python_path,

@@ -26,13 +26,14 @@ from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
 from millstream.core.logs.named_prints import name_prints
 from millstream.core.logs.origins import Origin, threads_are_their_starters
-from millstream.core.messages.deployment import CancelTasks
+from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.messages.inspection import InspectWorker
 from millstream.core.messages.sources import Stop
 from millstream.core.messages.task_manager import FromWorker, StartWorker, WorkerCommand
 from millstream.core.processes.breakpoints import debug_on_terminal
 from millstream.core.processes.control_pipe import ControlPipe, end_with_parent
 from millstream.core.processes.open_files import allow_open_files
+from millstream.core.processes.titles import set_title, worker_title
 from millstream.core.records import pandas_imports
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
@@ -116,11 +117,29 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
 
     worker = SlotWorker(start, host, SystemClock(), send)
     workers.append(worker)
+    tasks = _Titles(start) if not in_process else None
     interval = configuration.seconds("task.cancellation.interval")
     interrupter = None if in_process else Interrupter(worker, interval)
-    forwarding = (commands, worker, interrupter, WorkerInspector(worker, send))
+    forwarding = (commands, worker, interrupter, WorkerInspector(worker, send), tasks)
     threading.Thread(target=_forward, args=forwarding, name="commands", daemon=True).start()
     worker.run(0 if in_process else limit_of(configuration))
+
+
+class _Titles:
+    """What `ps` shows of this process: the job, and the tasks that were deployed last. Owned by one thread."""
+
+    def __init__(self, start: StartWorker) -> None:
+        self._start = start
+        self._tasks: dict[tuple[str, int], str] = {}
+        self._show()
+
+    def deployed(self, command: DeployTasks) -> None:
+        """More tasks, or new attempts of them."""
+        self._tasks.update({(task.vertex_id, task.subtask): task.task_name for task in command.tasks})
+        self._show()
+
+    def _show(self) -> None:
+        set_title(worker_title(self._start, self._tasks.values()), "millstream.taskmanager.worker.main")
 
 
 def where(start: StartWorker, workers: Sequence[SlotWorker]) -> Origin:
@@ -138,12 +157,15 @@ def _forward(
     worker: SlotWorker,
     interrupter: Interrupter | None,
     inspector: WorkerInspector,
+    titles: _Titles | None,
 ) -> None:
     while True:
         command = commands.get()
         if isinstance(command, InspectWorker):
             inspector.look(command)
             continue
+        if isinstance(command, DeployTasks) and titles is not None:
+            titles.deployed(command)
         if isinstance(command, CancelTasks):
             worker.cancelling.update(command.attempt_ids)
             if interrupter is not None:
@@ -158,6 +180,7 @@ def run_process() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--host", required=True)
+    parser.add_argument("--title", help="What `ps` shows until the worker has started.")
     arguments = parser.parse_args()
     sys.setswitchinterval(SWITCH_INTERVAL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
