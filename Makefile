@@ -17,7 +17,7 @@ BUNDLED := $(if $(NPM),dashboard/node_modules/.all)# what the dashboard is check
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test test-slow test-long tests-without-processes tests-with-processes tests-alone \
-	lint lint-dashboard simulate bench bench-peers bench-long docs docs-site docs-serve clean
+	lint lint-dashboard simulate mutants bench bench-peers bench-long docs docs-site docs-serve clean
 
 $(BASE): pyproject.toml hatch_build.py $(CONTRACTS) $(DASHBOARD)  # what users install, and nothing else
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -77,6 +77,12 @@ SHAPE ?= short
 
 simulate: $(READY)  ## fault schedules of a simulated cluster: SEEDS=1000..2000, or one; SHAPE=long for long ones
 	$(BIN)/python tests/simulation/simulate.py $(SEEDS) --shape=$(SHAPE)
+
+SEED ?= 1
+COUNT ?= 300
+
+mutants: $(READY)  ## small mutations of the pure machines, run against their tests: SEED=2, COUNT=50, FILES="one.py other.py"
+	$(BIN)/python tests/mutants/mutate.py --seed=$(SEED) --count=$(COUNT) $(FILES)
 
 bench: $(READY)  ## measured comparisons; writes benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec.structs import replace
 
 from millstream.core.records.batches import MIN_TIMESTAMP, StreamSignal, Watermark, WatermarkStatus
 from millstream.taskmanager.worker.tasks.watermark_valve import WatermarkValve
@@ -58,6 +59,71 @@ def test_a_source_waits_for_a_split_that_is_new() -> None:
     assert valve.watermark("b", 15) == [Watermark(15)]
     assert valve.ended("b") == [Watermark(20)]
     assert valve.ended("a") == []
+
+
+def test_a_channel_that_wakes_up_at_the_clock_counts_at_once() -> None:
+    valve = WatermarkValve(["a", "b"])
+    valve.watermark("a", 10)
+    valve.watermark("b", 10)
+    valve.status("b", True)
+    assert valve.status("b", False) == []
+    assert valve.watermark("a", 12) == []
+    assert valve.watermark("b", 11) == [Watermark(11)]
+
+
+def test_a_source_waits_for_a_split_that_wakes_up_behind() -> None:
+    valve = WatermarkValve(["a", "b"], waits=True)
+    valve.status("b", True)
+    valve.watermark("a", 10)
+    valve.status("b", False)
+    assert valve.watermark("a", 12) == []
+    assert valve.watermark("b", 11) == [Watermark(11)]
+
+
+def test_a_task_waits_for_a_new_channel_only_before_its_clock_has_moved() -> None:
+    valve = WatermarkValve(["a"])
+    valve.begun("b")
+    assert valve.watermark("a", 10) == []
+    assert valve.watermark("b", 5) == [Watermark(5)]
+    valve.begun("c")
+    assert valve.watermark("b", 8) == [Watermark(8)]
+    assert valve.watermark("c", 7) == []
+    assert valve.watermark("c", 8) == []
+    assert valve.watermark("b", 9) == []  # from now on c counts
+    assert valve.watermark("c", 20) == [Watermark(9)]
+
+
+def test_without_channels_it_is_idle_once_it_has_been_empty_for_long() -> None:
+    valve = WatermarkValve(["a"], waits=True)
+    assert valve.emptied() == []
+    assert not valve.is_idle
+    valve.ended("a")
+    assert valve.emptied() == [IDLE]
+    assert valve.is_idle
+    assert valve.emptied() == []
+    assert valve.begun("b") == [ACTIVE]
+    assert not valve.is_idle
+
+
+def test_it_reports_the_slowest_channels_that_are_not_idle_and_since_when_they_stand() -> None:
+    valve = WatermarkValve("abc", at=1)
+    valve.watermark("a", 10, at=2)
+    valve.watermark("a", 10, at=3)
+    valve.watermark("b", 7, at=4)
+    valve.status("c", True, at=5)
+    event_time = valve.told(lambda channel, stream: replace(stream, name=str(channel)))
+    assert [(s.name, s.watermark, s.moved_at) for s in event_time.slowest] == [("b", 7, 4), ("a", 10, 2)]
+    assert (event_time.watermark, event_time.highest, event_time.streams, event_time.idle_streams) == (7, 10, 3, 1)
+
+
+def test_when_all_are_idle_it_reports_all_of_them() -> None:
+    valve = WatermarkValve("ab")
+    valve.watermark("a", 3)
+    valve.status("a", True, at=6)
+    valve.status("b", True, at=7)
+    event_time = valve.told(lambda channel, stream: replace(stream, name=str(channel)))
+    assert [(s.name, s.idle, s.moved_at) for s in event_time.slowest] == [("b", True, 7), ("a", True, 6)]
+    assert event_time.highest == MIN_TIMESTAMP
 
 
 class Valve(RuleBasedStateMachine):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from millstream.datastream.connectors.base import SplitEnumeratorContext
+from millstream.core.records.batches import Batch, RowBatch
+from millstream.datastream.connectors.base import PollStatus, SourceReaderContext, SplitEnumeratorContext
 from millstream.datastream.connectors.file_system.monitoring import MonitoringEnumerator, MonitoringState
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.file_system.splits import FileSplit
-from millstream.datastream.connectors.split_queue import DiscoveringEnumerator, QueueEnumerator
+from millstream.datastream.connectors.split_queue import DiscoveringEnumerator, OneSplitReader, QueueEnumerator
 
 
 class FakeContext(SplitEnumeratorContext[str]):
@@ -120,3 +121,139 @@ def test_new_files_are_found_and_those_that_readers_have_are_not_read_twice() ->
         enumerator.handle_split_request(0, "host")
     handed_out = [split for _, splits in context.assigned for split in splits]
     assert handed_out == [FileSplit("half", 5, 10), *cut(files[3])]
+
+
+class Part(NamedTuple):
+    """A split of so many numbers, and the position of its reader."""
+
+    split_id: str
+    length: int
+    at: int = 0
+
+
+class ReaderContext(SourceReaderContext):
+    """Keeps what a reader tells it."""
+
+    def __init__(self) -> None:
+        self.requests = self.wake_ups = 0
+        self.finished: list[str] = []
+
+    def send_split_request(self) -> None:
+        self.requests += 1
+
+    def send_source_event(self, event: Any) -> None:
+        raise NotImplementedError
+
+    def wake_up(self) -> None:
+        self.wake_ups += 1
+
+    def poll_again_in(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    def split_finished(self, split_id: str) -> None:
+        self.finished.append(split_id)
+
+
+class Reader(OneSplitReader[Part]):
+    """One number at a time, named after its split."""
+
+    def __init__(self, *splits: Part) -> None:
+        self.told = ReaderContext()
+        super().__init__(self.told)
+        self.opened: list[Part] = []
+        self.closed = 0
+        self.start()
+        if splits:
+            self.add_splits(list(splits))
+
+    def open_split(self, split: Part) -> None:
+        self.opened.append(split)
+        self._part = split
+
+    def current_split(self) -> Part:
+        return self._part
+
+    def close_split(self) -> None:
+        self.closed += 1
+
+    def read(self, max_rows: int) -> Batch | None:
+        part = self._part
+        if part.at == part.length:
+            return None
+        self._part = part._replace(at=part.at + 1)
+        return RowBatch([f"{part.split_id}{part.at}"])
+
+    def polled(self, times: int) -> list[Any]:
+        results = [self.poll_next(1) for _ in range(times)]
+        return [result.rows[0] if isinstance(result, RowBatch) else result for result in results]
+
+
+def test_a_reader_reads_its_splits_in_order_and_requests_another_when_it_has_none() -> None:
+    reader = Reader(Part("a", 2), Part("b", 1))
+    assert reader.has_split
+    assert reader.polled(3) == ["a0", "a1", "b0"]
+    assert (reader.told.requests, reader.told.finished, reader.closed) == (1, ["a"], 1)
+    assert reader.polled(2) == [PollStatus.NOTHING_AVAILABLE] * 2
+    assert (reader.told.requests, reader.told.finished, reader.closed) == (2, ["a", "b"], 2)
+    assert not reader.has_split
+    reader.add_splits([Part("c", 1)])
+    assert reader.polled(2) == ["c0", PollStatus.NOTHING_AVAILABLE]
+    assert reader.told.requests == 3
+    reader.notify_no_more_splits()
+    assert reader.polled(1) == [PollStatus.END_OF_INPUT]
+    assert reader.told.requests == 3
+
+
+def test_a_reader_that_waits_for_a_split_requests_no_second_one() -> None:
+    reader = Reader()
+    assert reader.polled(2) == [PollStatus.NOTHING_AVAILABLE] * 2
+    assert reader.told.requests == 1
+
+
+def test_the_state_of_a_reader_is_its_open_split_with_its_position_and_those_that_wait() -> None:
+    reader = Reader(Part("a", 2), Part("b", 1))
+    assert reader.snapshot_state(1) == [Part("a", 2), Part("b", 1)]
+    assert reader.current_split_id() is None
+    reader.polled(1)
+    assert reader.current_split_id() == "a"
+    assert reader.snapshot_state(2) == [Part("a", 2, 1), Part("b", 1)]
+    again = Reader(*reader.snapshot_state(3))
+    assert again.polled(2) == ["a1", "b0"]
+
+
+def test_a_paused_split_is_set_aside_until_it_is_resumed() -> None:
+    reader = Reader(Part("a", 2), Part("b", 1))
+    reader.polled(1)
+    reader.pause_or_resume_splits(["a"], [])
+    assert (reader.closed, reader.told.wake_ups) == (1, 0)
+    assert reader.polled(2) == ["b0", PollStatus.NOTHING_AVAILABLE]
+    assert reader.has_split
+    reader.pause_or_resume_splits([], ["a"])
+    assert reader.told.wake_ups == 1
+    assert reader.polled(1) == ["a1"]
+    assert reader.opened == [Part("a", 2), Part("b", 1), Part("a", 2, 1)]
+
+
+def test_a_split_that_is_not_open_is_paused_where_it_waits() -> None:
+    reader = Reader(Part("a", 2), Part("b", 1), Part("c", 1))
+    reader.polled(1)
+    reader.pause_or_resume_splits(["b"], [])
+    assert reader.closed == 0
+    assert reader.polled(3) == ["a1", "c0", PollStatus.NOTHING_AVAILABLE]
+
+
+def test_a_split_that_was_paused_and_has_ended_may_come_again() -> None:
+    reader = Reader(Part("a", 0))
+    reader.pause_or_resume_splits(["b"], [])
+    assert reader.polled(1) == [PollStatus.NOTHING_AVAILABLE]
+    assert reader.told.finished == ["a"]
+
+
+def test_a_reader_closes_its_open_split_once() -> None:
+    reader = Reader(Part("a", 2))
+    reader.close()
+    assert reader.closed == 0
+    reader.polled(1)
+    reader.close()
+    reader.close()
+    assert reader.closed == 1

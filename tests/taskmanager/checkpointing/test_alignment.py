@@ -49,6 +49,33 @@ def test_at_least_once_blocks_nothing_and_keeps_several_under_way() -> None:
     assert aligner.received(2, loose(2)) == [TakeSnapshot(loose(2))]
 
 
+def test_a_barrier_of_an_aborted_checkpoint_still_shows_that_older_ones_come_no_more() -> None:
+    aligner = BarrierAligner([1, 2])
+    assert aligner.received(1, barrier(1)) == [Block(1)]
+    assert aligner.aborted(2) == []
+    assert aligner.received(2, barrier(2)) == [Unblock(), Abandon(1, "overtaken by checkpoint 2")]
+    assert not aligner.is_aligning
+
+
+def test_a_barrier_of_an_aborted_checkpoint_that_is_not_aligned_shows_nothing() -> None:
+    aligner = BarrierAligner([1, 2])
+    assert aligner.received(1, barrier(1)) == [Block(1)]
+    assert aligner.aborted(2) == []
+    assert aligner.received(2, loose(2)) == []
+    assert aligner.received(2, barrier(1)) == [Unblock(), TakeSnapshot(barrier(1))]
+
+
+def test_only_an_aligned_barrier_with_a_timeout_waits_for_a_time() -> None:
+    aligner = BarrierAligner([1, 2])
+    assert aligner.received(1, barrier(1)) == [Block(1)]
+    assert aligner.next_timeout is None
+    assert aligner.tick(10_000) == []
+    turned = Barrier(2, 2000, unaligned=True, aligned_timeout_ms=100)
+    aligner = BarrierAligner([1, 2])
+    assert aligner.received(1, turned) == [Block(1)]
+    assert aligner.next_timeout is None
+
+
 def test_an_aligned_savepoint_among_checkpoints_that_are_not() -> None:
     aligner = BarrierAligner([1, 2])
     assert aligner.received(1, loose(1)) == []

@@ -352,7 +352,6 @@ class CheckpointCoordinator:
             return []
         self._state.stopped = outcome
         self._state.tasks.remove(None)
-        self._state.commits.keep(self._state.tasks.is_active)
         reason, effects = Reason.CHECKPOINT_COORDINATOR_SHUTDOWN, list[ev.Effect]()
         for pending in self._state.pending:
             if pending.phase is not Phase.STORING:
