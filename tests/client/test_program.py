@@ -171,7 +171,7 @@ from millstream.datastream import StreamExecutionEnvironment
 
 options = {"execution.target": "remote", "dispatcher.rpc.port": 1}
 env = StreamExecutionEnvironment.get_execution_environment(Configuration(options))
-env.from_collection([1]).print()
+env.from_collection([1]).uid("numbers").print()
 env.execute()
 """
 

@@ -117,7 +117,7 @@ def test_a_wheel_that_lies_about_its_sizes_is_one_clear_message(tmp_path: Path) 
         prepare(tmp_path, _NAME, content, ArtifactKind.WHEEL, UnpackLimits())
     assert str(caught.value) == (
         f"cannot install {_NAME}: pip failed: zipfile.BadZipFile: Bad CRC-32 for file 'zeros'; "
-        "the wheel is damaged, or its sizes are not what it says"
+        "the wheel is damaged, or its sizes are not those in its directory"
     )
     assert not list((tmp_path / "cache").iterdir())
 
