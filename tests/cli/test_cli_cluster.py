@@ -274,11 +274,9 @@ def test_a_shell_that_chose_the_directory_is_no_member(directory: ClusterDirecto
 
 def test_a_socket_has_a_short_path_whatever_the_clusters_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ClusterDirectory(Path("/a")).unix_socket() == Path("/a/conf/rest.sock")
-    short = tmp_path / "t"
-    short.mkdir(0o700)
-    monkeypatch.setattr("tempfile.tempdir", str(short))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("t" * 100)))
     found = {ClusterDirectory(tmp_path / (letter * 100)).unix_socket() for letter in "ab"}
     assert len(found) == 2
     for path in found:
-        assert path.is_relative_to(short)
+        assert len(str(path)) <= 100
         assert path.parent.stat().st_mode & 0o777 == 0o700

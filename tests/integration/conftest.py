@@ -3,9 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from system import Cluster, running_cluster
-
-QUICK = {"heartbeat.interval": "500 ms", "task.cancellation.timeout": "3 s", "task.cancellation.interval": "300 ms"}
+from system import QUICK, Cluster, running_cluster
 
 
 @pytest.fixture(scope="module")

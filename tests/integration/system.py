@@ -25,6 +25,7 @@ from millstream.core.services.cluster_secret import cluster_secret
 from millstream.core.settings.configuration import Configuration
 
 ENDED = ("FINISHED", "FAILED", "CANCELED")
+QUICK = {"heartbeat.interval": "500 ms", "task.cancellation.timeout": "3 s", "task.cancellation.interval": "300 ms"}
 
 
 def files_in(folder: Path, name: str = "*") -> list[Path]:

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import QUICK
-from system import Cluster, given, recovering, running_cluster, wait_until, write_job
+from system import QUICK, Cluster, given, recovering, running_cluster, wait_until, write_job
 
 pytestmark = pytest.mark.process
 

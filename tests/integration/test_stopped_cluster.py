@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import QUICK
-from system import Cluster, given, recovering, wait_until, write_job
+from system import QUICK, Cluster, given, recovering, wait_until, write_job
 
 pytestmark = pytest.mark.process
 

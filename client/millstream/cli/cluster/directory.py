@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from millstream.core.errors import MillstreamError
-from millstream.core.files.directories import for_user_only, make_private, private_folder, work_directory
+from millstream.core.files.directories import for_user_only, make_private, private_folder
 from millstream.core.logs.log_files import rotated
 from millstream.core.services.leader_lookup import Role, configured_address
 from millstream.core.services.security import is_loopback
@@ -34,6 +34,7 @@ from millstream.resourcemanager.process_records import ProcessRecord, processes_
 
 UNIX_SOCKET = "rest.unix-socket"
 _LONGEST_SOCKET = 100
+_SHORT_TEMPORARY = Path("/tmp")
 MARK = "MILLSTREAM_CLUSTER_MEMBER"  # not the variable that users set to choose a directory: their shell has that one
 
 
@@ -85,11 +86,15 @@ class ClusterDirectory:
             file.write("\n".join(["# For `curl -K`. Written by `millstream cluster start`.", *options, ""]))
 
     def unix_socket(self) -> Path:
-        """Where the dispatcher listens for this user: elsewhere, where the path is too long for a socket."""
+        """Where the dispatcher listens for this user: in a short folder where the path is too long for a socket.
+
+        The folder is not that of the environment's TMPDIR, which may be too long as well.
+        """
         path = self.conf / "rest.sock"
         if len(os.fsencode(path)) <= _LONGEST_SOCKET:
             return path
-        folder = work_directory(Configuration(), "rest")
+        user = f"millstream-{os.geteuid()}"
+        folder = private_folder(_SHORT_TEMPORARY, user, "rest", option=UNIX_SOCKET, is_shared=True)
         return folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.sock"
 
     def has_configuration(self) -> bool:
