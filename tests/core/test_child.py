@@ -24,7 +24,7 @@ from waiting import DEADLINE
 
 from millstream.core.environments.environments import Environment
 from millstream.core.processes.child import ChildProcess, ChildThread, child_variables
-from millstream.core.processes.control_pipe import BrokenPipeContentError, ControlPipe, framed, length_in
+from millstream.core.processes.control_pipe import PROBE, BrokenPipeContentError, ControlPipe, framed, length_in
 from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.wire.pipes import WORKER_COMMAND
 from millstream.core.wire.wire import WireError
@@ -63,6 +63,9 @@ while True:
             signal.pause()
         os.read(heard, 1)
         pipe.send(str(forked).encode())
+    elif command == "close":
+        pipe.send(b"closing")
+        os.closerange(3, 1000)
     elif command == "where":
         pipe.send(f"{os.getcwd()} {os.environ.get('COLOUR')} {os.getsid(0) == os.getpid()}".encode())
 """
@@ -140,6 +143,41 @@ async def test_messages_pass_both_ways_in_order(modules: Path) -> None:
         large = "x" * (3 << 20)
         talk.say(f"echo {large}")
         assert await talk.hear() == large
+
+
+@pytest.mark.process
+async def test_a_child_returns_probes_whatever_its_main_thread_does(modules: Path) -> None:
+    async with started(modules) as talk:
+        signs: asyncio.Queue[None] = asyncio.Queue()
+        talk.child.on_sign_of_life = lambda: signs.put_nowait(None)
+        for _ in range(3):  # the main thread waits for a command
+            talk.child.probe()
+            await signs.get()
+        os.kill(talk.child.pid, signal.SIGSTOP)
+        talk.child.probe()
+        talk.say("echo after all")
+        assert signs.empty()
+        os.kill(talk.child.pid, signal.SIGCONT)
+        assert await talk.hear() == "after all"
+        assert signs.qsize() == 2, "of the probe and of the message"
+
+
+@pytest.mark.process
+async def test_a_child_whose_pipe_was_closed_by_its_own_code_is_killed_with_the_reason(modules: Path) -> None:
+    launched: list[ChildProcess] = []
+
+    async def launch() -> ChildProcess:
+        launched.append(await ChildProcess.start(HERE, "child_under_test", [], [str(modules)]))
+        return launched[0]
+
+    def probe_when_closing(message: bytes) -> None:
+        if message == b"closing":
+            launched[0].probe()  # a thread that waits in `recv` keeps the file open until something comes
+
+    child = SupervisedChild(launch, b"stop", 1.0)
+    reason = await child.run(b"close", probe_when_closing)
+    assert reason.startswith("killed: its control connection was closed while the process continued")
+    assert not child.crashed
 
 
 @pytest.mark.process
@@ -385,6 +423,50 @@ async def test_a_child_that_is_not_understood_is_ended_with_the_reason() -> None
     finally:
         stopped.set()
     assert heard == [b"understood"]
+
+
+@given(st.lists(st.one_of(st.just(PROBE), st.binary(max_size=50).map(framed)), max_size=20))
+def test_probes_between_messages_are_returned_and_not_delivered(frames: list[bytes]) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        received: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        ControlPipe(theirs).start(received.put, lambda: received.put(None))
+        ours.sendall(b"".join(frames))
+        ours.shutdown(socket.SHUT_WR)
+        for frame in frames:
+            if frame != PROBE:
+                assert framed(received.get(timeout=DEADLINE) or b"") == frame
+        assert received.get(timeout=DEADLINE) is None
+        theirs.shutdown(socket.SHUT_WR)
+        returned = b"".join(iter(lambda: ours.recv(1024), b""))
+        assert returned == PROBE * frames.count(PROBE)
+
+
+@contextlib.contextmanager
+def replaced(connection: socket.socket) -> Iterator[socket.socket]:
+    """Other code has closed this socket, and its number is that of another one; yields the other end of that."""
+    theirs, end = socket.socketpair()
+    with theirs, end:
+        os.dup2(theirs.fileno(), connection.fileno())
+        yield end
+
+
+def test_a_closed_pipe_whose_number_another_file_has_is_neither_written_nor_read() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        received: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        ended = threading.Event()
+        pipe = ControlPipe(theirs, patience=0.0)
+        with replaced(theirs) as end:
+            assert ours.recv(100) == b"", "the parent reads the end of the pipe"
+            end.sendall(framed(b"not for the pipe"))
+            pipe.send(b"not for the file")
+            pipe.start(received.put, ended.set)
+            assert ended.wait(DEADLINE), "the parent may be gone, too"
+            assert received.empty()
+            assert theirs.recv(100) == framed(b"not for the pipe")
+            theirs.shutdown(socket.SHUT_WR)
+            assert end.recv(100) == b""
 
 
 def test_sending_to_a_parent_that_is_gone_does_nothing() -> None:

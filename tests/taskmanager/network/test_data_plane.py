@@ -272,7 +272,7 @@ def test_a_peer_whose_native_code_holds_the_interpreter_lock_is_not_lost(
     end = ends(**{"heartbeat.interval": "10 ms", "heartbeat.timeout": f"{DEADLINE} s"})
     with child(end) as (address, process):
         tell(process, b"now\n")
-        wait_until(lambda: f"{address} is silent, but its process answers" in caplog.text, "an answer of the process")
+        wait_until(lambda: f"{address} is silent, but its process responds" in caplog.text, "an answer of the process")
         tell(process, b"x")
         assert end.next() == FrameArrived(address, Credit(5, 1))
 

@@ -20,7 +20,7 @@ from typing import IO, Final, Protocol
 
 from millstream.core.environments.environment_use import in_use
 from millstream.core.environments.environments import Environment
-from millstream.core.processes.control_pipe import HEADER_SIZE, ControlPipe, framed, length_in
+from millstream.core.processes.control_pipe import HEADER_SIZE, PROBE, ControlPipe, framed, length_in
 from millstream.core.processes.forking import keep_from_children
 from millstream.core.processes.memory import MemoryWatch
 from millstream.core.processes.process_session import kill_session
@@ -79,6 +79,8 @@ class ChildProcess:
         self._memory = MemoryWatch.begin()
         self._receiving = False
         self.crashed = False
+        self.on_sign_of_life: Callable[[], None] = lambda: None
+        """Called when the child has sent anything, the response to a probe included."""
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         threading.Thread(target=self._watch, args=(self._ended.get_loop(),), name="child", daemon=True).start()
 
@@ -133,11 +135,16 @@ class ChildProcess:
         if not self._writer.is_closing():
             self._writer.write(framed(message))
 
+    def probe(self) -> None:
+        """Has the child's reading thread give a sign of life, whatever its other threads do."""
+        if not self._writer.is_closing():
+            self._writer.write(PROBE)
+
     async def receive(self, on_message: Callable[[bytes], None]) -> None:
         """Delivers the child's messages until it closes its end, or is gone."""
         self._receiving = True
         try:
-            await _receive(self._reader, on_message)
+            await _receive(self._reader, on_message, lambda: self.on_sign_of_life())
         finally:
             self._receiving = False
             self._close_when_over()
@@ -273,8 +280,12 @@ def _set_once(future: asyncio.Future[str], result: str) -> None:
         future.set_result(result)
 
 
-async def _receive(reader: asyncio.StreamReader, on_message: Callable[[bytes], None]) -> None:
+async def _receive(
+    reader: asyncio.StreamReader, on_message: Callable[[bytes], None], on_anything: Callable[[], None] = lambda: None
+) -> None:
     with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
-            length = length_in(await reader.readexactly(HEADER_SIZE))
-            on_message(await reader.readexactly(length))
+            header = await reader.readexactly(HEADER_SIZE)
+            on_anything()
+            if header != PROBE:
+                on_message(await reader.readexactly(length_in(header)))

@@ -12,6 +12,11 @@ from millstream.core.processes.control_pipe import BrokenPipeContentError
 from millstream.core.wire.wire import WireError
 
 _NOT_NEEDED = "it was not needed any more"
+_CLOSED = (
+    "its control connection was closed while the process continued: code that runs in it closes descriptors that it has"
+    " not opened (os.close, os.closerange)"
+)
+_LEAVING = 2.0  # seconds from the end of a child's pipe to that of the process, which closes its files as it exits
 
 
 class SupervisedChild:
@@ -29,9 +34,9 @@ class SupervisedChild:
         self.is_impossible = False  # that it ended is nothing that another try would mend
 
     @property
-    def pid(self) -> int | None:
-        """Of a child that is a process of its own, and has been started."""
-        return self._child.pid if isinstance(self._child, ChildProcess) else None
+    def process(self) -> ChildProcess | None:
+        """A child that is a process of its own, and has been started."""
+        return self._child if isinstance(self._child, ChildProcess) else None
 
     @property
     def crashed(self) -> bool:
@@ -67,7 +72,7 @@ class SupervisedChild:
                     await child.receive(on_message)
                 except (BrokenPipeContentError, WireError) as error:
                     return self._killed_because or f"killed: {printable(str(error))}"
-                return self._killed_because or await child.wait()
+                return self._killed_because or await self._end_of(child)
             return _NOT_NEEDED
         finally:
             child.kill()  # with everything that it started itself
@@ -102,6 +107,16 @@ class SupervisedChild:
             self._child.kill()
         elif self._launching is not None:
             self._launching.cancel()
+
+    async def _end_of(self, child: Child) -> str:
+        """Why a child ended whose pipe is at its end. One that continues without it can do nothing, and is killed."""
+        if self.is_stopping:
+            return await child.wait()
+        try:
+            return await asyncio.wait_for(child.wait(), _LEAVING)
+        except TimeoutError:
+            self.kill(_CLOSED)
+            return self._killed_because
 
     async def _stop_launching(self) -> None:
         """Ends what the launch waits for, such as an install. Whoever waits for the same environment makes it."""

@@ -1,4 +1,9 @@
-"""One slot worker, as its supervisor sees it: the environment is made, the worker started, watched and ended."""
+"""One slot worker, as its supervisor sees it: the environment is made, the worker started, watched and ended.
+
+A worker that is ready gives signs of life: its control thread returns the probes of the supervisor, whatever its
+functions do. One that is silent for `heartbeat.timeout` is killed: it makes no progress, and nothing else would notice.
+One whose native code holds the interpreter lock, or that a debugger holds, is waited for.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +26,14 @@ from millstream.core.messages.task_manager import (
     WorkerMessage,
     WorkerReady,
 )
-from millstream.core.processes.child import Child, ChildThread
+from millstream.core.processes.child import Child, ChildProcess, ChildThread
 from millstream.core.processes.job_process import JobProcess, Launcher, start_job_process
 from millstream.core.processes.memory import amount
+from millstream.core.processes.process_status import is_stopped, is_traced
 from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.processes.titles import ROOM, worker_title
+from millstream.core.services.liveness import Liveness
+from millstream.core.services.silence import accepts_connections, until_silent
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.core.wire.wire import WireError
@@ -60,6 +68,7 @@ class SupervisedWorker:
         self._outputs = outputs
         self._launcher = launch
         self._was_put_down = False
+        self._was_silent = False
         self.tasks = SlotTasks()
         """What they have come to; told by whoever passes commands on."""
         self.measured: SlotMetrics | None = None
@@ -97,7 +106,8 @@ class SupervisedWorker:
     def _about_memory(self) -> str:
         """Native code does not always say that it got no memory: it crashes."""
         limit = limit_of(self._configuration)
-        if not limit or self._child.is_stopping or self._child.is_impossible or self._was_put_down:
+        is_known = self._child.is_stopping or self._child.is_impossible or self._was_put_down or self._was_silent
+        if not limit or is_known:
             return ""
         return f"; the tasks of its slot may take {amount(limit)} ({OPTION})"
 
@@ -129,7 +139,8 @@ class SupervisedWorker:
     @property
     def pid(self) -> int | None:
         """Of its process, when it has one."""
-        return self._child.pid
+        process = self._child.process
+        return process.pid if process is not None else None
 
     def deploy(self, deploy: DeployTasks) -> None:
         """Passes tasks on, and remembers them."""
@@ -189,16 +200,32 @@ class SupervisedWorker:
         if not is_own:
             raise WireError(f"it sent a {type(message).__name__} of another slot or job")
 
-    async def _watch_start(self) -> None:
+    async def _watch_process(self) -> None:
         timeout = self._configuration.seconds("worker.start.timeout")
         try:
             await asyncio.wait_for(self._ready.wait(), timeout)
         except TimeoutError:
             self.kill(f"it was not ready within worker.start.timeout ({timeout:g} s)")
+            return
+        if (process := self._child.process) is not None:
+            await self._watch_life(process)
+
+    async def _watch_life(self, process: ChildProcess) -> None:
+        loop = asyncio.get_running_loop()
+        liveness = Liveness(self._configuration, loop.time())
+        process.on_sign_of_life = lambda: liveness.heard(loop.time())
+
+        async def responds() -> bool:
+            address = self.tasks.data_address
+            return is_traced(process.pid) or await accepts_connections(address, self._configuration, liveness.timeout)
+
+        await until_silent(f"slot worker {process.pid}", liveness, process.probe, responds)
+        self._was_silent = True
+        self.kill(_silence(process.pid, liveness.timeout))
 
     async def _launch(self) -> Child:
         child = await self._start_child()
-        self._watch = asyncio.create_task(self._watch_start())
+        self._watch = asyncio.create_task(self._watch_process())
         return child
 
     async def _start_child(self) -> Child:
@@ -215,3 +242,10 @@ class SupervisedWorker:
             VARIABLES if limit_of(self._configuration) else None,
         )
         return await self._launcher(process, self._configuration, self._on_progress, self._outputs)
+
+
+def _silence(pid: int, timeout: float) -> str:
+    silent = f"its process {pid} did not respond for {timeout:g} s (heartbeat.timeout)"
+    if is_stopped(pid):
+        return f"{silent}: it was stopped (SIGSTOP) and not continued (SIGCONT)"
+    return f"{silent}: its threads do not run, and it accepts no connection"

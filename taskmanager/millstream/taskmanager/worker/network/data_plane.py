@@ -5,9 +5,8 @@ arrive are put into its mailbox as `FrameArrived`, and the end of a stream as `P
 greeting matters here. Nothing is retried: a lost stream is a lost peer, until a task that is deployed later connects to
 it again. What is sent to a lost peer before that is dropped.
 
-A peer whose native code holds the interpreter lock says nothing, and yet it is well: its gRPC threads need no lock, and
-answer a connection. So before a silent peer counts as lost, it is called on: one that is frozen, cut off or gone does
-not answer.
+A peer whose native code holds the interpreter lock is not lost (`millstream.core.services.silence`): its gRPC threads
+need no lock, and take a connection.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from millstream.core.processes.loops import end_tasks, new_loop
 from millstream.core.services.liveness import Liveness
 from millstream.core.services.rpc import dialled, explain
 from millstream.core.services.security import check_listen, server_credentials
+from millstream.core.services.silence import accepts_connections, until_silent
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.wire import UnknownKindError, WireError
 from millstream.taskmanager.worker.network.frames import (
@@ -49,7 +49,6 @@ _HEADROOM = 64 * 1024
 _REASON_TIMEOUT = 1.0
 _STOP_TIMEOUT = 60.0
 _NO_MEMORY = "this worker has no memory left for what it sent"
-_MISSED_BEATS = 2  # before a silent peer is called on
 
 
 class FrameArrived(Struct, frozen=True):
@@ -212,23 +211,13 @@ class DataPlane:
                     await peer.attached.wait()
                 return
             except TimeoutError:
-                if peer.lost or not await self._answers(peer.address, timeout):
+                if peer.lost or not await accepts_connections(peer.address, self._configuration, timeout):
                     self._lose(peer, f"it did not connect within {timeout:g} s")
                     return
             log.warning("%s has not connected for %g s, but its process answers: waiting for it", peer.address, timeout)
 
     def _channel(self, address: str) -> grpc.aio.Channel:
         return dialled(address, self._configuration, self._options)
-
-    async def _answers(self, address: str, timeout: float) -> bool:
-        """Whether the process there takes a connection: its own threads do, also while its interpreter is busy."""
-        async with self._channel(address) as channel:
-            try:
-                async with asyncio.timeout(timeout):
-                    await channel.channel_ready()
-            except TimeoutError:
-                return False
-            return True
 
     async def _dial(self, peer: _Peer) -> None:
         timeout = self._configuration.seconds("taskmanager.network.connect.timeout")
@@ -324,23 +313,14 @@ class DataPlane:
                     assert_never(frame)
 
     async def _beat(self, peer: _Peer, liveness: Liveness) -> None:
-        """Tells the peer that this worker lives, and notices when the peer is frozen or cut off without a word."""
-        call: asyncio.Task[None] | None = None
-        try:
-            while not liveness.is_lost(self._loop.time()):
-                self.send(peer.address, Heartbeat())
-                if liveness.silence > _MISSED_BEATS * liveness.interval and (call is None or call.done()):
-                    call = self._loop.create_task(self._call_on(peer, liveness))
-                await asyncio.sleep(liveness.interval)
-        finally:
-            if call is not None:
-                call.cancel()
+        """Sends heartbeats, and notices when the peer is frozen, or cut off without a message."""
+        await until_silent(
+            peer.address,
+            liveness,
+            lambda: self.send(peer.address, Heartbeat()),
+            lambda: accepts_connections(peer.address, self._configuration, liveness.timeout),
+        )
         raise _Refused(f"no sign of life for {liveness.timeout:g} s")
-
-    async def _call_on(self, peer: _Peer, liveness: Liveness) -> None:
-        if await self._answers(peer.address, liveness.timeout):
-            log.info("%s is silent, but its process answers: native code may hold its interpreter lock", peer.address)
-            liveness.heard(self._loop.time())
 
     async def _write(self, peer: _Peer, stream: Any) -> None:
         outbox = peer.outbox

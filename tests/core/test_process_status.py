@@ -1,0 +1,60 @@
+"""What the kernel says of a process: running, stopped by a signal, traced, gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from waiting import wait_until
+
+from millstream.core.processes.process_status import is_stopped, is_traced
+
+TRACER = """
+import ctypes, os, sys
+SEIZE, libc = 0x4206, ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+if libc.ptrace(SEIZE, int(sys.argv[1]), None, None):
+    sys.exit(os.strerror(ctypes.get_errno()))
+print("attached", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.process
+def test_a_process_that_is_stopped_is_told_from_one_that_waits() -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            assert not is_stopped(process.pid)
+            os.kill(process.pid, signal.SIGSTOP)
+            wait_until(lambda: is_stopped(process.pid), "the process to be stopped")
+            assert not is_traced(process.pid)
+            os.kill(process.pid, signal.SIGCONT)
+            wait_until(lambda: not is_stopped(process.pid), "the process to continue")
+        finally:
+            process.kill()
+    assert not is_stopped(process.pid), "it is gone"
+    assert not is_traced(process.pid)
+
+
+@pytest.mark.process
+def test_a_process_with_a_debugger_is_traced() -> None:
+    allowed = "import ctypes; ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1)); print(flush=True); input()"
+    started = [sys.executable, "-c", allowed]
+    with subprocess.Popen(started, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            command = [sys.executable, "-c", TRACER, str(process.pid)]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as debugger:
+                assert debugger.stdout is not None
+                assert debugger.stdin is not None
+                if not debugger.stdout.readline():
+                    pytest.skip("this host lets no process trace another")
+                assert is_traced(process.pid)
+                debugger.stdin.close()
+            wait_until(lambda: not is_traced(process.pid), "the debugger to detach")
+        finally:
+            process.kill()
