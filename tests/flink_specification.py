@@ -66,12 +66,9 @@ class Specification:
         elif isinstance(shape, str):
             self._compare_object(shape, value, at)
         elif "|" in shape:
-            variants = [one for one in shape["|"] if isinstance(value, dict) and set(value) & set(self.schemas[one])]
-            for one in variants:
-                known = {key: held for key, held in value.items() if key in self.schemas[one]}
-                self._keys(one, {key: self.schemas[one][key] for key in known}, known, at)
-            if not variants:
-                self.missing.setdefault(f"any of {shape['|']}", at)
+            for name in shape["|"]:  # an operation without a result and without a failure has none of their keys
+                fields = {key: one for key, one in self.schemas[name].items() if key in value}
+                self._keys(name, fields, value, at)
         else:
             self._keys("", shape, value, at)
 
@@ -103,6 +100,8 @@ class Specification:
         if isinstance(shape, str) and shape and shape not in before:
             before.add(shape)
             yield shape
-            yield from self._reached(self.schemas[shape], before)
+            for key, one in self.schemas[shape].items():
+                if not {f"{shape}.{key}", f"{shape}.*"} & self.left_out:
+                    yield from self._reached(one, before)
         for one in shape.values() if isinstance(shape, dict) else shape if isinstance(shape, list) else ():
             yield from self._reached(one, before)

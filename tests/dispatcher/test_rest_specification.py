@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dispatcher_fixtures import RunningDispatcher
+from dispatcher_fixtures import RunningDispatcher, graph
 from flink_specification import Specification
 
+from millstream.core.jobs.details import JobDetails
+from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.states import JobStatus
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture
 def flink() -> Specification:
     return Specification()
 
@@ -41,6 +45,22 @@ def _keys(flink: Specification, request: str) -> set[str]:
 def _taken(operation: dict[str, Any]) -> set[str]:
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     return set(content.get("schema", {}).get("properties", {}))
+
+
+async def test_failures_at_the_same_time_have_every_key_of_flinks_specification(
+    dispatcher: RunningDispatcher, flink: Specification
+) -> None:
+    job = graph()
+    async with dispatcher.running_job(job) as manager:
+        beside = TaskFailure(job.job_id, "v", "task (2/2)", subtask=1, exception="ValueError: also")
+        failure = TaskFailure(job.job_id, "v", "task (1/2)", exception="ValueError: one", concurrent=(beside,))
+        failed = JobDetails(job.job_id, job.name, JobStatus.FAILED, end_time=9, failures=(failure,))
+        await dispatcher.reported(manager, failed)
+        exceptions = (await dispatcher.http("GET", f"/jobs/{job.job_id}/exceptions", status=200)).json
+    assert exceptions["exceptionHistory"]["entries"][0]["concurrentExceptions"]
+    flink.compare("GET /jobs/{jobid}/exceptions", exceptions)
+    assert not flink.missing
+    assert not flink.unseen()
 
 
 def test_the_manual_leaves_out_only_what_the_specification_has(flink: Specification) -> None:
