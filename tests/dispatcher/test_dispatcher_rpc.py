@@ -189,9 +189,9 @@ async def test_results_are_relayed(dispatcher: RunningDispatcher, monkeypatch: p
         manager.send(response)
         assert await answer == replace(response, request_id="mine")
 
-        monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
-        assert "did not answer" in (await dispatcher.stub.collect(request)).error
-        monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", DEADLINE)
+        monkeypatch.setattr(lifecycle, "RESPONSE_TIMEOUT", 0.05)
+        assert "did not respond" in (await dispatcher.stub.collect(request)).error
+        monkeypatch.setattr(lifecycle, "RESPONSE_TIMEOUT", DEADLINE)
         answer = asyncio.ensure_future(dispatcher.stub.collect(request))
         await manager.next(CollectRequest)
         await manager.next(CollectRequest)

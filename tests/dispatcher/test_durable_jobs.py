@@ -80,7 +80,7 @@ async def test_a_job_whose_submitter_goes_away_is_taken_all_the_same(
 async def test_a_graph_stays_until_nothing_else_is_left_and_a_job_manager_is_asked_to_see_to_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capacity: str
 ) -> None:
-    monkeypatch.setattr(durable_jobs, "_ASK_AGAIN", 0.05)
+    monkeypatch.setattr(durable_jobs, "_RETRY", 0.05)
     options, store = configuration(tmp_path, **{"jobstore.max-capacity": capacity}), MemoryStore()
     job = graph()
     pointers, result = Key(Kind.CHECKPOINTS, job.job_id), Key(Kind.JOB_RESULT, job.job_id)

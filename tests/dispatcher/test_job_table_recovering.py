@@ -37,8 +37,8 @@ def test_a_job_whose_job_manager_is_gone_is_given_to_another_when_nobody_leads_i
     play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A), ev.JobReported(S1, A, claim(1)))
     gone = play(machine, ev.ManagerRegistered(TWO, S2, {}), ev.ManagerDisconnected(ONE, S1, "killed"))
     assert gone == [ev.JobOutOfTouch(A), ev.WatchLeader(A)]
-    assert play(machine, ev.NobodyLeads(A)) == [ev.StartJob(S2, A)]
-    assert play(machine, ev.NobodyLeads(A)) == [], "it was looked for twice"
+    assert play(machine, ev.LeaderLost(A)) == [ev.StartJob(S2, A)]
+    assert play(machine, ev.LeaderLost(A)) == [], "it was looked for twice"
 
 
 def test_one_that_comes_back_before_keeps_the_job() -> None:
@@ -46,7 +46,7 @@ def test_one_that_comes_back_before_keeps_the_job() -> None:
     play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A), ev.JobReported(S1, A, claim(1)))
     play(machine, ev.ManagerDisconnected(ONE, S1, "cut"))
     assert play(machine, ev.ManagerRegistered(ONE, S2, {A: claim(1)})) == [ev.RecordReport(A)]
-    assert play(machine, ev.NobodyLeads(A)) == []
+    assert play(machine, ev.LeaderLost(A)) == []
 
 
 def test_one_that_comes_back_without_the_job_and_then_reports_its_end_is_believed() -> None:
@@ -56,7 +56,7 @@ def test_one_that_comes_back_without_the_job_and_then_reports_its_end_is_believe
     play(machine, ev.ManagerDisconnected(ONE, S1, "cut"), ev.ManagerRegistered(ONE, S2, {}))
     ended = play(machine, ev.JobReported(S2, A, claim(1, JobStatus.FINISHED)))
     assert ended == [ev.RecordReport(A), ev.ForgetJob(S2, A)]
-    assert play(machine, ev.NobodyLeads(A)) == []
+    assert play(machine, ev.LeaderLost(A)) == []
 
 
 def test_of_two_that_claim_a_job_the_higher_epoch_has_it() -> None:
@@ -72,12 +72,12 @@ def test_of_two_that_claim_a_job_the_higher_epoch_has_it() -> None:
 def test_a_cancellation_is_told_to_whoever_gets_the_job() -> None:
     machine = table()
     play(machine, ev.Recovered(A, cancelled=True), ev.ManagerRegistered(ONE, S1, {}))
-    assert play(machine, ev.NobodyLeads(A)) == [ev.StartJob(S1, A), ev.CancelJob(S1, A)]
+    assert play(machine, ev.LeaderLost(A)) == [ev.StartJob(S1, A), ev.CancelJob(S1, A)]
 
 
 def test_a_job_that_may_have_run_is_not_cancelled_without_a_job_manager() -> None:
     machine = table()
-    play(machine, ev.Recovered(A), ev.NobodyLeads(A))
+    play(machine, ev.Recovered(A), ev.LeaderLost(A))
     assert play(machine, ev.CancelRequested(A)) == []
     assert play(machine, ev.ManagerRegistered(ONE, S1, {})) == [ev.StartJob(S1, A), ev.CancelJob(S1, A)]
 
@@ -97,7 +97,7 @@ def test_a_job_that_nothing_is_heard_of_is_recalled_after_a_grace_time_and_again
     assert play(machine, ev.TimePassed(), now=14.9) == []
     assert play(machine, ev.TimePassed(), now=15.0) == [ev.RecallJob(A)]
     assert play(machine, ev.TimePassed(), now=20.0) == [ev.RecallJob(A)], "another may have come to lead it"
-    assert play(machine, ev.NobodyLeads(A), now=21.0) == [ev.StartJob(S2, A)]
+    assert play(machine, ev.LeaderLost(A), now=21.0) == [ev.StartJob(S2, A)]
     assert play(machine, ev.JobReported(S2, A, claim(2)), now=21.0) == [ev.RecordReport(A)]
     assert machine.next_deadline() is None
 
@@ -262,7 +262,7 @@ class RecoveringTable(RuleBasedStateMachine):
         for job_id in sorted(self.watched):
             if not self.line.get(job_id):
                 self.watched.discard(job_id)
-                self.apply(ev.NobodyLeads(job_id))
+                self.apply(ev.LeaderLost(job_id))
 
     @invariant()
     def every_job_is_somewhere(self) -> None:

@@ -44,7 +44,7 @@ from millstream.core.services import inspection
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contracts import INSPECTION, RESOURCE_MANAGER
-from millstream.dispatcher.rest.table import JsonAnswer
+from millstream.dispatcher.rest.table import RedactedJsonResponse
 from millstream.dispatcher.service import DispatcherService
 
 
@@ -347,7 +347,7 @@ async def test_task_managers_and_their_logs(tmp_path: Path) -> None:
             await http("GET", "/taskmanagers/tm-1/logs/none.log", status=404)
             fake.log_address = "127.0.0.1:1"
             answer = await http("GET", "/taskmanagers/tm-1/log", status=500)
-            assert "does not answer" in answer.json["errors"][0]
+            assert "does not respond" in answer.json["errors"][0]
     finally:
         await server.stop(None)
 
@@ -426,7 +426,7 @@ async def test_https(tmp_path: Path) -> None:
 def test_answers_are_json_without_credentials_whatever_is_in_them() -> None:
     at = "s3://key:secret@bucket/x"
     answer = {"n": 1, "ü": [0.5, None, True], "state": JobStatus.RUNNING, "at": at, "nan": math.nan}
-    body = bytes(JsonAnswer(answer).body)
+    body = bytes(RedactedJsonResponse(answer).body)
     assert json.loads(body) == {**answer, "state": "RUNNING", "at": "s3://******@bucket/x", "nan": None}
     assert "ü".encode() in body
-    assert json.loads(JsonAnswer({"n": 10**30, "at": at}).body) == {"n": 10**30, "at": "s3://******@bucket/x"}
+    assert json.loads(RedactedJsonResponse({"n": 10**30, "at": at}).body) == {"n": 10**30, "at": "s3://******@bucket/x"}

@@ -35,7 +35,7 @@ async def test_of_a_running_job(dispatcher: RunningDispatcher, monkeypatch: pyte
     root = f"/jobs/{job.job_id}/checkpoints"
     await dispatcher.submit(job)
     with monkeypatch.context() as patch:
-        patch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
+        patch.setattr(lifecycle, "RESPONSE_TIMEOUT", 0.05)
         (error,) = (await http("GET", root, status=503)).json["errors"]
     assert error == f"no job manager runs job {job.job_id}, it is INITIALIZING"
     before = asyncio.ensure_future(http("GET", root))
@@ -68,10 +68,10 @@ async def test_of_a_running_job(dispatcher: RunningDispatcher, monkeypatch: pyte
             assert f"the id of a checkpoint: '{wrong}' is not a whole number" in error
         assert manager.told.empty()
 
-        monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
-        assert "did not answer" in (await http("GET", root, status=503)).json["errors"][0]
+        monkeypatch.setattr(lifecycle, "RESPONSE_TIMEOUT", 0.05)
+        assert "did not respond" in (await http("GET", root, status=503)).json["errors"][0]
         await manager.next(CheckpointQuery)
-        monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 30.0)
+        monkeypatch.setattr(lifecycle, "RESPONSE_TIMEOUT", 30.0)
         _, request = await asked("")
     assert "disconnected" in (await request).json["errors"][0]
     assert (await request).status == 503

@@ -173,7 +173,7 @@ async def test_the_graph_of_a_slot_worker_and_what_cannot_be_had(tmp_path: Path)
             await dispatcher.http("GET", f"/taskmanagers/{path}/flamegraph", status=404)
         services.address = "127.0.0.1:1"
         vertex = job.vertices[1].id
-        assert "does not answer" in (await sampled(get, ONE, job.job_id, vertex))["problems"][0]
+        assert "does not respond" in (await sampled(get, ONE, job.job_id, vertex))["problems"][0]
     async with played(tmp_path, graph(), **{"rest.flamegraph.enabled": "false"}) as (services, _, get, _):
         (known,) = (await get("GET", "/jobs"))["jobs"]
         assert (await get("GET", ONE, known["id"], job.vertices[0].id))["endTimestamp"] == -2

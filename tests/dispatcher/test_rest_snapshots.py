@@ -121,7 +121,7 @@ async def test_a_savepoint_that_fails(job: RunningJob, monkeypatch: pytest.Monke
     await job.manager.disconnect()
     cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]
     assert "the job manager is disconnected, and may have taken the snapshot" in cause["stack-trace"]
-    monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
+    monkeypatch.setattr(lifecycle, "RESPONSE_TIMEOUT", 0.05)
     trigger = await job.ask()
     cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]
     assert f"no job manager runs job {job.job_id}, it is RUNNING" in cause["stack-trace"]
@@ -167,10 +167,10 @@ async def test_a_job_that_ends_without_a_word_about_its_savepoint(
 ) -> None:
     trigger = await job.ask("stop")
     await job.manager.next(SnapshotRequest)
-    monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
+    monkeypatch.setattr(lifecycle, "RESPONSE_TIMEOUT", 0.05)
     job.report(JobStatus.FAILED)
     cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]["stack-trace"]
-    assert cause == f"job {job.job_id} is FAILED, and nothing was heard of the snapshot"
+    assert cause == f"job {job.job_id} is FAILED, and its job manager sent no result of the snapshot"
 
 
 async def test_checkpoints(job: RunningJob) -> None:

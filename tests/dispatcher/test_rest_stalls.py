@@ -27,7 +27,7 @@ async def test_a_running_job_is_explained_by_its_job_manager(
     path = f"/jobs/{job.job_id}/stall"
     await dispatcher.submit(job)
     with monkeypatch.context() as patch:
-        patch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
+        patch.setattr(lifecycle, "RESPONSE_TIMEOUT", 0.05)
         (error,) = (await http("GET", path, status=503)).json["errors"]
     assert error == f"no job manager runs job {job.job_id}, it is INITIALIZING"
     async with dispatcher.job_manager() as manager:

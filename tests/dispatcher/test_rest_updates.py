@@ -18,7 +18,7 @@ from millstream.core.clock import SystemClock
 from millstream.core.jobs.states import JobStatus
 from millstream.dispatcher.dashboard.files import DashboardApp
 from millstream.dispatcher.details import submitted_details
-from millstream.dispatcher.rest.updates import MOST_STREAMS, Told, TooManyStreams, Updates
+from millstream.dispatcher.rest.updates import MOST_STREAMS, PathResponse, TooManyStreams, Updates
 
 
 class Stream:
@@ -160,9 +160,9 @@ class Asked:
         self.times = 0
         self.leads = True
 
-    async def __call__(self, path: str) -> Told:
+    async def __call__(self, path: str) -> PathResponse:
         self.times += 1
-        return Told(200, b'{"now":%d,"same":1}' % self.times)
+        return PathResponse(200, b'{"now":%d,"same":1}' % self.times)
 
 
 def test_who_looks_at_the_same_asks_once_and_sees_no_change_in_the_time_alone() -> None:

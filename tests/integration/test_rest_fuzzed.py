@@ -83,7 +83,8 @@ class Jobs:
             ("/savepoint-disposal", {"savepoint-path": str(folder / "none")}),
         ):
             status, answer = cluster.request("POST", path, json.dumps({**body, "triggerId": TRIGGER}).encode())
-            assert (status, answer) == (202, {"request-id": TRIGGER})
+            assert status == (200 if path == "/savepoint-disposal" else 202)
+            assert answer == {"request-id": TRIGGER}
 
     def existing(self, operation: str, parameter: str) -> list[str]:
         if parameter == "jobid":

@@ -1,4 +1,4 @@
-"""Which job graphs are accepted. A refusal is one line that says what is wrong with the graph."""
+"""Which job graphs are accepted. A refusal is one line: what is wrong with the graph."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """The artifacts of jobs on the dispatcher's disk: one file each, named after the sha256 of its content.
 
-Several dispatchers of a host may share a folder, and none knows the others' jobs. So what is in use is said by a file's
-time: each dispatcher renews it for the artifacts of its jobs, and deletes what nobody has renewed for long.
+Several dispatchers of a host may share a folder, and none knows the others' jobs. So the time of a
+file shows whether it is in use: each dispatcher renews it for the artifacts of its jobs, and deletes what no dispatcher
+has renewed for long.
 
 Where dispatchers share other storage than a folder, an artifact is there when it is in that, and the folder is what
-this host has of it: filled when an artifact comes or is asked for.
+this host has of it: filled when an artifact comes or is requested.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class ArtifactStore:
         return True
 
     async def clean(self, in_use: Iterable[str], unused_for: float) -> list[str]:
-        """Deletes what nobody has used for so many seconds, and answers it. What is in use counts as used now."""
+        """Deletes what has not been used for so many seconds, and returns it. What is in use counts as used now."""
         if self._shared is None:
             return await asyncio.to_thread(self._clean, in_use, unused_for)
         return await asyncio.to_thread(self._shared.clean, in_use, unused_for)
@@ -92,7 +93,7 @@ class ArtifactStore:
         return self._root / sha256
 
     async def store(self, artifact: Artifact, chunks: AsyncIterator[bytes]) -> None:
-        """Writes what comes and keeps it when it is what the artifact says."""
+        """Writes what comes and keeps it when it matches the hash of the artifact."""
         taken = await asyncio.to_thread(self._total_size)
         with WholeFile(self._path(artifact.sha256), artifact.sha256) as file:
             async for data in chunks:
@@ -124,7 +125,7 @@ class ArtifactStore:
         """The artifact, which is fetched when this host does not have it. Raises ArtifactError when there is none."""
         path = self._path(sha256)
         try:
-            async with self._fetching[sha256]:  # many ask at once when a job starts
+            async with self._fetching[sha256]:  # many requests come at once when a job starts
                 if not await asyncio.to_thread(self._is_here, sha256) and self._shared is not None:
                     await asyncio.to_thread(self._clean, (), self._kept)
                     await asyncio.to_thread(self._shared.get, sha256, path)

@@ -1,11 +1,11 @@
-"""The audit log: who had something done, what, from where, and whether it was.
+"""The audit log: who requested what, from where, and with which outcome.
 
 Events go to the logger `millstream.audit`. Where services have a folder for logs, a dispatcher keeps them in a file of
 its own there, as lines of JSON, and within the bounds that logs have; REST does not serve that file. Elsewhere they are
 lines of the dispatcher's own log. Bodies and parameters of requests are never in it, as they may hold credentials.
 
-A page that stays open looks at the same thing every few seconds: that is recorded once in a while, or the lines that
-matter would soon be among those that are over the bounds.
+A page that stays open sends the same request every few seconds: that is recorded once in a while, or the lines that
+matter would soon be rotated away.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Audit:
             self._handler = AuditFile(folder / f"audit-{own.stem if own else 'dispatcher'}.log", configuration)
 
     def record(self, action: str, caller: Caller, job: str = "", failure: str = "", request: str = "") -> None:
-        """Something was asked for. `failure` is why it was not done."""
+        """Records a request. `failure` is why it was refused."""
         event = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "action": action,
@@ -61,7 +61,7 @@ class Audit:
             self._handler.handle(log.makeRecord(log.name, logging.INFO, "", 0, line, (), None))
 
     def record_look(self, action: str, caller: Caller, job: str, failure: str, request: str) -> None:
-        """Something was only looked at."""
+        """Records a request that only reads."""
         look = (action, caller.name, caller.credential.value, caller.origin.rpartition(":")[0], job, failure, request)
         now = time.monotonic()
         if now - self._looks.get(look, -math.inf) < _LOOKED_AGAIN:

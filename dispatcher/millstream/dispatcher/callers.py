@@ -15,13 +15,13 @@ class Role(IntEnum):
     """What a caller of the REST API may do, and what an endpoint needs. Each may do what those before it may."""
 
     ANYONE = 0
-    READ = 1  # look at the cluster, its jobs and its logs
+    READ = 1  # read the cluster, its jobs and its logs
     OPERATE = 2  # cancel, stop and rescale jobs, take and delete snapshots
     SUBMIT = 3  # have code run
 
     @staticmethod
     def named(text: str) -> Role | None:
-        """The role of this name that can be given to somebody."""
+        """The role of this name, of those that can be granted."""
         return next((role for role in GIVEN_ROLES if role.name.lower() == text.lower()), None)
 
 

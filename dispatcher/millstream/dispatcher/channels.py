@@ -1,6 +1,6 @@
 """Connections to the services of the cluster, kept for as long as they are used. Owned by the dispatcher's loop.
 
-Which services there are changes, and nobody says of each that it is gone for good: what was not used for a while is
+Services come and go without notice: a connection that was not used for a while is
 closed when the next one is opened, so there are never many more than services.
 """
 

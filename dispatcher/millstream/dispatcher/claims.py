@@ -1,6 +1,6 @@
 """Snapshots that belong to running jobs: their own checkpoints, and what they have claimed. They delete both.
 
-So nobody else claims such a snapshot, and nobody else starts from, or deletes, one that was claimed.
+So no other job claims such a snapshot, and no other job starts from, and no request deletes, one that was claimed.
 """
 
 from __future__ import annotations

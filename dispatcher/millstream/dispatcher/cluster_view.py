@@ -1,6 +1,6 @@
-"""What the dispatcher shows of the rest of the cluster: task managers and slots, asked of the resource manager.
+"""What the dispatcher shows of the rest of the cluster: task managers and slots, requested from the resource manager.
 
-And what the services themselves say of their processes: metrics, logs, threads, and where time goes.
+And what the services return about their processes: metrics, logs, threads, and where time goes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ClusterView:
         """Task managers and pending slots at this moment."""
         try:
             leader = await self._leaders.leader_of(Role.RESOURCE_MANAGER)
-            overview: Overview = await self._ask(leader.address, "get_overview", Empty(), RESOURCE_MANAGER, _TIMEOUT)
+            overview: Overview = await self._call(leader.address, "get_overview", Empty(), RESOURCE_MANAGER, _TIMEOUT)
         except UnreachableError as error:
             if self._reachable:
                 log.warning("no task managers are shown: %s", error)
@@ -56,36 +56,36 @@ class ClusterView:
         return overview
 
     async def is_reachable(self) -> bool:
-        """Whether the resource manager answers now."""
+        """Whether the resource manager responds now."""
         await self.overview()
         return self._reachable
 
     async def metrics(self, address: str) -> bytes:
         """What the service at this address measures, as `decode_groups` takes it. Raises UnreachableError."""
-        measured: ProcessMetrics = await self._ask(address, "get_metrics", Empty(), timeout=_TIMEOUT)
+        measured: ProcessMetrics = await self._call(address, "get_metrics", Empty(), timeout=_TIMEOUT)
         return measured.groups
 
     async def read_log(self, address: str, name: str, offset: int | None, length: int) -> LogContent:
         """A piece of a log file of the service at this address. Raises NoSuchLogError, UnreachableError."""
-        content: LogContent = await self._ask(address, "read_log", ReadLogRequest(name, offset, length))
+        content: LogContent = await self._call(address, "read_log", ReadLogRequest(name, offset, length))
         return content
 
     async def list_logs(self, address: str) -> Sequence[LogFile]:
         """The log files of the service at this address. Raises UnreachableError."""
-        found: LogList = await self._ask(address, "list_logs", Empty())
+        found: LogList = await self._call(address, "list_logs", Empty())
         return found.files
 
     async def dump_threads(self, address: str) -> ThreadDump:
         """The threads of the service at this address, and of its slot workers. Raises UnreachableError."""
-        dump: ThreadDump = await self._ask(address, "dump_threads", Empty(), INSPECTION)
+        dump: ThreadDump = await self._call(address, "dump_threads", Empty(), INSPECTION)
         return dump
 
     async def sample_stacks(self, address: str, request: SampleRequest, timeout: float) -> StackSamples:
         """Where the workers of a job spend their time, on the task manager at this address. Raises UnreachableError."""
-        samples: StackSamples = await self._ask(address, "sample_stacks", request, PROFILING, timeout)
+        samples: StackSamples = await self._call(address, "sample_stacks", request, PROFILING, timeout)
         return samples
 
-    async def _ask(
+    async def _call(
         self, address: str, method: str, request: Any, of: ServiceContract = INSPECTION, timeout: float = _LOG_TIMEOUT
     ) -> Any:
         stub = Stub(await self._channels.to(address), of)
@@ -94,7 +94,7 @@ class ClusterView:
         except grpc.RpcError as error:
             if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.NOT_FOUND:
                 raise NoSuchLogError(explain(error)) from error
-            raise UnreachableError(f"the service at {address} does not answer: {explain(error)}") from error
+            raise UnreachableError(f"the service at {address} does not respond: {explain(error)}") from error
 
     async def close(self) -> None:
         """Releases the connections."""

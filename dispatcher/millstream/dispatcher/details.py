@@ -1,4 +1,4 @@
-"""What the dispatcher says about a job by itself: before a job manager has reported, and when it decides an end."""
+"""What the dispatcher reports of a job by itself: before a job manager has reported, and when it decides an end."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def ended_details(before: JobDetails, status: JobStatus, reason: str, now_ms: in
     """The same job after an end that no job manager reported."""
     failures = before.failures
     if status is JobStatus.FAILED:
-        told = reason + _left_behind(before)
-        failures = (TaskFailure(before.job_id, exception=told, traceback=told, timestamp=now_ms), *failures)
+        text = reason + _left_behind(before)
+        failures = (TaskFailure(before.job_id, exception=text, traceback=text, timestamp=now_ms), *failures)
     return replace(
         before,
         state=status,

@@ -2,7 +2,7 @@
 
 Owned by the dispatcher's loop, for one term of its leadership. What is to be cleaned up is tried for as long as the
 term lasts, and the next one continues with it. Of a job that has ended, its job manager deletes its checkpoints and
-last its pointers; if it died over that, another one is asked to. Only then the graph goes, and only then the result
+last its pointers; if it died over that, another one has to. Only then the graph goes, and only then the result
 may.
 """
 
@@ -30,7 +30,7 @@ from millstream.core.store.job_results import JobResultStore
 from millstream.core.store.store import Contest, Key, Kind, Leadership, StoreError
 
 log = logging.getLogger(__name__)
-_ASK_AGAIN = 5.0  # seconds after which another job manager is asked to clean up
+_RETRY = 5.0  # seconds after which a job manager is requested again to clean up
 
 
 class LeftJob(Struct, frozen=True):
@@ -42,7 +42,7 @@ class LeftJob(Struct, frozen=True):
 
 
 class DurableJobs:
-    """One term's. `recovers` says that others follow; without them only what this process needs is kept."""
+    """One term's. `recovers`: later terms read it; without them only what this process needs is kept."""
 
     def __init__(self, ha: HighAvailability, leadership: Leadership, background: BackgroundTasks) -> None:
         self.recovers = ha.recovers
@@ -72,12 +72,12 @@ class DurableJobs:
         return await self._graphs.add(graph)
 
     async def cancel(self, job_id: JobId) -> None:
-        """Returns when whoever follows knows that the job is to be cancelled."""
+        """Returns when the cancellation is in the store, for the dispatchers that follow."""
         if self.recovers:
             await self._graphs.cancel(job_id)
 
     def taken(self, graph: StoredGraph) -> bool:
-        """A job manager has the job; whether the graph goes now, since nobody else can ask for it."""
+        """A job manager has the job; whether the graph goes now, since no other one can need it."""
         if not self.recovers:
             self._spawn(self._graphs.remove, graph)
         return not self.recovers
@@ -85,33 +85,37 @@ class DurableJobs:
     def ended(self, details: JobDetails, graph: StoredGraph | None, have_cleaned: Callable[[JobGraph], None]) -> None:
         """The job has ended: its graph goes, once its end is known for good and nothing else is left of it.
 
-        With `have_cleaned` a job manager is asked to see to that, if there is one.
+        With `have_cleaned` a job manager is requested to clean up, if there is one.
         """
         self._spawn(self._end, details, graph, have_cleaned, self._gone.setdefault(details.job_id, asyncio.Event()))
 
     async def _end(
-        self, details: JobDetails, graph: StoredGraph | None, ask: Callable[[JobGraph], None], gone: asyncio.Event
+        self,
+        details: JobDetails,
+        graph: StoredGraph | None,
+        have_cleaned: Callable[[JobGraph], None],
+        gone: asyncio.Event,
     ) -> None:
         if self.recovers and not await self._results.has(details.job_id):
             await self._results.add(details)
         if graph is not None:
             if self.recovers:
-                await self._cleaned(graph.graph, ask)
+                await self._cleaned(graph.graph, have_cleaned)
             await self._graphs.remove(graph)
         gone.set()
 
-    async def _cleaned(self, graph: JobGraph, ask: Callable[[JobGraph], None]) -> None:
+    async def _cleaned(self, graph: JobGraph, have_cleaned: Callable[[JobGraph], None]) -> None:
         contest = Contest(Role.JOB_MANAGER, graph.job_id)
         while True:
-            await self.nobody_leads(graph.job_id)
+            await self.leader_lost(graph.job_id)
             if await read(self._store, Key(Kind.CHECKPOINTS, graph.job_id)) is None:
                 return
-            ask(graph)
+            have_cleaned(graph)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._store.changed(contest, ANY_EPOCH), _ASK_AGAIN)
+                await asyncio.wait_for(self._store.changed(contest, ANY_EPOCH), _RETRY)
 
     def forget(self, job_id: JobId) -> None:
-        """The job is remembered no longer. Its result stays until its graph is gone: who finds that runs the job."""
+        """Forgets the job. Its result stays until its graph is gone: a dispatcher that finds a graph alone runs it."""
         if self.recovers:
             self._spawn(self._forget, job_id, self._gone.pop(job_id, None))
 
@@ -121,7 +125,7 @@ class DurableJobs:
         await self._results.remove(job_id)
 
     def recall(self, job_id: JobId, withdrawn: bool) -> None:
-        """Whoever leads the job now is to leave it to another job manager; or is not, after all."""
+        """The leader of the job is to leave it to another job manager; `withdrawn`: not any more."""
         self._spawn(self._recall, job_id, withdrawn)
 
     async def _recall(self, job_id: JobId, withdrawn: bool) -> None:
@@ -130,7 +134,7 @@ class DurableJobs:
             if withdrawn or leader is not None:
                 await self._graphs.recall(job_id, leader.epoch if leader is not None else ANY_EPOCH)
 
-    async def nobody_leads(self, job_id: JobId) -> None:
+    async def leader_lost(self, job_id: JobId) -> None:
         """Returns when no job manager leads the job."""
         contest = Contest(Role.JOB_MANAGER, job_id)
         while (leader := await leader_of(self._store, contest)) is not None:

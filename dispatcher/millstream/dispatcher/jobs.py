@@ -2,22 +2,22 @@
 
 Rules:
 - a job is queued until a job manager is registered, then belongs to one;
-- a job that has ended never changes again: a job manager that still runs it is told to stop it, which is no
+- a job that has ended never changes again: a job manager that still runs it has to abandon it, which is no
   cancellation: what the job has stored stays;
 - only the most recent ended jobs are remembered.
 
 Without high availability, a job belongs to its job manager for good:
 - one that is disconnected keeps its jobs for a grace time; when it has not registered again by then, those that have
   not ended fail;
-- one that registers with a job nobody knows brings it along (the dispatcher was restarted).
+- one that registers with an unknown job adds it (the dispatcher was restarted).
 
-With it (`recovers`), a job belongs to whoever leads it, and all jobs are known from the store:
-- the jobs of a job manager that is disconnected, and those that a new dispatcher finds, are orphaned: somebody may lead
-  them. They are queued again when nobody does, as the store says, or belong to whoever registers with them;
-- one that nobody is heard of for a grace time, while job managers are registered that could run it, is recalled: it is
-  led by somebody who reaches the store and its tasks, but not the dispatcher. Its leader, which looks for that in the
-  store, leaves it. That is decided here, and not by the leader alone: only the dispatcher knows of others that could
-  lead the job, and where there are none, or no dispatcher leads, it is better left where its tasks continue;
+With it (`recovers`), a job belongs to its leader, and all jobs are known from the store:
+- the jobs of a job manager that is disconnected, and those that a new dispatcher finds, are orphaned: they may have a
+  leader. They are queued again when the store has none for them, or belong to the job manager that registers with them;
+- one whose leader sends no report for a grace time, while job managers are registered that could run it, is recalled:
+  its leader reaches the store and its tasks, but not the dispatcher. The leader finds the recall in the store and
+  leaves it. The dispatcher decides that, and not the leader alone: only the dispatcher knows of other job managers that
+  could lead the job, and where there are none, or no dispatcher leads, it is better left where its tasks continue;
 - of two that claim a job, the one with the higher epoch has it.
 """
 
@@ -45,7 +45,7 @@ class Phase(Enum):
 
 
 class Claim(Struct, frozen=True):
-    """What a job manager says of a job: how it is, and under which epoch it leads it."""
+    """A job manager's report of a job: its state, and the epoch under which the job manager leads it."""
 
     status: JobStatus
     epoch: LeaderEpoch = ANY_EPOCH
@@ -71,8 +71,8 @@ class FoundEnded(Struct, frozen=True):
     status: JobStatus
 
 
-class NobodyLeads(Struct, frozen=True):
-    """The store says so of a job that is watched."""
+class LeaderLost(Struct, frozen=True):
+    """The store has no leader of a job that is watched."""
 
     job_id: JobId
 
@@ -84,7 +84,7 @@ class CancelRequested(Struct, frozen=True):
 
 
 class ManagerRegistered(Struct, frozen=True):
-    """A job manager opened a session and said what it is running."""
+    """A job manager opened a session and listed what it runs."""
 
     manager: JobManagerId
     session: SessionId
@@ -115,7 +115,7 @@ Event = (
     Submitted
     | Recovered
     | FoundEnded
-    | NobodyLeads
+    | LeaderLost
     | CancelRequested
     | ManagerRegistered
     | ManagerDisconnected
@@ -125,23 +125,23 @@ Event = (
 
 
 class StartJob(Struct, frozen=True):
-    """Tell the job manager to run the job."""
+    """The job manager is to run the job."""
 
     session: SessionId
     job_id: JobId
 
 
 class CancelJob(Struct, frozen=True):
-    """Tell the job manager to cancel the job."""
+    """The job manager is to cancel the job."""
 
     session: SessionId
     job_id: JobId
 
 
 class AbandonJob(Struct, frozen=True):
-    """Tell the job manager to stop the job and to keep what it has stored.
+    """The job manager is to stop the job and to keep what it has stored.
 
-    With an epoch, because somebody else has the job: unless it leads the job under a higher one.
+    With an epoch, because another one has the job: unless it leads the job under a higher epoch.
     """
 
     session: SessionId
@@ -150,20 +150,20 @@ class AbandonJob(Struct, frozen=True):
 
 
 class RecallJob(Struct, frozen=True):
-    """Have whoever leads the job leave it; or withdraw that, when the leader is back."""
+    """The leader of the job is to leave it; `withdrawn`: not any more, as it is back."""
 
     job_id: JobId
     withdrawn: bool = False
 
 
 class WatchLeader(Struct, frozen=True):
-    """Say when nobody leads the job."""
+    """Watch for the time when the job has no leader."""
 
     job_id: JobId
 
 
 class ForgetJob(Struct, frozen=True):
-    """Tell the job manager that the job's end is recorded."""
+    """The job manager may forget the job, whose end is recorded."""
 
     session: SessionId
     job_id: JobId
@@ -266,7 +266,7 @@ class JobTable:
         return min((m.lost_at for m in self._managers.values() if m.session is None), default=None)
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Takes one event; answers what has to be done, in order."""
+        """Handles one event and returns what has to be done, in order."""
         match event:
             case Submitted(job_id):
                 return self._submitted(job_id, now)
@@ -279,8 +279,8 @@ class JobTable:
             case FoundEnded(job_id, status):
                 self._jobs[job_id] = _Job(status=status)
                 return self._record_end(job_id)
-            case NobodyLeads(job_id):
-                return self._nobody_leads(job_id, now)
+            case LeaderLost(job_id):
+                return self._leader_lost(job_id, now)
             case CancelRequested(job_id):
                 return self._cancel_requested(job_id)
             case ManagerRegistered(manager, session, jobs):
@@ -312,7 +312,7 @@ class JobTable:
                     effects.append(CancelJob(session, job_id))
         return effects
 
-    def _nobody_leads(self, job_id: JobId, now: float) -> list[Effect]:
+    def _leader_lost(self, job_id: JobId, now: float) -> list[Effect]:
         job = self._jobs.get(job_id)
         if job is None or job.phase is not Phase.ORPHANED:
             return []
@@ -357,7 +357,7 @@ class JobTable:
         return [StartJob(session, job_id)]
 
     def _claimed(self, key: JobManagerId, session: SessionId, job_id: JobId, claim: Claim) -> list[Effect]:
-        """A job manager says that it runs a job."""
+        """A job manager reports that it runs a job."""
         job = self._jobs.get(job_id)
         if job is None and not self._recovers:
             job = self._jobs[job_id] = _Job()
@@ -416,7 +416,7 @@ class JobTable:
         return [RecordReport(job_id), ForgetJob(session, job_id), *self._record_end(job_id)]
 
     def _reported_by_another(self, session: SessionId, job_id: JobId, job: _Job | None, claim: Claim) -> list[Effect]:
-        """Than the one that has the job: it may have won it meanwhile, or has it still and did not say so at first."""
+        """By a job manager that does not have the job: it may have won it since, or did not report it at first."""
         keys = [key for key, manager in self._managers.items() if manager.session == session]
         if self._recovers and keys and job is not None and job.phase is not Phase.ENDED and claim.epoch >= job.epoch:
             return self._claimed(keys[0], session, job_id, claim)

@@ -1,7 +1,7 @@
 """The asyncio shell around the table of jobs: sessions of job managers, what each job was last reported as, watchers.
 
-It begins anew with each term in which the dispatcher leads: what earlier terms left is read from the store first. In
-between, the dispatcher stands by, and answers with `StandbyError`.
+It starts empty in each term in which the dispatcher leads: what earlier terms left is read from the store first. In
+between, the dispatcher stands by, and raises `StandbyError`.
 
 Owned by one asyncio loop.
 """
@@ -47,13 +47,13 @@ from millstream.dispatcher.relayed import Relayed, SessionEndedError
 from millstream.dispatcher.snapshot_folders import TakenSnapshots
 
 log = logging.getLogger(__name__)
-ANSWER_TIMEOUT = 30.0
+RESPONSE_TIMEOUT = 30.0
 _STOPPING = "the dispatcher is stopping"
 _NEXT_LEADER = 300.0
 """Seconds within which another job manager has to lead a job that is being rescaled."""
 _LOOK_AGAIN = 0.2
 _LATER = "try again"
-"""In what a job manager answers that cannot do something now, but later."""
+"""In the error of a job manager that cannot do something now, but later."""
 
 A = TypeVar("A")
 
@@ -68,18 +68,18 @@ class UnknownJobError(MillstreamError):
 
 
 class StandbyError(MillstreamError):
-    """Another dispatcher leads, or nobody does."""
+    """Another dispatcher leads, or none."""
 
     def __init__(self) -> None:
         super().__init__("this dispatcher does not lead the cluster now")
 
 
 class _JobManagerLostError(UnreachableError):
-    """It went away while it was to answer."""
+    """The session ended while a response was due."""
 
 
 class JobEndedError(MillstreamError):
-    """What is asked of a job cannot be done any more: it has ended."""
+    """The request cannot be carried out, since the job has ended."""
 
 
 class _Record(Struct):
@@ -118,7 +118,7 @@ class JobLifecycle:
         self._collecting = Relayed[CollectResponse]()
         self._snapshots = Relayed[SnapshotResult]()
         self.taken = TakenSnapshots()
-        """Those that clients asked for, and that were taken."""
+        """Those that clients requested, and that were taken."""
         self._queries = Relayed[CheckpointAnswer]()
         self._stall_queries = Relayed[StallAnswer]()
         self._rescales = Relayed[RescaleResult]()
@@ -130,7 +130,7 @@ class JobLifecycle:
         return self._durable is not None
 
     async def lead(self, epoch: LeaderEpoch, durable: DurableJobs) -> None:
-        """The dispatcher leads, and may write to the store: once the jobs of earlier terms are known, it goes on."""
+        """The dispatcher leads, and may write to the store: returns once the jobs of earlier terms are known."""
         found = await durable.left() if durable.recovers else []
         self._begin(durable.recovers)
         if durable.recovers:
@@ -152,10 +152,10 @@ class JobLifecycle:
             self._handle(jobs.Recovered(job.job_id, job.graph.cancelled))
 
     def step_down(self) -> None:
-        """The term is over: everybody has to look for the next leader."""
+        """The term is over: clients and job managers have to find the next leader."""
         sessions, records = list(self._sessions.values()), list(self._records.values())
         for session_id in self._sessions:
-            self._answer_nothing_more(session_id, "the dispatcher leads no more")
+            self._end_requests(session_id, "the dispatcher does not lead any more")
         self._durable = None
         self._begin(recovers=True)
         self._set_timer()
@@ -185,7 +185,7 @@ class JobLifecycle:
         self._handle(jobs.Submitted(graph.job_id))
 
     async def cancel(self, job_id: JobId) -> None:
-        """Asks for the job to be cancelled, for good. Raises when it is unknown, or has ended otherwise."""
+        """Cancels the job, for good. Raises when it is unknown, or has ended otherwise."""
         status = self.details(job_id).state
         if status.is_terminal and status is not JobStatus.CANCELED:
             raise JobEndedError(f"job {job_id} cannot be cancelled: it is already {status}")
@@ -236,7 +236,7 @@ class JobLifecycle:
         return [manager.address for manager in self._managers.values()]
 
     def artifacts_in_use(self) -> set[str]:
-        """The sha256 of every artifact that a job which has not ended may still ask for."""
+        """The sha256 of every artifact that a job which has not ended may still need."""
         known = [record.details for record in self._records.values()]
         return {sha256 for details in known if not details.state.is_terminal for sha256 in details.artifacts}
 
@@ -258,25 +258,25 @@ class JobLifecycle:
             record.watchers.discard(updates)
 
     async def collect(self, request: CollectRequest) -> CollectResponse:
-        """Passes a request for results on to the job manager. What keeps it from being answered is in the answer."""
+        """Forwards a request for results to the job manager. The response has the error, if there is one."""
         details = self.details(request.job_id)
         session_id = self._table.session_of(request.job_id)
-        if session_id is None:  # not waited for: the client asks again
+        if session_id is None:  # not waited for: the client requests again
             return CollectResponse(error=f"no job manager runs job {request.job_id}, it is {details.state}")
         relayed = replace(request, request_id=new_id())
         send = partial(self._send, session_id, relayed)
         try:
-            response = await self._collecting.answer(session_id, relayed.request_id, send, ANSWER_TIMEOUT)
+            response = await self._collecting.request(session_id, relayed.request_id, send, RESPONSE_TIMEOUT)
         except TimeoutError:
-            return CollectResponse(error=f"the job manager did not answer within {ANSWER_TIMEOUT:g} s")
+            return CollectResponse(error=f"the job manager did not respond within {RESPONSE_TIMEOUT:g} s")
         except SessionEndedError as error:
             return CollectResponse(error=f"the job manager is disconnected: {error}")
         return replace(response, request_id=request.request_id)
 
     async def trigger_snapshot(self, request: SnapshotRequest) -> SnapshotResult:
-        """Has a snapshot taken; answers when that is done or has failed, which the result says.
+        """Has a snapshot taken; returns when that is done or has failed. The result has the error.
 
-        The same trigger id again is the same request: both are answered with the one result.
+        The same trigger id again is the same request: both return the one result.
         """
         record = self._record(request.job_id)
         wanted = replace(request, trigger_id=request.trigger_id or new_id())
@@ -289,18 +289,19 @@ class JobLifecycle:
         except UnreachableError as error:
             return failed(str(error))
         send = partial(self._send, session_id, wanted)
-        answer = asyncio.ensure_future(self._snapshots.answer(session_id, wanted.trigger_id, send, None))
+        response = asyncio.ensure_future(self._snapshots.request(session_id, wanted.trigger_id, send, None))
         ended = asyncio.ensure_future(self._ended(request.job_id))
         try:
-            await asyncio.wait((answer, ended), return_when=asyncio.FIRST_COMPLETED)
-            async with asyncio.timeout(ANSWER_TIMEOUT):  # the end of a job that stops may be known before the answer
-                return await answer
+            await asyncio.wait((response, ended), return_when=asyncio.FIRST_COMPLETED)
+            async with asyncio.timeout(RESPONSE_TIMEOUT):  # the end of a job may be known before the response
+                return await response
         except TimeoutError:
-            return failed(f"job {request.job_id} is {record.details.state}, and nothing was heard of the snapshot")
+            state = record.details.state
+            return failed(f"job {request.job_id} is {state}, and its job manager sent no result of the snapshot")
         except SessionEndedError as error:
             return failed(f"the job manager is disconnected, and may have taken the snapshot or not: {error}")
         finally:
-            answer.cancel()
+            response.cancel()
             ended.cancel()
 
     async def _ended(self, job_id: JobId) -> None:
@@ -309,9 +310,9 @@ class JobLifecycle:
                 pass
 
     async def rescale(self, request: RescaleRequest) -> RescaleResult:
-        """Runs a job at another parallelism; what keeps that from being done or accepted is in the answer.
+        """Runs a job at another parallelism; the result has the reason when that was not done or not accepted.
 
-        Raises UnreachableError when no job manager answers. A request that waits for the end outlives its job manager:
+        Raises UnreachableError when no job manager responds. A request that waits for the end outlives its job manager:
         the next one is requested the same, which changes nothing where the job runs at this parallelism already.
         """
         wanted = replace(request, trigger_id=request.trigger_id or new_id())
@@ -321,7 +322,7 @@ class JobLifecycle:
             if not wanted.wait:
                 raise
             lost = str(error)
-        log.warning("job %s is being rescaled: the next job manager is to do it; %s", request.job_id, lost)
+        log.warning("rescale of job %s is left to the next job manager: %s", request.job_id, lost)
         deadline = self._clock.monotonic() + _NEXT_LEADER
         while True:
             is_late = self._clock.monotonic() > deadline or self.details(request.job_id).state.is_terminal
@@ -342,30 +343,30 @@ class JobLifecycle:
         session_id = await self._manager_of(wanted.job_id)
         send = partial(self._send, session_id, wanted)
         try:
-            return await self._rescales.answer(
-                session_id, wanted.trigger_id, send, None if wanted.wait else ANSWER_TIMEOUT
+            return await self._rescales.request(
+                session_id, wanted.trigger_id, send, None if wanted.wait else RESPONSE_TIMEOUT
             )
         except TimeoutError:
-            raise UnreachableError(f"the job manager did not answer within {ANSWER_TIMEOUT:g} s") from None
+            raise UnreachableError(f"the job manager did not respond within {RESPONSE_TIMEOUT:g} s") from None
         except SessionEndedError as error:
             why = f"the job manager is disconnected, and may rescale the job or not: {error}"
             raise _JobManagerLostError(why) from error
 
     async def query_checkpoints(self, query: CheckpointQuery) -> CheckpointAnswer:
-        """What the job manager knows of a job's checkpoints. Raises UnreachableError when none answers."""
-        return await self._ask(self._queries, replace(query, request_id=new_id()))
+        """What the job manager knows of a job's checkpoints. Raises UnreachableError when none responds."""
+        return await self._query(self._queries, replace(query, request_id=new_id()))
 
     async def query_stall(self, query: StallQuery) -> StallAnswer:
-        """What the job manager says holds a job back. Raises UnreachableError when none answers."""
-        return await self._ask(self._stall_queries, replace(query, request_id=new_id()))
+        """What holds a job back, by its job manager. Raises UnreachableError when none responds."""
+        return await self._query(self._stall_queries, replace(query, request_id=new_id()))
 
-    async def _ask(self, relayed: Relayed[A], query: CheckpointQuery | StallQuery) -> A:
+    async def _query(self, relayed: Relayed[A], query: CheckpointQuery | StallQuery) -> A:
         session_id = await self._manager_of(query.job_id)
         send = partial(self._send, session_id, query)
         try:
-            return await relayed.answer(session_id, query.request_id, send, ANSWER_TIMEOUT)
+            return await relayed.request(session_id, query.request_id, send, RESPONSE_TIMEOUT)
         except TimeoutError:
-            raise UnreachableError(f"the job manager did not answer within {ANSWER_TIMEOUT:g} s") from None
+            raise UnreachableError(f"the job manager did not respond within {RESPONSE_TIMEOUT:g} s") from None
         except SessionEndedError as error:
             raise UnreachableError(f"the job manager is disconnected: {error}") from error
 
@@ -375,7 +376,7 @@ class JobLifecycle:
         Raises UnreachableError when the job has ended, or there is none for too long.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ANSWER_TIMEOUT):
+            async with asyncio.timeout(RESPONSE_TIMEOUT):
                 while not self.details(job_id).state.is_terminal:
                     session_id = self._table.session_of(job_id)
                     if session_id is not None:
@@ -384,7 +385,7 @@ class JobLifecycle:
         raise UnreachableError(f"no job manager runs job {job_id}, it is {self.details(job_id).state}")
 
     def close(self) -> None:
-        """Ends all sessions, and those that come; running jobs go on without the dispatcher."""
+        """Ends all sessions, and those that come; running jobs continue without the dispatcher."""
         self._closed = True
         self._set_timer()
         for session in list(self._sessions.values()):
@@ -408,12 +409,12 @@ class JobLifecycle:
         return ManagerConnection(self, session, session_id)
 
     def register(self, connection: ManagerConnection, message: msg.RegisterJobManager) -> None:
-        """A job manager said who it is and what it is running."""
+        """A job manager registered with its name and the jobs that it runs."""
         if self._closed or not self.leads:  # it would be given a job, and the store is closed
             connection.session.close(_STOPPING if self._closed else str(StandbyError()))
             return
         others = [each for each, known in self._managers.items() if known.job_manager_id == message.job_manager_id]
-        if any(each > connection.id for each in others):  # what it says has been said anew
+        if any(each > connection.id for each in others):  # a later session has registered the same
             connection.session.close("the job manager has opened another session since")
             return
         for each in others:
@@ -431,23 +432,23 @@ class JobLifecycle:
         claim = Claim(details.state, details.epoch)
         self._handle(jobs.JobReported(session, details.job_id, claim), {details.job_id: details})
 
-    def answered(
+    def responded(
         self, message: CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer | RescaleResult
     ) -> None:
-        """A job manager answered a request."""
+        """A job manager responded to a request."""
         match message:
             case CollectResponse(request_id):
-                self._collecting.answered(request_id, message)
+                self._collecting.complete(request_id, message)
             case SnapshotResult(trigger_id):
                 if message.location and not message.error:
                     self.taken.add(message.location)
-                self._snapshots.answered(trigger_id, message)
+                self._snapshots.complete(trigger_id, message)
             case CheckpointAnswer(request_id):
-                self._queries.answered(request_id, message)
+                self._queries.complete(request_id, message)
             case StallAnswer(request_id):
-                self._stall_queries.answered(request_id, message)
+                self._stall_queries.complete(request_id, message)
             case RescaleResult(trigger_id):
-                self._rescales.answered(trigger_id, message)
+                self._rescales.complete(trigger_id, message)
             case _:
                 assert_never(message)
 
@@ -457,11 +458,11 @@ class JobLifecycle:
             return
         self._managers.pop(connection.id, None)
         log.warning("job manager %s is disconnected: %s", connection.manager, reason)
-        self._answer_nothing_more(connection.id, reason)
+        self._end_requests(connection.id, reason)
         self._handle(jobs.ManagerDisconnected(connection.manager, connection.id, reason))
 
-    def _answer_nothing_more(self, session_id: SessionId, reason: str) -> None:
-        """Whoever waits for an answer over this session is told so."""
+    def _end_requests(self, session_id: SessionId, reason: str) -> None:
+        """Requests that wait for a response over this session fail."""
         for relayed in (self._collecting, self._snapshots, self._queries, self._stall_queries, self._rescales):
             relayed.session_ended(session_id, reason)
 
@@ -493,15 +494,15 @@ class JobLifecycle:
                     self._send(session, msg.CancelJob(job_id))
                 case jobs.AbandonJob(session, job_id, epoch):
                     what = f"belongs to epoch {epoch}" if epoch else "has ended"
-                    log.warning("job %s %s, and another job manager still has it: it is told to stop it", job_id, what)
+                    log.warning("abandoning job %s on the job manager that still runs it: the job %s", job_id, what)
                     reason = "the dispatcher had reported the job as ended, while this job manager was away"
                     self._send(session, msg.AbandonJob(job_id, reason, epoch))
                 case jobs.RecallJob(job_id, withdrawn):
                     if self._durable is not None:
                         self._durable.recall(job_id, withdrawn)
                     if not withdrawn:
-                        log.warning("job %s: nothing is heard of its job manager, which is to leave it", job_id)
-                        message = "no connection to its job manager, which is asked to leave the job to another one"
+                        log.warning("recalling job %s: its job manager sends no reports", job_id)
+                        message = "no connection to its job manager, which has to leave the job to another one"
                         self._update(job_id, replace(self._records[job_id].details, message=message))
                 case jobs.WatchLeader(job_id):
                     self._background.spawn(self._watch_leader(job_id))
@@ -545,16 +546,16 @@ class JobLifecycle:
             record.graph = None
 
     def _have_cleaned(self, graph: JobGraph) -> None:
-        """A job manager that is told to run a job which has ended finds that out, and deletes what is left of it."""
+        """A job manager that starts a job which has ended finds that out, and deletes what is left of it."""
         for session in list(self._sessions)[:1]:
             self._send(session, msg.StartJob(graph))
 
     async def _watch_leader(self, job_id: JobId) -> None:
         durable = self._durable
         if durable is not None:
-            await durable.nobody_leads(job_id)
+            await durable.leader_lost(job_id)
             if self._durable is durable and not self._closed:
-                self._handle(jobs.NobodyLeads(job_id))
+                self._handle(jobs.LeaderLost(job_id))
 
     def _send(self, session: SessionId, message: msg.DispatcherMessage) -> None:
         if session in self._sessions:
@@ -571,7 +572,7 @@ class JobLifecycle:
 
 
 def _shown(details: JobDetails) -> tuple[object, ...]:
-    """What watchers are told the changes of."""
+    """What watchers are notified of when it changes."""
     newest = [(failure.timestamp, failure.exception, failure.restart) for failure in details.failures[:1]]
     return details.state, details.message, details.restarts, newest
 
@@ -595,7 +596,7 @@ class ManagerConnection:
             case JobDetails():
                 self._lifecycle.reported(self.id, message)
             case _:
-                self._lifecycle.answered(message)
+                self._lifecycle.responded(message)
 
     def ended(self, reason: str) -> None:
         """Called once, at the end of the session."""

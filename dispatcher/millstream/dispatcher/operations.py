@@ -1,4 +1,4 @@
-"""Operations that REST clients start and ask for by a trigger id: which are under way, and how the others ended. Pure.
+"""Operations that REST clients start and query by a trigger id: which are under way, and how the others ended. Pure.
 
 Rules:
 - the same key again is the same operation, for as long as it is under way or its outcome is kept;
@@ -16,7 +16,7 @@ from millstream.core.errors import MillstreamError
 
 
 class OperationKind(Enum):
-    """What trigger ids are told apart by, beside the job."""
+    """Trigger ids are unique for a job and a kind."""
 
     SAVEPOINT = "savepoint"  # also of a job that stops with it
     CHECKPOINT = "checkpoint"
@@ -35,7 +35,7 @@ class OperationKey(Struct, frozen=True):
 class Outcome(Struct, frozen=True):
     """How an operation ended: well when there is no failure, and then a snapshot has its id and its location.
 
-    The message is what else is to be said.
+    The message holds further remarks.
     """
 
     failure: str = ""

@@ -72,7 +72,7 @@ class SubmittedJobs(Struct, frozen=True):
 
 
 class ProgramRunner:
-    """Runs programs of uploaded wheels. `is_known` says whether a job was accepted."""
+    """Runs programs of uploaded wheels. `is_known`: whether a job was accepted."""
 
     def __init__(
         self,
@@ -103,13 +103,13 @@ class ProgramRunner:
             **address_options(Role.DISPATCHER, self._address),
         }
         with self._scratch.folder() as folder:
-            answer = folder / "submitted"
+            ids = folder / "submitted"
             failure: ProgramFailedError | None = None
             try:
-                await self._execute(call, remote, {"MILLSTREAM_SUBMITTED_FILE": str(answer)}, folder)
+                await self._execute(call, remote, {"MILLSTREAM_SUBMITTED_FILE": str(ids)}, folder)
             except ProgramFailedError as error:
                 failure = error
-            tried = _read(answer).decode().split()  # written before a job is submitted: none is missed
+            tried = _read(ids).decode().split()  # written before a job is submitted: none is missed
         job_ids = tuple(dict.fromkeys(job_id for job_id in tried if self._is_known(JobId(job_id))))
         if not job_ids:
             raise failure or ProgramFailedError(f"the program of {call.wheel.name} did not call execute()")
@@ -129,9 +129,9 @@ class ProgramRunner:
     async def plan(self, call: ProgramCall) -> JobGraph:
         """The graph of the program's first `execute()`, which is not run."""
         with self._scratch.folder() as folder:
-            answer = folder / "plan"
-            artifact = await self._execute(call, {}, {"MILLSTREAM_PLAN_FILE": str(answer)}, folder)
-            content = _read(answer)
+            plan = folder / "plan"
+            artifact = await self._execute(call, {}, {"MILLSTREAM_PLAN_FILE": str(plan)}, folder)
+            content = _read(plan)
         if not content:
             raise ProgramFailedError(f"the program of {call.wheel.name} did not call execute()")
         graph = JOB_GRAPH.from_bytes(content)
@@ -148,10 +148,10 @@ class ProgramRunner:
         environment = await self._environments.prepare([artifact], self._artifacts.copy, log.info)
         description = {"sha256": artifact.sha256, "name": artifact.name, "kind": artifact.kind.name}
         plain, secret = split_options(configuration.to_dict())
-        with secret_options(secret) as (descriptors, told), handed_down(call.arguments) as (arguments, where):
+        with secret_options(secret) as (descriptors, credentials), handed_down(call.arguments) as (arguments, where):
             orders = {
                 **variables,
-                **told,
+                **credentials,
                 "MILLSTREAM_PROGRAM_CONFIGURATION": json.dumps(plain),
                 "MILLSTREAM_PROGRAM_ARTIFACTS": json.dumps([description]),
             }

@@ -1,4 +1,4 @@
-"""Requests that the dispatcher passes on to job managers, and their answers. Owned by the dispatcher's loop."""
+"""Requests that the dispatcher passes on to job managers, and their responses. Owned by the dispatcher's loop."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ from msgspec import Struct
 
 from millstream.dispatcher.jobs import SessionId
 
-AnswerT = TypeVar("AnswerT")
+ResponseT = TypeVar("ResponseT")
 
 
 class SessionEndedError(Exception):
-    """The job manager went away before it answered."""
+    """The session with the job manager ended before its response."""
 
 
-class _Asked(Generic[AnswerT], Struct, eq=False):
+class _Pending(Generic[ResponseT], Struct, eq=False):
     session: SessionId
-    future: asyncio.Future[AnswerT]
+    future: asyncio.Future[ResponseT]
     waiting: int = 0
 
 
-class Relayed(Generic[AnswerT]):
+class Relayed(Generic[ResponseT]):
     """Requests of one kind, by their id."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, _Asked[AnswerT]] = {}
+        self._pending: dict[str, _Pending[ResponseT]] = {}
 
-    async def answer(
+    async def request(
         self, session: SessionId, request_id: str, send: Callable[[], None], timeout: float | None
-    ) -> AnswerT:
-        """The answer to a request, which is sent unless the same one is already under way over the session.
+    ) -> ResponseT:
+        """The response to a request, which is sent unless the same one is already under way over the session.
 
         Raises TimeoutError, or SessionEndedError with the reason.
         """
-        asked = self._asked.get(request_id)
-        if asked is None or asked.session != session:
-            asked = self._asked[request_id] = _Asked(session, asyncio.get_running_loop().create_future())
+        pending = self._pending.get(request_id)
+        if pending is None or pending.session != session:
+            pending = self._pending[request_id] = _Pending(session, asyncio.get_running_loop().create_future())
             send()
-        asked.waiting += 1
+        pending.waiting += 1
         try:
             async with asyncio.timeout(timeout):
-                return await asyncio.shield(asked.future)
+                return await asyncio.shield(pending.future)
         finally:
-            asked.waiting -= 1
-            if not asked.waiting and self._asked.get(request_id) is asked:
-                del self._asked[request_id]
+            pending.waiting -= 1
+            if not pending.waiting and self._pending.get(request_id) is pending:
+                del self._pending[request_id]
 
-    def answered(self, request_id: str, answer: AnswerT) -> None:
-        """An answer came; nobody may be waiting any more."""
-        asked = self._asked.get(request_id)
-        if asked is not None and not asked.future.done():
-            asked.future.set_result(answer)
+    def complete(self, request_id: str, response: ResponseT) -> None:
+        """Sets the response to a request; without effect when no caller waits any more."""
+        pending = self._pending.get(request_id)
+        if pending is not None and not pending.future.done():
+            pending.future.set_result(response)
 
     def session_ended(self, session: SessionId, reason: str) -> None:
-        """Nobody will answer what was asked over this session."""
-        for asked in self._asked.values():
-            if asked.session == session and not asked.future.done():
-                asked.future.set_exception(SessionEndedError(reason))
+        """Raises SessionEndedError in all callers that wait for responses over this session."""
+        for pending in self._pending.values():
+            if pending.session == session and not pending.future.done():
+                pending.future.set_exception(SessionEndedError(reason))

@@ -72,12 +72,12 @@ class DispatcherRpc:
         await self._lifecycle.submit(graph)
 
     async def cancel_job(self, request: msg.JobRequest, context: Context) -> Empty:
-        """Returns once the cancellation is asked for, not once it is done."""
+        """Returns once the cancellation is requested, not once it is done."""
         await self._audited("cancel", request.job_id, context, self._lifecycle.cancel(request.job_id))
         return Empty()
 
     async def _audited(self, action: str, job_id: JobId, context: Context, work: Awaitable[A]) -> A:
-        """What the work answers, or its error as a status."""
+        """The result of the work, or its error as a status."""
         doing = asyncio.ensure_future(self._recorded(action, job_id, rpc_caller(context), work))
         self._under_way.add(doing)
         doing.add_done_callback(self._ended)
@@ -88,12 +88,12 @@ class DispatcherRpc:
 
     async def _recorded(self, action: str, job_id: JobId, caller: Caller, work: Awaitable[A]) -> A:
         try:
-            answer = await work
+            result = await work
         except (MillstreamError, ValueError) as error:
             self._audit.record(action, caller, job_id, str(error))
             raise
-        self._audit.record(action, caller, job_id, answer.error if isinstance(answer, SnapshotResult) else "")
-        return answer
+        self._audit.record(action, caller, job_id, result.error if isinstance(result, SnapshotResult) else "")
+        return result
 
     def _ended(self, done: asyncio.Task[Any]) -> None:
         self._under_way.discard(done)
@@ -175,7 +175,7 @@ class DispatcherRpc:
         connection: ManagerConnection | None = None
         if not self._lifecycle.leads:
             await _abort(context, StandbyError())
-        session_id = self._lifecycle.next_session_id()  # now: what is said in it may come late
+        session_id = self._lifecycle.next_session_id()  # now: its messages may come late
 
         def started(session: ManagerSession) -> Callable[[msg.JobManagerMessage], None]:
             nonlocal connection

@@ -40,7 +40,7 @@ class ScratchFolders:
         name = new_id()
         lock = self._root / f"{name}{_LOCK}"
         with contextlib.ExitStack() as stack:
-            with self._alone():  # nobody may find the folder before the lock is on it
+            with self._alone():  # no other process finds the folder before the lock is on it
                 fcntl.flock(stack.enter_context(_opened(lock)), fcntl.LOCK_EX)
                 os.mkdir(self._root / name, 0o700)
             stack.callback(_remove, lock)

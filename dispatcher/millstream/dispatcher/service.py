@@ -82,7 +82,7 @@ class DispatcherService:
         self._reporters: Reporters | None = None
 
     def _measured(self) -> list[MetricGroup]:
-        """What the registry is told. One that stands by knows nothing of jobs."""
+        """The gauges of the registry. A standby has none of jobs."""
         known: dict[str, Number] = {}
         if self._lifecycle.leads:
             known["numRunningJobs"] = sum(not details.state.is_terminal for details in self._lifecycle.all())
@@ -119,7 +119,7 @@ class DispatcherService:
             self.rest_address = self._rest.address
         if ha.recovers:
             self._background.spawn(hold_office(ha.store, Contest(Role.DISPATCHER), self.address, self._lead))
-        else:  # nobody else can lead: it is done when this returns
+        else:  # there is no other candidate: it leads when this returns
             await self._lead(await ha.store.campaign(Contest(Role.DISPATCHER), self.address))
 
     async def _open_artifacts(self, ha: HighAvailability) -> ArtifactStore:
@@ -153,7 +153,7 @@ class DispatcherService:
         return step_down
 
     async def _clean_repeatedly(self) -> None:
-        pause = self._configuration.seconds("heartbeat.timeout")  # by then, job managers have said what they run
+        pause = self._configuration.seconds("heartbeat.timeout")  # by then, job managers have reported what they run
         while True:
             await asyncio.sleep(min(pause, self._retention / 4))  # in time for others that share the folder
             pause = self._retention

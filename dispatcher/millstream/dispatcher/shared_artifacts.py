@@ -1,6 +1,6 @@
 """The artifacts of jobs in storage that all dispatchers share and no host has as a folder: object stores, HDFS.
 
-An artifact is a file named after the sha256 of its content. Such storage lets nobody renew the time of a file, so a
+An artifact is a file named after the sha256 of its content. Such storage cannot renew the time of a file, so a
 small one beside it is written instead, and an artifact was used last when the younger of the two was written. Times
 are those of the storage's clock: how long artifacts are kept is much longer than clocks differ.
 
@@ -22,7 +22,7 @@ _USED = ".used"
 
 
 class SharedArtifacts:
-    """Below the root of `files`. Whoever takes a file out of it checks its content: storage is not trusted with it."""
+    """Below the root of `files`. The content of a file is checked when it is read: storage is not trusted with it."""
 
     def __init__(self, files: UriFiles) -> None:
         self._files = files
@@ -57,7 +57,7 @@ class SharedArtifacts:
             file.commit(self._uri(sha256))
 
     def clean(self, in_use: Iterable[str], unused_for: float) -> list[str]:
-        """Deletes what nobody has used for so many seconds, and answers it. What is in use counts as used now."""
+        """Deletes what has not been used for so many seconds, and returns it. What is in use counts as used now."""
         self._files.sweep(self._files.root, timedelta(seconds=unused_for))
         for sha256 in in_use:
             self.has(sha256)

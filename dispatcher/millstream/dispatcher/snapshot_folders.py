@@ -1,9 +1,9 @@
-"""Which snapshots may be looked into over REST: those in the directories that the cluster and its jobs keep them in.
+"""Which snapshots may be read over REST: those in the directories that the cluster and its jobs keep them in.
 
-And savepoints that were asked of this dispatcher, wherever somebody wanted to have them.
+And savepoints that were requested from this dispatcher, wherever they are.
 
 Never any other file of the machine, or of a store: a path is taken as what it means, with links and `..` resolved,
-before it is compared. The directories of jobs count, since whoever submits one has its code run anyway.
+before it is compared. The directories of jobs count, since the user who submits one has its code run anyway.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def allowed_directories(options: Mapping[str, str], jobs: Iterable[JobDetails]) 
 
 
 class TakenSnapshots:
-    """Where those are that the cluster was asked for: the last of them, as their folders were called then.
+    """The last snapshots that were requested, by the folders that they were written to.
 
     A folder that is replaced by a link later leads to nothing that could not be seen before.
     """

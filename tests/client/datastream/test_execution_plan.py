@@ -92,7 +92,7 @@ def test_the_plan_of_tasks_has_flinks_shape(env: StreamExecutionEnvironment) -> 
     first, second = graph.vertices
     assert set(plan) == {"jid", "name", "type", "nodes"}
     assert (plan["name"], plan["type"], len(plan["jid"])) == ("Millstream Streaming Job", "STREAMING", 32)
-    exchange = {"ship_strategy": "HASH", "exchange": "pipelined_bounded"}
+    exchange = {"ship_strategy": "HASH", "exchange": "pipelined_bounded", "local_strategy": "", "caching": ""}
     assert plan["nodes"] == [
         {
             "id": first.id,

@@ -1,10 +1,10 @@
-"""Serves the dashboard's files. They are the same for everybody and say nothing of the cluster, so they need no role.
+"""Serves the dashboard's files. They are the same for every user and hold nothing of the cluster, so they need no role.
 
-Neither are they guarded against links from other sites' pages: such a link may lead here. What the page then asks for
+Neither are they guarded against links from other sites' pages: such a link may lead here. What the page then requests
 is, with the caller's token, and no other page may show this one in a frame.
 
-Files that have the hash of their content in their names are kept by browsers for good. The others are asked for each
-time, and answered only when they have changed.
+Files that have the hash of their content in their names are kept by browsers for good. The others are requested each
+time, and sent only when they have changed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class DashboardApp:
                 self._files = _read(self._folder)
             file = self._files.get(scope["path"])
             if file is not None:
-                await _answer(file, Headers(scope=scope))(scope, receive, send)
+                await _response(file, Headers(scope=scope))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -102,15 +102,15 @@ def _read(folder: Traversable) -> dict[str, _File]:
     return files
 
 
-def _answer(file: _File, headers: Headers) -> Response:
-    said = {
+def _response(file: _File, headers: Headers) -> Response:
+    headers_sent = {
         **_HEADERS,
         "Cache-Control": _CACHED if file.keeps else "no-cache",
         "ETag": file.etag,
         "Vary": "Accept-Encoding",
     }
     if headers.get("if-none-match") == file.etag:
-        return Response(status_code=304, headers=said)
+        return Response(status_code=304, headers=headers_sent)
     if "gzip" in headers.get("accept-encoding", ""):
-        return Response(file.compressed, headers={**said, "Content-Encoding": "gzip"}, media_type=file.kind)
-    return Response(file.content, headers=said, media_type=file.kind)
+        return Response(file.compressed, headers={**headers_sent, "Content-Encoding": "gzip"}, media_type=file.kind)
+    return Response(file.content, headers=headers_sent, media_type=file.kind)

@@ -1,7 +1,7 @@
 """How jobs are in one word, as lists show it: from their state, and from what holds them back by their job managers.
 
-A job manager is queried only while somebody looks, once in a few seconds for each job. One that returns nothing in time
-does not delay the others: what was known before counts, or what the last report says of backpressure.
+A job manager is queried only while a client requests health, once in a few seconds for each job. One that returns
+nothing in time does not delay the others: the former result counts, or the backpressure in the last report.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Finding(Struct):
     message: str
 
 
-class _Answer(Struct):
+class _Findings(Struct):
     findings: list[_Finding] = field(default_factory=list)
 
 
@@ -99,17 +99,17 @@ class JobHealth:
         self._known = {job_id: known for job_id, known in self._known.items() if job_id in set(running)}
         now = self._clock.monotonic()
         old = [j for j in running if j not in self._known or now - self._known[j][0] >= _FRESH_S]
-        await asyncio.gather(*map(self._ask, old))
+        await asyncio.gather(*map(self._query, old))
         return {d.job_id: health(d, self._known[d.job_id][1] if d.job_id in self._known else None) for d in jobs}
 
-    async def _ask(self, job_id: JobId) -> None:
+    async def _query(self, job_id: JobId) -> None:
         found = self._known[job_id][1] if job_id in self._known else None
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                answer = await self._lifecycle.query_stall(StallQuery(job_id))
-            if not answer.error:
-                told = msgspec.json.decode(answer.json, type=_Answer)
-                found = [(finding.kind, finding.message) for finding in told.findings]
+                response = await self._lifecycle.query_stall(StallQuery(job_id))
+            if not response.error:
+                findings = msgspec.json.decode(response.json, type=_Findings).findings
+                found = [(finding.kind, finding.message) for finding in findings]
         except (TimeoutError, MillstreamError, msgspec.DecodeError):
-            pass  # what was known before counts
+            pass  # the former result counts
         self._known[job_id] = (self._clock.monotonic(), found)

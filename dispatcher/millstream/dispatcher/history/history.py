@@ -1,8 +1,8 @@
 """The last hour of all jobs, bounded: in figures, which are what costs memory, and in jobs. Pure.
 
-It is the dispatcher's own: after a failover, the next one begins anew, and `since_ms` says when. Jobs are taken in the
-order in which they come. One that does not fit takes the place of those that have ended, the oldest first; while there
-are none, nothing is kept of it, and `job` says so by returning None.
+Each dispatcher has its own: after a failover it starts empty, and `since_ms` is the time of that. Jobs are recorded in
+the order in which they come. One that does not fit evicts those that have ended, the oldest first; while there are
+none, it is not recorded, and `job` returns None.
 
 Metrics that are no part of reports are recorded from when a page first plots them, until no page has for an hour.
 """
@@ -33,7 +33,7 @@ Place = tuple[JobId, str]
 class _Watched(Struct):
     ring: Ring
     first: int
-    asked: int
+    requested_at: int
 
 
 class History:
@@ -110,7 +110,7 @@ class History:
         of_place = self._watched.get(place, {})
         for name in ids:
             if name in of_place:
-                of_place[name].asked = self._now
+                of_place[name].requested_at = self._now
             elif sum(map(len, self._watched.values())) < MOST_WATCHED:
                 of_place[name] = _Watched(Ring(), self._now, self._now)
                 self._watched[place] = of_place
@@ -135,7 +135,7 @@ class History:
         for place, of_place in list(self._watched.items()):
             details = known.get(place[0])
             is_over = details is None or details.state.is_terminal
-            for name in [n for n, watched in of_place.items() if is_over or self._now - watched.asked >= HOUR]:
+            for name in [n for n, watched in of_place.items() if is_over or self._now - watched.requested_at >= HOUR]:
                 del of_place[name]
             if not of_place:
                 del self._watched[place]

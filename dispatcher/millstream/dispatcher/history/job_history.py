@@ -87,8 +87,8 @@ def _totals(details: JobDetails) -> dict[Key, _Totals]:
 
 
 def _total(subtask: SubtaskStatus) -> _Totals:
-    told = subtask.metrics
-    return told.records_in, told.records_out, told.busy_ms, told.backpressured_ms, told.idle_ms
+    metrics = subtask.metrics
+    return metrics.records_in, metrics.records_out, metrics.busy_ms, metrics.backpressured_ms, metrics.idle_ms
 
 
 def _added(totals: Sequence[_Totals]) -> _Totals:
@@ -100,7 +100,8 @@ def _rates(before: _Totals | None, now: _Totals, seconds: int) -> tuple[float | 
     if before is None or not seconds:
         return None, None, None, None
     records_in, records_out, busy, backpressured, idle = (
-        max(0, b - a) for a, b in zip(before, now, strict=True)  # after a restart, totals begin at 0
+        max(0, b - a)
+        for a, b in zip(before, now, strict=True)  # after a restart, totals begin at 0
     )
     time = busy + backpressured + idle
     shares = (busy / time, backpressured / time) if time else (None, None)

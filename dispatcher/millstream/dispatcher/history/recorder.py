@@ -34,7 +34,7 @@ class Jobs(Protocol):
 
 
 class HistoryRecorder:
-    """`history` is that of the time since this dispatcher leads; it begins anew when it leads again."""
+    """`history` is that of the time since this dispatcher leads; it is empty when it leads again."""
 
     def __init__(self, jobs: Jobs, fetcher: MetricFetcher, clock: Clock) -> None:
         self._jobs = jobs

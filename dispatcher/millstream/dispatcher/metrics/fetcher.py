@@ -1,9 +1,9 @@
-"""Fetches the metrics of all processes: at most once in an interval, and only while somebody asks.
+"""Fetches the metrics of all processes: at most once in an interval, and only while clients request them.
 
-As Flink's MetricFetcher. All processes are asked at once, and those that do not answer in time are left out: one that
-hangs holds no answer up for longer than that. Who asks when all is too old waits for the round that is under way. Who
-asks again and again, as dashboards do, does not: after a round that somebody wanted, the next one begins by itself, in
-time to be over when what the last one brought is too old. Owned by the dispatcher's loop.
+As Flink's MetricFetcher. All processes are queried at once, and those that do not respond in time are left out: one
+that hangs delays no request for longer than that. A request that finds everything too old waits for the round that is
+under way. Periodic requests, as dashboards send them, do not: after a round that was requested, the next one begins by
+itself, in time to be over when the result of the last one is too old. Owned by the dispatcher's loop.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _LEAST_KEPT = 10.0
 _ROOM = 2.0  # times what a round took last
 
 
-Ask = Callable[[str], Awaitable[bytes]]
+Fetch = Callable[[str], Awaitable[bytes]]
 Processes = Callable[[], Awaitable[Collection[str]]]
 
 
 class MetricFetcher:
-    """Keeps a store up to date while it is looked at. `ask` gets the encoded groups of the process at an address."""
+    """Keeps a store up to date while it is read. `fetch` gets the encoded groups of the process at an address."""
 
-    def __init__(self, interval: float, processes: Processes, ask: Ask, clock: Clock) -> None:
+    def __init__(self, interval: float, processes: Processes, fetch: Fetch, clock: Clock) -> None:
         self.store = MetricStore(max(_INTERVALS_KEPT * interval, _LEAST_KEPT))
         self._interval = interval
         self._processes = processes
-        self._ask = ask
+        self._fetch_from = fetch
         self._clock = clock
         self._fetched_at: float | None = None
         self._is_wanted = False
@@ -44,7 +44,7 @@ class MetricFetcher:
         self._silent: set[str] = set()
 
     async def fresh(self) -> MetricStore:
-        """The store, with nothing in it that is older than the interval, but for processes that do not answer."""
+        """The store, with nothing in it that is older than the interval, but for processes that do not respond."""
         self._is_wanted = True
         if self._fetched_at is None or self._clock.monotonic() - self._fetched_at >= self._interval:
             await asyncio.shield(self._begin())
@@ -87,11 +87,11 @@ class MetricFetcher:
     async def _fetch_one(self, address: str) -> None:
         try:
             async with asyncio.timeout(TIMEOUT):
-                groups = decode_groups(await self._ask(address))
+                groups = decode_groups(await self._fetch_from(address))
         except (MillstreamError, TimeoutError, OSError) as error:
             if address not in self._silent:
                 self._silent.add(address)
-                log.warning("the process at %s does not tell its metrics: %s", address, str(error) or "too late")
+                log.warning("cannot fetch metrics of the process at %s: %s", address, str(error) or "timed out")
             return
         self._silent.discard(address)
         self.store.put(address, groups, self._clock.monotonic())

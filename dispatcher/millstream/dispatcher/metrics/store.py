@@ -1,8 +1,8 @@
 """The metrics of the whole cluster, as they were fetched last. Pure.
 
-What a process answers takes the place of all that it answered before, so nothing stays that it measures no more. A
-process that is gone is forgotten at once, one that does not answer after a while. Figures get their ids when somebody
-asks for them, and keep them for the others who ask: most are never asked for.
+A response of a process replaces the one before, so no metric stays that it measures no more. A process that is gone is
+forgotten at once, one that does not respond after a while. Figures get their ids at the first request for them, and
+keep them for later ones: most are never requested.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from millstream.core.metrics.naming import values_of
 Values = dict[str, Number]
 
 
-class _Answer(Struct, frozen=True):
+class _Response(Struct, frozen=True):
     at: float
     groups: tuple[MetricGroup, ...]
     tasks: dict[tuple[str, str], list[MetricGroup]]
@@ -25,11 +25,11 @@ class _Answer(Struct, frozen=True):
 
 
 class MetricStore:
-    """Of one dispatcher. `kept` is for how many seconds the last answer of a silent process counts."""
+    """Of one dispatcher. `kept`: for how many seconds the last response of a silent process counts."""
 
     def __init__(self, kept: float) -> None:
         self._kept = kept
-        self._answers: dict[str, _Answer] = {}
+        self._responses: dict[str, _Response] = {}
         self._of_vertices: dict[tuple[str, str], dict[int, Values]] = {}
 
     def put(self, address: str, groups: Collection[MetricGroup], now: float) -> None:
@@ -42,15 +42,15 @@ class MetricStore:
                 tasks.setdefault(place, []).append(group)
             else:
                 rest.append(group)
-        self._answers[address] = _Answer(now, tuple(rest), tasks)
+        self._responses[address] = _Response(now, tuple(rest), tasks)
         self._of_vertices.clear()
 
     def keep(self, addresses: Collection[str], now: float) -> None:
         """Only these processes are there."""
-        self._answers = {
-            address: answer
-            for address, answer in self._answers.items()
-            if address in addresses and now - answer.at <= self._kept
+        self._responses = {
+            address: response
+            for address, response in self._responses.items()
+            if address in addresses and now - response.at <= self._kept
         }
         self._of_vertices.clear()
 
@@ -106,7 +106,7 @@ class MetricStore:
     def vertex_groups(self, job_id: str, vertex_id: str) -> list[MetricGroup]:
         """Of all subtasks and their operators."""
         place = (job_id, vertex_id)
-        return [group for answer in self._answers.values() for group in answer.tasks.get(place, ())]
+        return [group for response in self._responses.values() for group in response.tasks.get(place, ())]
 
     def _by_variable(self, scope: Scope, variable: str) -> dict[str, Values]:
         found: dict[str, Values] = {}
@@ -115,7 +115,7 @@ class MetricStore:
         return found
 
     def _of(self, scope: Scope) -> Iterator[MetricGroup]:
-        return (group for answer in self._answers.values() for group in answer.groups if group.scope is scope)
+        return (group for response in self._responses.values() for group in response.groups if group.scope is scope)
 
 
 def number_of(group: MetricGroup, variable: str) -> int:

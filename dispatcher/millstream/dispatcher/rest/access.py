@@ -1,11 +1,11 @@
 """Which requests the REST API serves at all: those addressed to it, and not sent by web pages of others.
 
-Whoever reaches the API can run code, and a browser on its host reaches it. A page of another site can have the browser
-send requests (a plain form needs nobody's permission), and by changing what its own name resolves to, it becomes a
+A client that reaches the API can run code, and a browser on its host reaches it. A page of another site can have the
+browser send requests (a plain form needs no permission), and by changing what its own name resolves to, it becomes a
 page of the API's address. The first shows in `Origin` and `Sec-Fetch-Site`, the second in `Host`: browsers set them,
 and pages cannot. Clients other than browsers send neither of the first two.
 
-The policy is pure; `GuardedApp` asks it before anything else sees a request.
+The policy is pure; `GuardedApp` applies it before anything else handles a request.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class AccessPolicy(Struct, frozen=True):
 
 
 class GuardedApp:
-    """An application behind the policy. Pages of the listed origins may read its answers."""
+    """An application behind the policy. Pages of the listed origins may read its responses."""
 
     def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
         self._app = app
@@ -158,7 +158,7 @@ class GuardedApp:
             self._app = CORSMiddleware(app, allow_origins=origins, allow_methods=_METHODS, allow_headers=["*"])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves the request, or answers why not."""
+        """Serves the request, or responds with the reason for a refusal."""
         target = scope["path"]
         server = scope.get("server") or ("", 0)
         refusal = self._policy.refusal(target, Headers(scope=scope), str(server[0] or ""))

@@ -22,7 +22,6 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.metrics.fetcher import MetricFetcher
 from millstream.dispatcher.programs import ProgramRunner
 from millstream.dispatcher.rest.access import AccessPolicy, GuardedApp
-from millstream.dispatcher.rest.asking import told_by
 from millstream.dispatcher.rest.authentication import AuthenticatedApp, Authentication
 from millstream.dispatcher.rest.client_leases import ClientLeases
 from millstream.dispatcher.rest.document import openapi
@@ -56,11 +55,12 @@ from millstream.dispatcher.rest.flame_graphs import FlameGraphs
 from millstream.dispatcher.rest.forwarding import ForwardingApp
 from millstream.dispatcher.rest.job_json import Json
 from millstream.dispatcher.rest.operations import RestOperations
+from millstream.dispatcher.rest.own_requests import own_response
 from millstream.dispatcher.rest.profiles import Profiles
 from millstream.dispatcher.rest.schemas import ANYTHING
 from millstream.dispatcher.rest.server import RestServer
 from millstream.dispatcher.rest.table import RestRoute, make_app
-from millstream.dispatcher.rest.updates import Told, Updates
+from millstream.dispatcher.rest.updates import PathResponse, Updates
 from millstream.dispatcher.uploads import UploadedWheels
 
 
@@ -97,7 +97,7 @@ class RestApi:
         self._profiles = Profiles(configuration, clock)
         self._state = StateEndpoints(configuration, lifecycle)
         self._job_logs = JobLogEndpoints(lifecycle, self._cluster, configuration)
-        self._updates = Updates(self._told, lambda: lifecycle.leads, clock)
+        self._updates = Updates(self._own_response, lambda: lifecycle.leads, clock)
         self._health = HealthEndpoints(lifecycle, self._cluster, leaders)
         self._leases = ClientLeases(clock, lifecycle.cancel)
         process = ProcessEndpoints(configuration)
@@ -140,8 +140,8 @@ class RestApi:
         overview = await self._cluster.overview()
         return [*(manager.address for manager in overview.task_managers), *self._lifecycle.job_managers]
 
-    async def _told(self, path: str) -> Told:
-        return await told_by(self._app, path)
+    async def _own_response(self, path: str) -> PathResponse:
+        return await own_response(self._app, path)
 
     async def _document(self, request: Request) -> Json:
         return openapi(self.routes, millstream_version(), self._authentication.is_open)
@@ -159,7 +159,7 @@ class RestApi:
         return await self._health.lacks()
 
     async def clean(self) -> None:
-        """Deletes uploaded wheels that nobody has used for long; called now and then."""
+        """Deletes uploaded wheels that have not been used for long; called now and then."""
         await asyncio.to_thread(self._uploads.make_room)
 
     async def failure(self) -> MillstreamError:

@@ -1,12 +1,12 @@
 """Who sends a REST request, by what it shows, and how often they may.
 
-A cluster that has a secret, tokens, or asks for client certificates serves nobody else. What counts as showing one:
+A cluster that has a secret or tokens, or requires client certificates, refuses requests without one. What counts:
 
 - `Authorization: Bearer ...` with a token of the tokens file, or one that was made from the secret for a role. The
   command line makes one for each request, and sends it over TLS to a server that has shown that it has the secret, too;
 - the user who runs the service, through the Unix socket `rest.unix-socket`: its folder is open to no other;
 - a certificate of the authority in `security.ssl.rest.ca`, which TLS has checked before anything is sent. Where there
-  are tokens, one of them is needed as well, and says the role.
+  are tokens, one of them is needed as well, and has the role.
 
 What was shown and does not count is in the audit log. Without any of these options every caller may do everything, as
 in Flink.
@@ -57,7 +57,7 @@ class Shown(Struct, frozen=True):
     owner: str = ""
     """The user's name, of a request through the Unix socket."""
     user: str = ""
-    """As the sender says."""
+    """By the header of the request."""
     origin: str = ""
 
 
@@ -70,12 +70,13 @@ class Authentication:
         tokens = configuration.string("security.rest.auth.tokens-file")
         self._tokens = TokensFile(tokens) if tokens else None
         if self._tokens is not None:
-            self._tokens.all()  # says at once when it cannot be used
-        self._asks_for_certificates = configuration.boolean("security.ssl.rest.authentication-enabled")
+            self._tokens.all()  # raises at once when it cannot be used
+        self._needs_certificates = configuration.boolean("security.ssl.rest.authentication-enabled")
+
     @property
     def is_open(self) -> bool:
-        """Whether everybody may do everything."""
-        return self._secret is None and self._tokens is None and not self._asks_for_certificates
+        """Whether every caller may do everything."""
+        return self._secret is None and self._tokens is None and not self._needs_certificates
 
     def caller(self, shown: Shown) -> Caller:
         """Who sends the request. Raises RefusedCredentials."""
@@ -124,7 +125,7 @@ class Authentication:
 
 
 class AuthenticatedApp:
-    """An application that is told who sends each request, in `scope["state"]["caller"]`, and is not asked too often."""
+    """Puts the caller of each request in `scope["state"]["caller"]`, and bounds the rate of requests of a client."""
 
     def __init__(
         self, app: ASGIApp, authentication: Authentication, configuration: Configuration, clock: Clock, audit: Audit
@@ -139,7 +140,7 @@ class AuthenticatedApp:
         self._refusals = RateLimit(_REFUSALS, _MOST_CLIENTS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves the request, or answers why not."""
+        """Serves the request, or responds with the reason for a refusal."""
         headers = Headers(scope=scope)
         host, port = scope.get("client") or ("", 0)
         state, refused = scope.get("state", {}), ""
@@ -157,10 +158,10 @@ class AuthenticatedApp:
             caller = self._authentication.caller(shown)
         except RefusedCredentials as error:
             caller, refused = Caller("", Credential.NONE, Role.ANYONE, f"{host}:{port}"), str(error)
-        except Exception:  # a tokens file that was spoilt while the server runs: nobody is let in
+        except Exception:  # a tokens file that was spoilt while the server runs: no request is served
             caller = Caller("", Credential.NONE, Role.ANYONE, f"{host}:{port}")
             refused = "the cluster's tokens cannot be read; the dispatcher's log has the details"
-            log.exception("cannot tell who sends a request")
+            log.exception("cannot authenticate a request")
         client = caller.name or caller.credential.value if caller.role is not Role.ANYONE else host
         now = self._clock.monotonic()
         # a challenge comes before its client is known: others of the same address must not use its rate up
@@ -179,10 +180,10 @@ class AuthenticatedApp:
 
 
 def unauthorized(reason: str) -> JSONResponse:
-    """The answer to who has not shown who they are."""
+    """The response to a request without valid credentials."""
     return JSONResponse({"errors": [reason]}, 401, {"WWW-Authenticate": 'Bearer realm="millstream"'})
 
 
 def _too_many(wait: float) -> JSONResponse:
-    reason = "too many requests of this client; 'rest.rate-limit' says how many a second are answered"
+    reason = "too many requests of this client; 'rest.rate-limit' is how many a second are served"
     return JSONResponse({"errors": [reason]}, 429, {"Retry-After": str(max(1, round(wait)))})

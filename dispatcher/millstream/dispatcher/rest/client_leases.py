@@ -1,7 +1,7 @@
 """Jobs that last as long as their client: it reports that it is alive, and a job whose client does not is cancelled.
 
 Only of jobs whose client has reported at least once. Leases are kept by the dispatcher that leads: a client reports to
-the next one as well, and until then its job goes on. Owned by the dispatcher's loop.
+the next one as well, and until then its job continues. Owned by the dispatcher's loop.
 """
 
 from __future__ import annotations

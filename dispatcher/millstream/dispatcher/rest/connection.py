@@ -1,8 +1,8 @@
 """A connection of the REST server: how many there may be, and how long one may take to send a request.
 
-Without bounds, clients that send a byte now and then hold connections and half-written uploads for ever, until there
-are no descriptors left for anyone else. What is bounded is only the client's own part, the sending and the receiving: a
-request that has arrived may be worked on for as long as it takes.
+Without bounds, clients that send a byte now and then hold connections and half-written uploads without end, until there
+are no descriptors left for other clients. What is bounded is only the client's own part, the sending and the receiving:
+a request that has arrived may be worked on for as long as it takes.
 
 A connection has `_HEADERS` seconds for its TLS handshake and the head of a request. When there are more connections
 than places, silent ones are displaced (`Places`), so that silent connections keep no request out. When all places are
@@ -10,7 +10,7 @@ taken by requests under work, the reserve is for probes. With TLS a connection c
 the end of the handshake.
 
 A server without HTTPS of its own offers TLS with the certificate of the cluster's secret on the same port: the first
-byte says what the client speaks. Owned by the server's asyncio loop.
+byte shows which protocol the client uses. Owned by the server's asyncio loop.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OWNER = "owner"
 """Under which it has the name of the user, when it came through the Unix socket."""
 PROBES = frozenset({"/healthz", "/readyz"})
 """Which are served when there is no place for other requests."""
-_PERIOD = 30.0  # seconds, after which a connection is looked at again
+_PERIOD = 30.0  # seconds, after which a connection is checked again
 _LEAST = 30 * 1024  # bytes in a period: a kilobyte a second
 _HEADERS = 10.0  # seconds, for the handshake and for the head of a request
 _LAST_WORDS = 2.0  # seconds, for the end of TLS
@@ -51,12 +51,12 @@ log = logging.getLogger(__name__)
 
 
 class Patience:
-    """Decides from one look to the next whether a client takes too long."""
+    """Decides from one check to the next whether a client takes too long."""
 
     def __init__(self) -> None:
         self._former: tuple[object, int] | None = None
 
-    def is_over(self, request: object, received: int, *, waits: bool, answered: bool) -> bool:
+    def is_over(self, request: object, received: int, *, waits: bool, responded: bool) -> bool:
         """Whether a whole period has passed with the same request not there yet, and too little or needlessly sent.
 
         `received` counts from the connection's beginning, `waits` is true while it is the client's turn to send.
@@ -64,15 +64,13 @@ class Patience:
         former, self._former = self._former, (request, received) if waits else None
         if former is None or not waits or former[0] is not request:
             return False
-        return answered or received - former[1] < _LEAST
+        return responded or received - former[1] < _LEAST
 
 
 class ConnectionBounds:
     """What the connections of one server share."""
 
-    def __init__(
-        self, most: int, tls: ssl.SSLContext | None = None, offered_tls: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, most: int, tls: ssl.SSLContext | None = None, offered_tls: ssl.SSLContext | None = None) -> None:
         self.tls = tls
         """Which all clients have to speak; None: none has to."""
         self.offered_tls = None if tls is not None else offered_tls
@@ -246,7 +244,7 @@ class BoundedConnection(H11Protocol):
             self._refuse(408, f"the request did not arrive in {_HEADERS:.0f} s")
 
     def send_400_response(self, msg: str) -> None:
-        """The client has sent what is no HTTP; its request may be half answered by now."""
+        """The client has sent what is no HTTP; part of a response may be sent by now."""
         self._refuse(400, msg)
 
     def look_again(self) -> None:
@@ -257,8 +255,8 @@ class BoundedConnection(H11Protocol):
             and self.timeout_keep_alive_task is None
             and not self.flow.read_paused
         )
-        answered = cycle is not None and cycle.response_complete
-        if self._patience.is_over(cycle, self.received, waits=waits, answered=answered):
+        responded = cycle is not None and cycle.response_complete
+        if self._patience.is_over(cycle, self.received, waits=waits, responded=responded):
             log.warning("closed a connection of %s: it sends its request too slowly", self.client)
             self._refuse(408, f"the request did not arrive; at least {_LEAST} bytes are expected in {_PERIOD:.0f} s")
         else:
@@ -266,7 +264,7 @@ class BoundedConnection(H11Protocol):
 
     def _refuse(self, status: int, reason: str) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.disconnected = True  # whoever works on it is told, and sends nothing any more
+            self.cycle.disconnected = True  # its handler is notified, and sends nothing any more
             self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             headers = [("content-type", "application/json"), ("connection", "close")]

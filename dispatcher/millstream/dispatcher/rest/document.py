@@ -1,4 +1,4 @@
-"""The OpenAPI document of the table of routes: what may be asked, and every status that may be answered.
+"""The OpenAPI document of the table of routes: which requests are allowed, and every status of a response.
 
 Programs are made from it and tests hold the API to it, so it promises no more than is kept: a request that fits it is
 not refused for its shape, and one that does not is.
@@ -23,7 +23,7 @@ _WORDS = {
     413: "the request is too large",
     429: "too many requests of this client",
     500: "an error of the cluster; the dispatcher's log has the details",
-    503: "who could answer cannot be reached now",
+    503: "the service that this needs cannot be reached now",
 }
 _BEARER = {
     "type": "http",
@@ -35,7 +35,7 @@ _ALWAYS = (401, 403, 408, 429, 500, 503)
 
 
 def openapi(routes: Sequence[RestRoute], version: str, is_open: bool) -> dict[str, Any]:
-    """The OpenAPI document of the table. `is_open`: everybody may do everything."""
+    """The OpenAPI document of the table. `is_open`: every caller may do everything."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         operation = paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -66,7 +66,7 @@ def _operation(route: RestRoute) -> dict[str, Any]:
         "parameters": parameters,
         "responses": {str(route.status): _success(route), **{str(s): _failure(s) for s in _failures(route)}},
     }
-    if route.response is None:  # of a file, as much as was asked for
+    if route.response is None:  # of a file, a piece of it
         operation["responses"]["206"] = _success(route)
     if route.body is not None:
         required = "required" in route.body or "minProperties" in route.body

@@ -1,7 +1,7 @@
-"""Flame graphs of what runs, sampled when somebody asks, and shown for a while: Flink's way.
+"""Flame graphs of running tasks, sampled on request, and kept for a while, as in Flink.
 
-Who asks is answered at once: with what was sampled last, or that it is awaited. Sampling begins when nothing is known,
-when that is older than `rest.flamegraph.refresh-interval`, or when it is asked for again.
+A request returns at once: what was sampled last, or that sampling is under way. Sampling begins when there are no
+samples, when they are older than `rest.flamegraph.refresh-interval`, or when the request has `refresh`.
 
 Owned by the dispatcher's loop.
 """
@@ -28,7 +28,7 @@ _KEPT = 64
 _AT_ONCE = 8
 
 Sample = Callable[[str, SampleRequest, float], Awaitable[StackSamples]]
-"""Asks the task manager at an address, within so many seconds. Raises UnreachableError."""
+"""Samples on the task manager at an address, within so many seconds. Raises UnreachableError."""
 
 
 class SamplingPlan(Struct, frozen=True):
@@ -68,13 +68,13 @@ def nothing(why: int) -> Json:
 
 
 class _Entry(Struct):
-    asked: float
+    requested_at: float
     sampled: Sampled | None = None
     is_under_way: bool = False
 
 
 class FlameGraphs:
-    """Those that somebody asked for lately."""
+    """Those that were requested lately."""
 
     def __init__(self, configuration: Configuration, clock: Clock, sample: Sample) -> None:
         self.enabled = configuration.boolean("rest.flamegraph.enabled")
@@ -91,16 +91,16 @@ class FlameGraphs:
     def latest(
         self, request: SampleRequest, addresses: Mapping[str, str], again: bool, lost: Sequence[str] = ()
     ) -> Sampled | None:
-        """What was sampled last, or None while that is awaited.
+        """What was sampled last, or None while sampling is under way.
 
-        `addresses` says where the task managers are; `lost` are those whose address nobody knows, for people.
+        `addresses` are those of the task managers by id; `lost` are the ids without a known address, for `problems`.
         """
         now = self._clock.monotonic()
         key = (request, " ".join(sorted(addresses)) if not request.vertex_id else "")
         self._tidy(now)
         entry = self._entries.pop(key, None) or _Entry(now)
-        self._entries[key] = entry  # the last one that was asked for
-        entry.asked = now
+        self._entries[key] = entry  # the last one that was requested
+        entry.requested_at = now
         age = self._clock.now_ms() - entry.sampled.ended_ms if entry.sampled is not None else None
         if not entry.is_under_way and (again or age is None or age > 1000 * self._refresh):
             if again:
@@ -110,7 +110,7 @@ class FlameGraphs:
         return entry.sampled
 
     def _tidy(self, now: float) -> None:
-        old = [key for key, e in self._entries.items() if now - e.asked > self._forget and not e.is_under_way]
+        old = [key for key, e in self._entries.items() if now - e.requested_at > self._forget and not e.is_under_way]
         surplus = [key for key, e in self._entries.items() if not e.is_under_way][: max(0, len(self._entries) - _KEPT)]
         for key in {*old, *surplus}:
             del self._entries[key]
@@ -121,22 +121,22 @@ class FlameGraphs:
         try:
             timeout = request.samples * request.interval_ms / 1000 * 2 + 2 * _PATIENCE
             async with self._free:
-                answers = await asyncio.gather(
+                responses = await asyncio.gather(
                     *(self._sample(address, request, timeout) for address in addresses.values()), return_exceptions=True
                 )
             stacks: list[SampledStack] = []
             samplers: set[str] = set()
             problems = [f"task manager {one} is not registered" for one in lost]
-            for manager, answer in zip(addresses, answers, strict=True):
-                match answer:
+            for manager, response in zip(addresses, responses, strict=True):
+                match response:
                     case StackSamples():
-                        stacks += answer.stacks
-                        samplers.update(answer.samplers)
-                        problems += [f"task manager {manager}, {problem}" for problem in answer.problems]
+                        stacks += response.stacks
+                        samplers.update(response.samplers)
+                        problems += [f"task manager {manager}, {problem}" for problem in response.problems]
                     case UnreachableError():
-                        problems.append(f"task manager {manager}: {answer}")
+                        problems.append(f"task manager {manager}: {response}")
                     case BaseException():
-                        raise answer
+                        raise response
             entry.sampled = Sampled(tuple(stacks), tuple(problems), tuple(sorted(samplers)), self._clock.now_ms())
         finally:
             entry.is_under_way = False

@@ -1,7 +1,7 @@
-"""A dispatcher that stands by passes REST requests on to the one that leads, and its answers back, piece by piece.
+"""A standby dispatcher forwards REST requests to the leader, and the responses back, piece by piece.
 
-So it does not matter which dispatcher a client, a browser or a load balancer asks. A request is passed on once: when
-two do not agree on who leads, the client is told to try again.
+So clients, browsers and load balancers can connect to any dispatcher. A request is forwarded once: while two
+dispatchers do not agree on the leader, the response is 503, and the client tries again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest.connection import OWNER, PROBES
 
 USER_HEADER = b"millstream-user"
-"""Who the holder of a token of the secret says they are, for the audit log."""
+"""The name that the holder of a token of the secret gives, for the audit log."""
 _MARK = b"millstream-forwarded"
 _HOP_BY_HOP = frozenset({b"connection", b"host", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"})
 _PIECE = 64 * 1024
@@ -53,7 +53,7 @@ class ForwardingApp:
             return
         try:
             if any(name == _MARK for name, _ in scope["headers"]):
-                raise UnreachableError("who leads the cluster is changing")
+                raise UnreachableError("the leader of the cluster is changing")
             address = (await self._leaders.leader_of(Role.REST)).address
             exchange = await _Exchange.begin(address, self._tls, self._name)
         except (UnreachableError, OSError, TimeoutError) as error:
@@ -70,7 +70,7 @@ class ForwardingApp:
 
 
 class _Exchange:
-    """One request to the leader, and its answer."""
+    """One request to the leader, and its response."""
 
     def __init__(self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._address = address
@@ -86,20 +86,20 @@ class _Exchange:
             return _Exchange(address, *await connection)
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answered = False
+        has_begun = False
 
         async def sending(message: Message) -> None:
-            nonlocal answered
-            answered = True
+            nonlocal has_begun
+            has_begun = True
             await send(message)
 
         try:
             await self._pass_on(scope, receive)
             await _unless_left(self._pass_back(sending), receive)
         except (OSError, h11.ProtocolError) as error:
-            if answered:  # the client has a part of it: only the end of the connection tells that there is no more
+            if has_begun:  # the client has a part of it: only the end of the connection shows that there is no more
                 raise
-            reason = f"the leading dispatcher at {self._address} did not answer: {error}"
+            reason = f"the leading dispatcher at {self._address} did not respond: {error}"
             await JSONResponse({"errors": [reason]}, 503)(scope, receive, send)
 
     async def _pass_back(self, send: Send) -> None:
@@ -128,7 +128,7 @@ class _Exchange:
         await self._send(h11.Request(method=scope["method"], target=target, headers=headers))
         more = True
         while more:
-            message: dict[str, Any] = await receive()  # type: ignore[assignment]  # Starlette says it is any mapping
+            message: dict[str, Any] = await receive()  # type: ignore[assignment]  # Starlette's type is any mapping
             if message["type"] == "http.disconnect":
                 raise ConnectionResetError("the client went away")
             more = message.get("more_body", False)
@@ -152,22 +152,22 @@ class _Exchange:
             await self._writer.wait_closed()
 
 
-async def _unless_left(answering: Coroutine[Any, Any, None], receive: Receive) -> None:
-    """Ends an answer whose client is gone: that of a stream would have no other end."""
+async def _unless_left(responding: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """Ends a response whose client is gone: that of a stream would have no other end."""
 
     async def left() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    answer, leaving = asyncio.create_task(answering), asyncio.create_task(left())
+    response, leaving = asyncio.create_task(responding), asyncio.create_task(left())
     try:
-        await asyncio.wait([answer, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if answer.done():
-            answer.result()
+        await asyncio.wait([response, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if response.done():
+            response.result()
     finally:
-        answer.cancel()
+        response.cancel()
         leaving.cancel()
-        await asyncio.gather(answer, leaving, return_exceptions=True)
+        await asyncio.gather(response, leaving, return_exceptions=True)
 
 
 def _trusting_the_cluster(configuration: Configuration) -> ssl.SSLContext | None:

@@ -211,7 +211,7 @@ def _failure(failure: TaskFailure, hosts: dict[tuple[str, int], str]) -> Json:
 
 
 def _class_name(exception: str) -> str:
-    """The class of `class: message`; what the services say of a job by themselves has none, and is its own name."""
+    """The class of `class: message`; an error of the services themselves has none, and is its own name."""
     name = exception.partition(":")[0]
     return name if name.replace(".", "_").isidentifier() else exception
 

@@ -43,9 +43,7 @@ def single(values: Mapping[str, Number], wanted: str | None) -> list[Json]:
     return [{"id": name, "value": written(values[name])} for name in wanted.split(",") if name in values]
 
 
-def aggregated(
-    values: Iterable[Mapping[str, Number]], wanted: str | None, aggregations: Sequence[str]
-) -> list[Json]:
+def aggregated(values: Iterable[Mapping[str, Number]], wanted: str | None, aggregations: Sequence[str]) -> list[Json]:
     """Of several things of a kind: ids, or what those that are wanted come to."""
     known = list(values)
     if wanted is None:
@@ -80,18 +78,18 @@ def hot_keys(groups: Iterable[MetricGroup]) -> Json:
 
 
 def wanted_aggregations(text: str | None) -> list[str]:
-    """All of them when none is asked for."""
+    """All of them by default."""
     if text is None:
         return list(AGGREGATIONS)
-    asked = list(dict.fromkeys(text.split(",")))
-    for name in asked:
+    wanted = list(dict.fromkeys(text.split(",")))
+    for name in wanted:
         if name not in AGGREGATIONS:
             raise RestError(400, f"agg: '{name[:100]}' is not one of {', '.join(AGGREGATIONS)}")
-    return asked
+    return wanted
 
 
 def wanted_subtasks(text: str | None, known: Collection[int]) -> list[int]:
-    """Of `0,3-5`: those that there are; all when none is asked for."""
+    """Of `0,3-5`: those that there are; all by default."""
     if text is None:
         return sorted(known)
     found: set[int] = set()

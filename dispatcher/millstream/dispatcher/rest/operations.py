@@ -1,4 +1,4 @@
-"""Long operations behind REST: each runs as a task, and its outcome waits in the table to be asked for."""
+"""Long operations behind REST: each runs as a task, and its outcome is kept in the table for a later request."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RestOperations:
         return {"status": {"id": "COMPLETED"}, "operation": shape(outcome)}
 
     async def close(self) -> None:
-        """Waits for nothing: what a job manager was asked for continues there."""
+        """Waits for nothing: what a job manager has begun continues there."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

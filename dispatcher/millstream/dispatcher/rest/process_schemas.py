@@ -1,4 +1,4 @@
-"""JSON Schemas of what the REST API answers about the processes of the cluster."""
+"""JSON Schemas of the REST API's responses about the processes of the cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVICES = record({
 THREAD_DUMP = record({"threadInfos": array(record({"threadName": STRING, "stringifiedThreadInfo": STRING}))})
 FLAME_GRAPH = record({
     "endTimestamp": {
-        **INTEGER, "description": "When sampling ended; -1: nothing runs any more, -2: disabled, -3: ask again.",
+        **INTEGER, "description": "When sampling ended; -1: nothing runs any more, -2: disabled, -3: not done yet.",
     },
     "data": nullable({
         "type": "object",
@@ -29,5 +29,5 @@ FLAME_GRAPH = record({
         "required": ["name", "value", "children"], "additionalProperties": False,
     }),
     "problems": array(STRING),
-    "samplers": {**array(STRING), "description": "What looked at the workers: py-spy, worker, or both."},
+    "samplers": {**array(STRING), "description": "Which samplers were used: py-spy, worker, or both."},
 })  # fmt: skip

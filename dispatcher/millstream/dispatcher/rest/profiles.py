@@ -99,7 +99,7 @@ class Profiles:
     def start(self, process: str, mode: ProfilingMode, seconds: int, sample: Sample) -> Profile:
         """Begins to profile it. Raises ProfilesError when that is under way."""
         known = self._of.pop(process, [])
-        self._of[process] = known  # the last one that was asked for
+        self._of[process] = known  # the last one that was requested
         if known and known[0].status == "RUNNING":
             raise ProfilesError(f"{process} is being profiled; try again when that has ended")
         profile = Profile(mode, seconds, self._clock.now_ms())

@@ -1,4 +1,4 @@
-"""How often a client may ask: so many requests a second, and twice as many at once. Pure."""
+"""How often a client may send requests: so many a second, and twice as many at once. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ class RateLimit:
     def __init__(self, rate: int, capacity: int) -> None:
         self._rate = rate
         self._capacity = capacity
-        self._filled: dict[str, float] = {}  # when each will be full again; those asked last come last
+        self._filled: dict[str, float] = {}  # when each will be full again; the latest clients come last
 
     def wait(self, client: str, now: float) -> float:
-        """0 when the client is served, which counts; else in how many seconds it may ask again."""
+        """0 when the client is served, which counts; else in how many seconds it may send the next request."""
         if self._rate <= 0:
             return 0.0
         full_at = max(self._filled.pop(client, now), now)

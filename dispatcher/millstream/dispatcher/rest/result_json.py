@@ -28,7 +28,7 @@ _QUEUE_STATUS = record({"id": {"type": "string", "enum": ["IN_PROGRESS", "COMPLE
 _SUCCEEDED = {JobStatus.FINISHED: "SUCCEEDED"}
 STATUS = record({"status": JOB_STATUS})
 HEARTBEAT = request_body(
-    {"expiredTimestamp": {**COUNT, "description": "Until when the job goes on, in milliseconds since 1970."}},
+    {"expiredTimestamp": {**COUNT, "description": "In milliseconds since 1970: when the job is cancelled."}},
     required=("expiredTimestamp",),
 )
 RESULT = record({

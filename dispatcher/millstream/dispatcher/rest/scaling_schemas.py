@@ -1,4 +1,4 @@
-"""JSON Schemas of what the REST API takes and answers about the parallelism of jobs."""
+"""JSON Schemas of the REST API's requests and responses about the parallelism of jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON Schemas of what the REST API answers and takes: Flink 2.x's shapes, with our additions."""
+"""JSON Schemas of the REST API's requests and responses: Flink 2.x's shapes, with our additions."""
 
 from __future__ import annotations
 

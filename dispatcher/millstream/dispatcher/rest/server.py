@@ -45,7 +45,7 @@ class _Server(uvicorn.Server):
 
 
 class RestServer:
-    """Listens where the configuration says. Started and stopped once."""
+    """Listens on the configured address. Started and stopped once."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.address = ""
@@ -81,7 +81,7 @@ class RestServer:
             ssl_ca_certs=authority,
             ssl_cert_reqs=ssl.CERT_NONE if authority is None else ssl.CERT_REQUIRED,
         )
-        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the dispatcher itself says where it listens
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the dispatcher itself logs where it listens
         self._load(config)
         self._socket_file = self._configuration.string(_UNIX_SOCKET)
         local = listen_locally(self._socket_file) if self._socket_file else None
@@ -146,7 +146,7 @@ class RestServer:
         return paths[0], paths[1]
 
     def _authority_of_clients(self) -> str | None:
-        """The file with the authority of clients' certificates; None: they are not asked for one."""
+        """The file with the authority of clients' certificates; None: they need none."""
         if not self._configuration.boolean(_ASKS):
             return None
         path = self._configuration.string(_AUTHORITY)
@@ -166,7 +166,7 @@ class RestServer:
         return MillstreamError(f"the REST server at {self.address} ended: {error or 'for no known reason'}")
 
     async def stop(self) -> None:
-        """Lets answers finish for a moment, then closes everything."""
+        """Lets responses finish for a moment, then closes everything."""
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             if self._bounds is not None:
@@ -178,7 +178,7 @@ class RestServer:
 def listen(host: str, port: int) -> socket.socket:
     """Where connections are taken from. Raises MillstreamError when the address cannot be had.
 
-    What they carry is sent at once, which asyncio sees to only where a socket names its protocol: an answer's head and
+    What they carry is sent at once, which asyncio sees to only where a socket names its protocol: a response's head and
     body are written one after the other, and the second waited 40 ms for the client to confirm the first.
     """
     try:
@@ -194,7 +194,7 @@ def listen(host: str, port: int) -> socket.socket:
 def listen_locally(file: str) -> socket.socket | None:
     """The Unix socket of this user; None when another process of theirs serves it. Raises MillstreamError.
 
-    Its folder is this user's alone: so whoever connects is this user, and so is the process that a client finds there.
+    Its folder is this user's alone: so every client is this user, and so is the process that a client finds there.
     """
     path = Path(file).absolute()
     private_folder(path.parent, option=_UNIX_SOCKET)

@@ -1,4 +1,4 @@
-"""JSON Schemas of what the REST API answers about jobs that stand still, and about event time."""
+"""JSON Schemas of the REST API's responses about stalled jobs, and about event time."""
 
 from __future__ import annotations
 

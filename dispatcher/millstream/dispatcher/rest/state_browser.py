@@ -25,11 +25,11 @@ from millstream.core.snapshot.metadata.model import StateFile
 from millstream.dispatcher.rest.job_json import Json
 
 T = TypeVar("T")
-_LARGEST_ANSWER = 8 * 1024 * 1024
+_LARGEST_RESPONSE = 8 * 1024 * 1024
 
 
 class TooMuchError(MillstreamError):
-    """What was asked for is beyond the bounds of this API."""
+    """The request is beyond the bounds of this API."""
 
 
 class RowsWanted(Struct, frozen=True):
@@ -88,8 +88,8 @@ class StateBrowser:
             self._check_time(deadline)
 
         found = differences_json(diff_snapshots(*opened, limit, check), Shown())
-        if len(json.dumps(found)) > _LARGEST_ANSWER:
-            raise TooMuchError("the difference is too large to be shown: ask with a lower limit")
+        if len(json.dumps(found)) > _LARGEST_RESPONSE:
+            raise TooMuchError("the difference is too large to be shown: set a lower limit")
         return {"first": opened[0].location, "second": opened[1].location, **found}
 
     def _in_time(self, parts: Iterable[tuple[StateFile, T]], deadline: float) -> Iterator[tuple[StateFile, T]]:
@@ -117,10 +117,10 @@ def _size_of(opened: OpenedSnapshot) -> int:
 
 
 def _within(rows: list[Json], limit: int) -> tuple[list[Json], bool]:
-    """Those that one answer holds, and whether that are not all."""
+    """Those that fit in one response, and whether there are more."""
     size = 0
     for number, row in enumerate(rows):
         size += len(json.dumps(row))
-        if number >= limit or size > _LARGEST_ANSWER:
+        if number >= limit or size > _LARGEST_RESPONSE:
             return rows[:number], True
     return rows, False

@@ -1,4 +1,4 @@
-"""JSON Schemas of what the REST API answers about the state in checkpoints and savepoints. Flink has no such paths."""
+"""JSON Schemas of the REST API's responses about the state in checkpoints and savepoints. Flink has no such paths."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The table of REST routes, and the router that is made from it; `document.py` makes the OpenAPI document.
 
-A handler answers a JSON value or a Response, or raises: `RestError` with its status, an unknown job is 404, any other
-error meant for the user 400, and everything else 500 without details, which go to the log. No answer has a credential
-in it. Before that, each row says what role its caller needs, and what it does is in the audit log.
+A handler returns a JSON value or a Response, or raises: `RestError` with its status, an unknown job is 404, any other
+error meant for the user 400, and everything else 500 without details, which go to the log. No response has a credential
+in it. Each row has the role that its callers need, and what it changes is in the audit log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class RestError(Exception):
-    """An answer other than success."""
+    """A response other than success."""
 
     def __init__(self, status: int, *errors: str) -> None:
         super().__init__(*errors)
@@ -53,8 +53,8 @@ class Parameter(Struct, frozen=True):
 class RestRoute(Struct, frozen=True):
     """One row: an endpoint with its documentation.
 
-    `response` is a schema, or None for plain text. `errors` are statuses that only some routes answer. `outcome` is the
-    path of the route that tells what became of what this one triggers.
+    `response` is a schema, or None for plain text. `errors` are statuses that only some routes return. `outcome` is the
+    path of the route that returns the result of what this one triggers.
     """
 
     method: str
@@ -81,8 +81,8 @@ class RestRoute(Struct, frozen=True):
         return self.needs if self.needs is not None else Role.READ if self.method == "GET" else Role.SUBMIT
 
 
-class JsonAnswer(JSONResponse):
-    """What a handler answers, without credentials: those are in URIs, which most answers have none of."""
+class RedactedJsonResponse(JSONResponse):
+    """What a handler returned, without credentials: those are in URIs, which most responses have none of."""
 
     def render(self, content: Any) -> bytes:
         """The body."""
@@ -96,7 +96,7 @@ class JsonAnswer(JSONResponse):
 def make_app(routes: Sequence[RestRoute], audit: Audit) -> Starlette:
     """The application: each path with and without `/v1`, and errors as JSON.
 
-    All methods of a path are one route of the router: it answers with the methods of a single one of its routes when
+    All methods of a path are one route of the router: it lists the methods of a single one of its routes when
     none of them takes the request's. Of two paths that fit, the one with a name goes before the one with a parameter in
     its place: `…/subtasks/accumulators` is no index of a subtask.
     """
@@ -129,9 +129,9 @@ def _endpoint(route: RestRoute, audit: Audit) -> Endpoint:
     async def audited(request: Request) -> Response:
         response = await _if_allowed(route, request, respond)
         content = bytes(response.body) if isinstance(response, JSONResponse) else b"{}"
-        said = json.loads(content)
-        job = request.path_params.get("jobid", "") or said.get("jobid", "")
-        failure = next(iter(said.get("errors", ())), "") if response.status_code >= 400 else ""
+        fields = json.loads(content)
+        job = request.path_params.get("jobid", "") or fields.get("jobid", "")
+        failure = next(iter(fields.get("errors", ())), "") if response.status_code >= 400 else ""
         name = route.action or f"{route.method} {route.path}"
         only_looks = route.method == "GET" and route.role < Role.SUBMIT and not route.changes  # a plan runs the program
         record = audit.record_look if only_looks else audit.record
@@ -150,7 +150,7 @@ async def _if_allowed(route: RestRoute, request: Request, respond: Endpoint) -> 
     needed = route.role.name.lower()
     if caller.role is Role.ANYONE:
         return unauthorized(
-            f"this needs the role '{needed}', and the request does not say who sends it: send 'Authorization: Bearer "
+            f"this needs the role '{needed}', and the request has no credentials: send 'Authorization: Bearer "
             "TOKEN'; `millstream cluster token` prints a token for the cluster of its user"
         )
     return _errors(
@@ -163,7 +163,7 @@ async def _if_allowed(route: RestRoute, request: Request, respond: Endpoint) -> 
 def _responding(route: RestRoute) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         try:
-            answer = await route.handler(request)
+            result = await route.handler(request)
         except RestError as error:
             return _errors(error.status, *error.errors)
         except UnknownJobError as error:
@@ -179,9 +179,9 @@ def _responding(route: RestRoute) -> Endpoint:
         except Exception:
             log.exception("%s %s failed", request.method, request.url.path)
             return _errors(500, "internal server error; the dispatcher's log has the details")
-        if isinstance(answer, Response):
-            return answer
-        return JsonAnswer(answer, route.status)
+        if isinstance(result, Response):
+            return result
+        return RedactedJsonResponse(result, route.status)
 
     return endpoint
 

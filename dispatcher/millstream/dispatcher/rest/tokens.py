@@ -1,6 +1,6 @@
 """The file of bearer tokens: a line for each with its name, its role and the SHA-256 of the token, in hexadecimal.
 
-Tokens are long random texts, so their plain hash tells nobody anything. The file is read again when it has changed:
+Tokens are long random texts, so their plain hash gives nothing away. The file is read again when it has changed:
 a line that is removed is a token that does not count any more.
 """
 

@@ -52,7 +52,7 @@ class _Form:
         )
 
     def feed(self, chunk: bytes) -> bytes:
-        """Takes a piece of the body; answers the file's data in it."""
+        """Takes a piece of the body; returns the file's data in it."""
         self._parser.write(chunk)
         found, self.data = b"".join(self.data), []
         return found
@@ -152,7 +152,7 @@ def _too_large(uploads: UploadedWheels) -> RestError:
 
 
 async def _drain(request: Request) -> None:
-    """Reads the rest for a moment: many clients only look for an answer once they have sent everything."""
+    """Reads the rest for a moment: many clients read a response only once they have sent everything."""
     if request.headers.get("expect", "").lower() == "100-continue":
         return
     with contextlib.suppress(TimeoutError, ClientDisconnect):

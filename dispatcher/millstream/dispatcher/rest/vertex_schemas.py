@@ -1,4 +1,4 @@
-"""JSON Schemas of what the REST API answers about the vertices of a job: Flink 2.x's shapes."""
+"""JSON Schemas of the REST API's responses about the vertices of a job: Flink 2.x's shapes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the REST API can be asked: a class for each group of endpoints, with its rows of the table of routes."""
+"""The REST API's endpoints: a class for each group, with its rows of the table of routes."""

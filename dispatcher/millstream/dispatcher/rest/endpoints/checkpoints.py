@@ -39,33 +39,33 @@ class CheckpointEndpoints:
 
     async def overview(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints`."""
-        return await self._answer(CheckpointQuery(job_id_of(request), CheckpointView.OVERVIEW))
+        return await self._response(CheckpointQuery(job_id_of(request), CheckpointView.OVERVIEW))
 
     async def config(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints/config`."""
-        return await self._answer(CheckpointQuery(job_id_of(request), CheckpointView.CONFIG))
+        return await self._response(CheckpointQuery(job_id_of(request), CheckpointView.CONFIG))
 
     async def details(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints/details/:checkpointid`."""
         checkpoint = _checkpoint_id(request)
-        return await self._answer(CheckpointQuery(job_id_of(request), CheckpointView.DETAILS, checkpoint))
+        return await self._response(CheckpointQuery(job_id_of(request), CheckpointView.DETAILS, checkpoint))
 
     async def subtasks(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`."""
         checkpoint, vertex = _checkpoint_id(request), request.path_params["vertexid"]
-        return await self._answer(CheckpointQuery(job_id_of(request), CheckpointView.SUBTASKS, checkpoint, vertex))
+        return await self._response(CheckpointQuery(job_id_of(request), CheckpointView.SUBTASKS, checkpoint, vertex))
 
-    async def _answer(self, query: CheckpointQuery) -> Response:
+    async def _response(self, query: CheckpointQuery) -> Response:
         details = self._lifecycle.details(query.job_id)
         if details.state.is_terminal:
             return _json(json.dumps(_left_behind(details.checkpoints, query)).encode())
         try:
-            answer = await self._lifecycle.query_checkpoints(query)
+            response = await self._lifecycle.query_checkpoints(query)
         except UnreachableError as error:
             raise RestError(503, str(error)) from error
-        if answer.error:
-            raise RestError(404, answer.error)
-        return _json(answer.json)
+        if response.error:
+            raise RestError(404, response.error)
+        return _json(response.json)
 
 
 def _left_behind(content: bytes, query: CheckpointQuery) -> Any:

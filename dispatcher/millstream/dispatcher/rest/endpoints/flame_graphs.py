@@ -35,7 +35,7 @@ class FlameGraphEndpoints:
         common = (
             Parameter("type", {"type": "string", "enum": [*FlameGraphType]}, "Which samples count; 'full' are all."),
             Parameter("runtime", BOOLEAN, "Whether frames of the runtime are shown, too."),
-            Parameter("refresh", BOOLEAN, "Whether it is sampled anew, whatever is known."),
+            Parameter("refresh", BOOLEAN, "Whether to sample again, though there are recent samples."),
             Parameter(
                 "duration", {"type": "integer", "minimum": _SHORTEST, "maximum": _LONGEST},
                 "For how many milliseconds samples are taken, in place of rest.flamegraph.num-samples.",
@@ -51,7 +51,7 @@ class FlameGraphEndpoints:
         return [
             RestRoute(
                 "GET", "/jobs/{jobid}/vertices/{vertexid}/flamegraph", self.vertex,
-                "Where the time of a vertex goes: its stacks, sampled when this is asked.", schemas.FLAME_GRAPH,
+                "Where the time of a vertex goes: its stacks, sampled on request.", schemas.FLAME_GRAPH,
                 parameters=(*common, subtask),
             ),
             RestRoute(
@@ -62,7 +62,7 @@ class FlameGraphEndpoints:
 
     async def vertex(self, request: Request) -> Json:
         """`GET /jobs/:jobid/vertices/:vertexid/flamegraph`."""
-        kind, plan, runtime, anew = self._asked(request)
+        kind, plan, runtime, again = self._wanted(request)
         vertex = vertex_of(request, self._lifecycle.details(job_id_of(request)))
         index = request.query_params.get("subtaskindex")
         wanted = None if index is None else whole_number("subtaskindex", index, 0, HIGHEST)
@@ -79,12 +79,12 @@ class FlameGraphEndpoints:
         sample = SampleRequest(
             job_id_of(request), vertex.id, wanted, plan.samples, plan.interval_ms, runtime, self._graphs.depth
         )
-        sampled = self._graphs.latest(sample, addresses, anew, [one for one in managers if one not in addresses])
+        sampled = self._graphs.latest(sample, addresses, again, [one for one in managers if one not in addresses])
         return nothing(WAITING) if sampled is None else sampled.as_json(kind)
 
     async def slot(self, request: Request) -> Json:
         """`GET /taskmanagers/:taskmanagerid/slots/:slot/flamegraph`."""
-        kind, plan, runtime, anew = self._asked(request)
+        kind, plan, runtime, again = self._wanted(request)
         wanted, slot = request.path_params["taskmanagerid"], request.path_params["slot"]
         index = whole_number("the index of a slot", slot, 0, HIGHEST)
         manager = next((m for m in (await self._cluster.overview()).task_managers if m.task_manager_id == wanted), None)
@@ -100,10 +100,10 @@ class FlameGraphEndpoints:
         sample = SampleRequest(
             job_id, "", None, plan.samples, plan.interval_ms, runtime, self._graphs.depth, slot=index
         )
-        sampled = self._graphs.latest(sample, {wanted: manager.address}, anew)
+        sampled = self._graphs.latest(sample, {wanted: manager.address}, again)
         return nothing(WAITING) if sampled is None else sampled.as_json(kind)
 
-    def _asked(self, request: Request) -> tuple[FlameGraphType, SamplingPlan, bool, bool]:
+    def _wanted(self, request: Request) -> tuple[FlameGraphType, SamplingPlan, bool, bool]:
         given, plan = request.query_params, self._graphs.plan
         named = given.get("type", "full").lower()
         if named not in [*FlameGraphType]:
@@ -125,4 +125,3 @@ class FlameGraphEndpoints:
 
 def _runs(subtask: SubtaskStatus) -> bool:
     return bool(subtask.task_manager) and not subtask.state.is_terminal
-

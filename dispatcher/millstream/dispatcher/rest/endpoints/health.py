@@ -1,6 +1,6 @@
 """REST endpoints for probes: whether the dispatcher is alive, and whether jobs that are submitted can run.
 
-One that stands by passes what it is asked on to the one that leads, so it is ready when there is one.
+A standby forwards requests to the leader, so it is ready when there is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from millstream.dispatcher.rest.table import RestError, RestRoute
 
 
 class HealthEndpoints:
-    """Answered on the dispatcher's own loop: when that does not turn any more, nobody is."""
+    """Served on the dispatcher's own loop: when that hangs, probes fail."""
 
     def __init__(self, lifecycle: JobLifecycle, cluster: ClusterView, leaders: LeaderLookup) -> None:
         self._lifecycle = lifecycle
@@ -60,4 +60,4 @@ class HealthEndpoints:
             return ""
         if lacking := self._lifecycle.lacks():
             return lacking
-        return "" if await self._cluster.is_reachable() else "the resource manager does not answer"
+        return "" if await self._cluster.is_reachable() else "the resource manager does not respond"

@@ -1,9 +1,9 @@
 """REST endpoints of what a job, a vertex or a subtask logged and printed: events of all the files that have them.
 
 The files are those of the job's workers on the registered task managers, and what job managers whose files are in this
-dispatcher's `env.log.dir` say of the job. Ended jobs have theirs for as long as the files are kept.
+dispatcher's `env.log.dir` logged of the job. Ended jobs have theirs for as long as the files are kept.
 
-Megabytes may have to be looked through: that is done on a thread, one piece of a file at a time, and those of all who
+Megabytes may have to be searched: that is done on a thread, one piece of a file at a time, and those of all who
 search take turns on it. The dispatcher's loop only fetches the pieces.
 """
 
@@ -152,7 +152,7 @@ class JobLogEndpoints:
 
 
 def _step(search: Search, content: LogContent | None) -> Piece | list[LogEvent]:
-    """The piece that the search goes on with, or what it has found. It begins with no content."""
+    """The piece that the search needs next, or what it has found. It begins with no content."""
     try:
         return next(search) if content is None else search.send(content)
     except StopIteration as done:

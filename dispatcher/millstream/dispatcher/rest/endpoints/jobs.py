@@ -36,7 +36,7 @@ class JobEndpoints:
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints."""
         mode = Parameter("mode", {"type": "string", "enum": ["cancel"]}, "What to do; 'cancel' is the default.")
-        limit = Parameter("maxExceptions", schemas.COUNT, "The most exceptions to answer.")
+        limit = Parameter("maxExceptions", schemas.COUNT, "The most exceptions to return.")
         job = "/jobs/{jobid}"
         labels = Parameter(
             "failureLabelFilter", schemas.STRING, "Only exceptions with these labels, as in key1:value1,key2:value2."
@@ -94,7 +94,7 @@ class JobEndpoints:
         return {"jobs": [shapes.job_overview(d, tasks, changed(d.job_id), now) for d, tasks in self._counted.values()]}
 
     def _count(self, details: JobDetails) -> tuple[JobDetails, dict[str, int]]:
-        """The tasks by their states: counted once for each report, since many browsers ask for it every few seconds."""
+        """The tasks by their states: counted once for each report, since many browsers request it every few seconds."""
         known = self._counted.get(details.job_id)
         return known if known is not None and known[0] is details else (details, shapes.task_counts(details))
 

@@ -1,6 +1,6 @@
 """REST endpoints of log files, as Flink's: those of task managers, and those of the other services.
 
-An answer holds at most 8 MB, the end of a larger file. `Range: bytes=` asks for another piece of it, also of a file
+A response holds at most 8 MB, the end of a larger file. `Range: bytes=` requests another piece of it, also of a file
 that grows: what begins behind the end is empty, with the size in `Content-Range`.
 """
 
@@ -20,7 +20,7 @@ from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher.cluster_view import ClusterView
 from millstream.dispatcher.rest import schemas
 from millstream.dispatcher.rest.job_json import Json
-from millstream.dispatcher.rest.log_answers import listed_logs, listing, log_of, piece_answer, wanted_piece
+from millstream.dispatcher.rest.log_responses import listed_logs, listing, log_of, piece_response, wanted_piece
 from millstream.dispatcher.rest.table import RestError, RestRoute
 
 _SERVICES = ("jobmanager", "dispatcher", "resourcemanager")
@@ -88,7 +88,7 @@ class LogEndpoints:
         return await log_of(request, self._cluster, await self._address(request), name)
 
     async def _of_service(self, request: Request, path: Path) -> Response:
-        return piece_answer(request, await asyncio.to_thread(read_piece, path, *wanted_piece(request)))
+        return piece_response(request, await asyncio.to_thread(read_piece, path, *wanted_piece(request)))
 
     async def _address(self, request: Request) -> str:
         wanted = request.path_params["taskmanagerid"]

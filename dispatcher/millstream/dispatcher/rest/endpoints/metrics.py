@@ -1,6 +1,6 @@
 """REST endpoints of metrics, as Flink's: of jobs, vertices, subtasks, task managers and the job manager.
 
-Without `get` they list the ids that there are, with it they answer values: as text of a single thing, as numbers of
+Without `get` they list the ids that there are, with it they return values: as text of a single thing, as numbers of
 what several have in common. What a job's subtasks have counted at their end is known for as long as the job is.
 
 Keys are the users' own data, as rows of state are: to see the hot ones needs the same role, and is in the audit log.
@@ -92,7 +92,7 @@ class MetricEndpoints:
             ),
             RestRoute(
                 "GET", f"{vertex}/hot-keys", self.hot_keys, "Which keys come most often at a vertex, by a sample.",
-                schemas.HOT_KEYS, needs=Role.OPERATE, action="look at keys",
+                schemas.HOT_KEYS, needs=Role.OPERATE, action="read keys",
             ),
         ]  # fmt: skip
 
@@ -101,11 +101,11 @@ class MetricEndpoints:
         known = {details.job_id for details in self._lifecycle.all()}
         wanted = request.query_params.get("jobs")
         if wanted is not None:
-            asked = [job_id.lower() for job_id in wanted.split(",")]
-            wrong = next((job_id for job_id in asked if not is_id(job_id)), None)
+            requested = [job_id.lower() for job_id in wanted.split(",")]
+            wrong = next((job_id for job_id in requested if not is_id(job_id)), None)
             if wrong is not None:
                 raise RestError(400, f"jobs: '{wrong[:100]}' is not a job id; it has 32 hexadecimal digits")
-            known &= {JobId(job_id) for job_id in asked}
+            known &= {JobId(job_id) for job_id in requested}
         aggregations = wanted_aggregations(request.query_params.get("agg"))
         values = (await self._fetcher.fresh()).jobs()
         chosen = [of_job for job_id, of_job in values.items() if job_id in known]
@@ -132,10 +132,10 @@ class MetricEndpoints:
     async def subtasks(self, request: Request) -> list[Json]:
         """`GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics`."""
         aggregations = wanted_aggregations(request.query_params.get("agg"))
-        asked = request.query_params.get("subtasks")
-        wanted_subtasks(asked, ())  # says at once what is wrong with it
+        requested = request.query_params.get("subtasks")
+        wanted_subtasks(requested, ())  # raises before metrics are fetched
         measured = await self._measured(request)
-        chosen = [measured[index] for index in wanted_subtasks(asked, measured)]
+        chosen = [measured[index] for index in wanted_subtasks(requested, measured)]
         return aggregated(chosen, request.query_params.get("get"), aggregations)
 
     async def subtask(self, request: Request) -> list[Json]:
@@ -191,9 +191,9 @@ class MetricEndpoints:
 
 def _joined(subtask: SubtaskStatus, fetched: Values) -> Values:
     """What is fetched is newer, until the subtask has ended: then what it counted last is what counts."""
-    told = subtask.metrics
-    known: dict[str, Number] = {name: getattr(told, attribute) for name, attribute in TASK_METRICS.items()}
-    known |= {metric_id(name): count for name, count in told.counters.items()}
+    metrics = subtask.metrics
+    known: dict[str, Number] = {name: getattr(metrics, attribute) for name, attribute in TASK_METRICS.items()}
+    known |= {metric_id(name): count for name, count in metrics.counters.items()}
     if subtask.state.is_terminal:
-        return {**{metric_id(name): value for name, value in told.gauges.items()}, **known}
+        return {**{metric_id(name): value for name, value in metrics.gauges.items()}, **known}
     return {**known, **fetched}

@@ -1,4 +1,4 @@
-"""REST endpoints about the process that answers: its options, and the Python that it runs on.
+"""REST endpoints about the process that responds: its options, and the Python that it runs on.
 
 Flink's names for them are its job manager's, in whose process its REST API is.
 """

@@ -1,6 +1,6 @@
 """REST endpoints of the processes of the cluster: which services there are, their logs, metrics and threads.
 
-`/jobmanager/…` is about the process that answers, the dispatcher that leads. `/jobmanagers/:id/…` is about any service
+`/jobmanager/…` is about the process that responds, the dispatcher that leads. `/jobmanagers/:id/…` is about any service
 that it knows: itself, the resource manager that leads, all job managers that are registered, and the dispatchers and
 resource managers that stand by.
 """
@@ -24,7 +24,7 @@ from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.metrics.store import Values
 from millstream.dispatcher.rest import process_schemas as schemas
 from millstream.dispatcher.rest.job_json import Json
-from millstream.dispatcher.rest.log_answers import listed_logs, log_of
+from millstream.dispatcher.rest.log_responses import listed_logs, log_of
 from millstream.dispatcher.rest.metric_values import WANTED_METRICS, single
 from millstream.dispatcher.rest.schemas import LOGS, METRIC_VALUES
 from millstream.dispatcher.rest.table import RestError, RestRoute

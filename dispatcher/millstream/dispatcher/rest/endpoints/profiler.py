@@ -97,12 +97,12 @@ class ProfilerEndpoints:
 
         async def sample(samples: int) -> StackSamples:
             timeout = 2 * samples * INTERVAL_MS / 1000 + _PATIENCE
-            asked = [
+            requests = [
                 SampleRequest(slot.job_id, "", None, samples, INTERVAL_MS, True, _DEPTH, slot=slot.index)
                 for slot in held
             ]
             seen = await asyncio.gather(
-                *(self._cluster.sample_stacks(manager.address, one, timeout) for one in asked)
+                *(self._cluster.sample_stacks(manager.address, one, timeout) for one in requests)
             )
             return StackSamples(
                 tuple(

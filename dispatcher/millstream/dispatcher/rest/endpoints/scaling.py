@@ -81,11 +81,11 @@ class ScalingEndpoints:
         if not bounds:
             raise RestError(400, f"the request's body names no vertex; write it like {_SHAPE}")
         try:
-            answer = await self._lifecycle.rescale(RescaleRequest(details.job_id, bounds=bounds))
+            result = await self._lifecycle.rescale(RescaleRequest(details.job_id, bounds=bounds))
         except UnreachableError as error:
             raise RestError(503, str(error)) from error
-        if answer.error:
-            raise RestError(409 if "try again" in answer.error else 400, answer.error)
+        if result.error:
+            raise RestError(409 if "try again" in result.error else 400, result.error)
         return {}
 
     async def rescale(self, request: Request) -> Json:
@@ -102,10 +102,10 @@ class ScalingEndpoints:
 
     async def _rescale(self, wanted: RescaleRequest) -> Outcome:
         try:
-            answer = await self._lifecycle.rescale(wanted)
+            result = await self._lifecycle.rescale(wanted)
         except UnreachableError as error:
             return Outcome(str(error))
-        return Outcome(answer.error, message=answer.message)
+        return Outcome(result.error, message=result.message)
 
     async def rescaling(self, request: Request) -> Json:
         """`GET /jobs/:jobid/rescaling/:triggerid`."""

@@ -21,7 +21,7 @@ from millstream.dispatcher.rest.table import RestRoute
 
 
 class SnapshotEndpoints:
-    """Triggers snapshots, and answers what became of them."""
+    """Triggers snapshots, and returns what became of them."""
 
     def __init__(self, lifecycle: JobLifecycle, operations: RestOperations) -> None:
         self._lifecycle = lifecycle
@@ -32,7 +32,7 @@ class SnapshotEndpoints:
         job = "/jobs/{jobid}"
         return [
             RestRoute(
-                "POST", f"{job}/savepoints", self.savepoint, "Takes a savepoint, and cancels the job if asked to.",
+                "POST", f"{job}/savepoints", self.savepoint, "Takes a savepoint, and cancels the job if requested.",
                 schemas.TRIGGERED, status=202, body=schemas.SAVEPOINT_REQUEST, errors=(409,),
                 outcome=f"{job}/savepoints/{{triggerid}}", needs=Role.OPERATE, action="savepoint",
             ),

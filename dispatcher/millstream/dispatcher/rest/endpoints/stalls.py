@@ -1,4 +1,4 @@
-"""REST endpoints that say why nothing comes out of a job, and how far event time has come in it."""
+"""REST endpoints of why a job emits nothing, and of the progress of event time."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class StallEndpoints:
         if details.state.is_terminal:
             return _json(json.dumps(ended(details, self._clock.now_ms()).as_json()).encode())
         try:
-            answer = await self._lifecycle.query_stall(query)
+            response = await self._lifecycle.query_stall(query)
         except UnreachableError as error:
             raise RestError(503, str(error)) from error
-        if answer.error:
-            raise RestError(404, answer.error)
-        return _json(answer.json)
+        if response.error:
+            raise RestError(404, response.error)
+        return _json(response.json)
 
     async def watermarks(self, request: Request) -> Response:
         """`GET /jobs/:jobid/vertices/:vertexid/watermarks`."""

@@ -1,7 +1,7 @@
 """REST endpoints that look into checkpoints and savepoints: a state browser's side of the server.
 
-What operators and states there are is for everybody who may read. Rows are the users' own data, and so are differences:
-they need the role `operate`, which may copy a snapshot anywhere, and who looks is in the audit log.
+The operators and states are for every caller who may read. Rows are the users' own data, and so are differences:
+they need the role `operate`, which may copy a snapshot anywhere, and each request is in the audit log.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StateEndpoints:
                     Parameter("state", some, "The name of the state.", True),
                     Parameter("key", STRING, "Only this key: plain text for a primitive, JSON for one with parts."),
                     Parameter("offset", COUNT, "How many rows are left out before the first; not with a key."),
-                    Parameter("limit", _from_one(_MOST_ROWS), "How many rows are answered, 50 by default."),
+                    Parameter("limit", _from_one(_MOST_ROWS), "How many rows are returned, 50 by default."),
                 ),
             ),
             RestRoute(
@@ -89,7 +89,7 @@ class StateEndpoints:
             whole_number("limit", given.get("limit", "50"), 1, _MOST_ROWS),
         )
         if wanted.key is not None and wanted.offset:
-            raise RestError(400, "offset: the rows of a key are answered from the first on; leave it out")
+            raise RestError(400, "offset: the rows of a key are returned from the first on; leave it out")
         return await self._looked(self._browser.rows, pointer, wanted)
 
     async def differences(self, request: Request) -> Json:
@@ -101,7 +101,7 @@ class StateEndpoints:
     def _pointer(self, request: Request, name: str) -> str:
         location = _needed(request, name)
         if not self._enabled:
-            raise RestError(404, "looking into state is disabled: web.state-browser.enabled")
+            raise RestError(404, "the state browser is disabled: web.state-browser.enabled")
         directories = allowed_directories(self._options, self._lifecycle.all())
         found = pointer_within(location, directories, self._lifecycle.taken)
         if found is None:
@@ -109,17 +109,18 @@ class StateEndpoints:
                 404,
                 f"{name}: '{location[:200]}' is in none of the directories of checkpoints and savepoints that the "
                 "cluster or a job of it has (execution.checkpointing.dir, .savepoint-dir), and none that this "
-                "dispatcher was asked to have taken",
+                "dispatcher has had taken",
             )
         return found
 
     async def _looked(self, look: Callable[P, Json], *args: P.args, **kwargs: P.kwargs) -> Json:
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(2 * self._browser.seconds):  # a store that hangs holds a thread, and nobody else
+            async with asyncio.timeout(2 * self._browser.seconds):  # a store that hangs holds one thread only
                 return await loop.run_in_executor(self._threads, lambda: look(*args, **kwargs))
         except TimeoutError:
-            raise RestError(503, "the storage does not answer, or others look into state now: try again") from None
+            reason = "the storage does not respond, or there are too many requests for state: try again"
+            raise RestError(503, reason) from None
 
     def close(self) -> None:
         """What waits is not begun."""

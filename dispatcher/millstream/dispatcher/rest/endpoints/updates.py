@@ -18,7 +18,7 @@ _SECONDS: schemas.Schema = {"type": "integer", "minimum": 0, "maximum": int(LIFE
 
 
 class UpdateEndpoints:
-    """Pushes what other paths answer."""
+    """Pushes the responses of other paths."""
 
     def __init__(self, updates: Updates) -> None:
         self._updates = updates
@@ -26,15 +26,15 @@ class UpdateEndpoints:
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints."""
         path = Parameter(
-            "path", schemas.array(_PATH), f"What is looked at, such as /jobs/overview; up to {MOST_PATHS} of them.",
+            "path", schemas.array(_PATH), f"A path to follow, such as /jobs/overview; up to {MOST_PATHS} of them.",
             required=True,
         )  # fmt: skip
         seconds = Parameter("seconds", _SECONDS, f"After how many the stream ends; {LIFE:.0f} when not given.")
         return [
             RestRoute("GET", "/whoami", self.caller, "The caller's name and role.", schemas.WHOAMI, needs=Role.ANYONE),
             RestRoute(
-                "GET", STREAM, self.stream, "Server-sent events: what paths that answer JSON to readers answer, "
-                "whenever it changes, at most once a second.", None, parameters=(path, seconds),
+                "GET", STREAM, self.stream, "Server-sent events: the responses of paths that return JSON "
+                "to readers, whenever they change, at most once a second.", None, parameters=(path, seconds),
             ),
         ]  # fmt: skip
 
@@ -56,7 +56,7 @@ class UpdateEndpoints:
         try:
             events = self._updates.open(paths, life)
         except TooManyStreams as error:
-            raise RestError(503, "too many streams are open; ask for the paths themselves") from error
+            raise RestError(503, "too many streams are open; request the paths themselves") from error
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 

@@ -1,4 +1,4 @@
-"""Asks the REST application one of its own paths, as a client that may only read would."""
+"""Requests of the REST application to its own paths, with the role of a client that may only read."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Message, Scope
 
 from millstream.dispatcher.callers import Caller, Credential, Role
-from millstream.dispatcher.rest.updates import Told
+from millstream.dispatcher.rest.updates import PathResponse
 
 
-async def told_by(app: ASGIApp, target: str) -> Told:
-    """What GET of the path, with its query, answers. What is no JSON is not passed on."""
+async def own_response(app: ASGIApp, target: str) -> PathResponse:
+    """The response to GET of the path, with its query. A response that is no JSON is left out."""
     path, _, query = target.partition("?")
     status, json_given, body = 500, False, bytearray()
 
     async def receive() -> Message:
-        await asyncio.get_running_loop().create_future()  # it does not go away while it is asked
+        await asyncio.get_running_loop().create_future()  # the client stays until the response
         raise AssertionError("never set")
 
     async def send(message: Message) -> None:
@@ -46,5 +46,5 @@ async def told_by(app: ASGIApp, target: str) -> Told:
     }
     await app(scope, receive, send)
     if json_given:
-        return Told(status, bytes(body))
-    return Told(415, json.dumps({"errors": [f"{path} answers no JSON: ask for the path itself"]}).encode())
+        return PathResponse(status, bytes(body))
+    return PathResponse(415, json.dumps({"errors": [f"{path} does not return JSON: request the path itself"]}).encode())

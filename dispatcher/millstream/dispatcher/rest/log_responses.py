@@ -30,7 +30,7 @@ async def log_of(request: Request, cluster: ClusterView, address: str, name: str
     """A log file of the service at this address, or what the request wants of it."""
     offset, length = wanted_piece(request)
     try:
-        return piece_answer(request, await cluster.read_log(address, name, offset, length))
+        return piece_response(request, await cluster.read_log(address, name, offset, length))
     except NoSuchLogError as error:
         raise RestError(404, str(error)) from error
     except UnreachableError as error:
@@ -43,18 +43,18 @@ def listing(files: Iterable[LogFile]) -> Json:
 
 
 def wanted_piece(request: Request) -> tuple[int | None, int]:
-    """Offset and length of what the `Range` of a request asks for."""
-    asked = _RANGE.match(request.headers.get("range", ""))
-    if asked is None or asked.groups() == ("", ""):
+    """Offset and length of the `Range` of a request."""
+    found = _RANGE.match(request.headers.get("range", ""))
+    if found is None or found.groups() == ("", ""):
         return None, LIMIT
-    first, last = (int(text[:18]) if text else None for text in asked.groups())
+    first, last = (int(text[:18]) if text else None for text in found.groups())
     if first is None:
         return -min(last or 0, LIMIT), LIMIT
     return first, LIMIT if last is None else min(max(last - first + 1, 0), LIMIT)
 
 
-def piece_answer(request: Request, piece: LogContent) -> Response:
-    """A piece of a file, as it was asked for."""
+def piece_response(request: Request, piece: LogContent) -> Response:
+    """The response to a request for a piece of a file."""
     if "range" not in request.headers:
         return PlainTextResponse(piece.content)
     end = piece.start + len(piece.content)
