@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from millstream.cli.doctor import doctor
+from millstream.cli.doctor import doctor, without_linux
+from millstream.core.linux.losses import losses
+from millstream.core.settings.configuration import Configuration
 
 
 @pytest.fixture
@@ -108,3 +110,13 @@ def test_lines_for_people(taken: int, checked: Any) -> None:
     done = CliRunner().invoke(doctor, [f"-Drest.port={taken}"], standalone_mode=False)
     assert done.return_value == 1
     assert any(line.startswith("FAIL  port rest.port") for line in done.stdout.splitlines())
+
+
+def test_what_is_lost_without_linux(checked: Any) -> None:
+    findings = list(without_linux(Configuration(), losses("darwin")))
+    assert {finding.status for finding in findings} == {"WARN"}
+    assert "container" in findings[0].advice
+    assert ("job and tasks in `ps`", "the command line is shown as it was started") in [
+        (finding.message, finding.advice) for finding in findings
+    ]
+    assert "platform" not in checked()[0]

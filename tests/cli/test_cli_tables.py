@@ -57,3 +57,11 @@ def test_a_row_that_does_not_fit_is_lines_of_its_own() -> None:
     first, *others = terminal_lines(HEADERS, JOBS[:1], 60, shortens=["NAME"])
     assert first == IDS[0]
     assert [line.split()[0] for line in others] == HEADERS[1:]
+
+
+def test_at_110_columns_a_job_is_one_line_and_at_80_nothing_of_it_is_lost() -> None:
+    shortens = ["NAME", "RESTARTS"]
+    assert len(terminal_lines(HEADERS, [JOBS[0], [*JOBS[1][:2], "FAILED", *JOBS[1][3:]]], 110, shortens)) == 3
+    narrow = " ".join(" ".join(terminal_lines(HEADERS, JOBS[1:2], 80, shortens)).split())
+    assert "…" not in narrow
+    assert "3 (ValueError: invalid literal for int() with base 10: 'abc')" in narrow

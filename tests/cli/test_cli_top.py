@@ -130,6 +130,15 @@ def test_keys_choose_a_job_and_lead_back(client: Any) -> None:
     assert not Screen(JOB).press(Key.BACK)
 
 
+@pytest.mark.parametrize("job_id", ["", JOB])
+def test_at_80_columns_figures_are_whole(client: Any, job_id: str) -> None:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(Screen(job_id).drawn(read(client, job_id, with_ended=True), width=80))
+    shown = console.file.getvalue().split()  # type: ignore[attr-defined]  # what it was made with
+    figures = ["BACKPRESSURED", "82", "2.5k", "1/2"] if job_id else ["RUNNING", "3/4", "2.5k", JOB[:8]]
+    assert set(figures) <= set(shown)
+
+
 def test_what_a_terminal_sends() -> None:
     assert decoded(b"\x1b[A\x1b[Bx\r\x7fq") == [Key.UP, Key.DOWN, Key.ENTER, Key.BACK, Key.QUIT]
     assert decoded(b"\x1b") == [Key.BACK]

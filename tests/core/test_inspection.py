@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from waiting import DEADLINE
 
-from millstream.core.inspection.cpu_clocks import cpu_seconds, scheduler_state
 from millstream.core.inspection.flame_graph import FlameGraphType, flame_graph
 from millstream.core.inspection.frames import SeenFrame, told
 from millstream.core.inspection.outside import dump_from_outside
 from millstream.core.inspection.threads import dump_threads
+from millstream.core.linux.threads import cpu_seconds, scheduler_state
 from millstream.core.messages.inspection import SampledStack
 from millstream.core.services.inspection import OwnLogs
 from millstream.core.settings.configuration import Configuration

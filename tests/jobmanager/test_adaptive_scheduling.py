@@ -82,7 +82,7 @@ def test_without_any_slot_it_fails_after_the_wait_and_says_what_to_do() -> None:
     driver.start()
     driver.tick(61)
     assert driver.master.status is JobStatus.FAILED
-    assert "needs at least 1 slots and has 0 after waiting 60 s" in driver.master.failures[0].exception
+    assert "needs at least 1 slot and has 0 after waiting 60 s" in driver.master.failures[0].exception
 
 
 def test_a_reactive_job_waits_for_ever_and_starts_in_the_first_slot() -> None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -21,6 +21,8 @@ from msgspec.structs import asdict
 
 from millstream.cli.failures import Command
 from millstream.cli.options import cluster_directory, configuration_options, verbose_option
+from millstream.core.linux.losses import Loss, losses
+from millstream.core.linux.memory import available_memory, shared_memory
 from millstream.core.processes.memory import amount
 from millstream.core.settings.configuration import Configuration
 
@@ -31,6 +33,7 @@ _FEW_FILES = 4096
 _LITTLE_MEMORY = 1 << 30
 _CLOCK_STEP = 1.0  # seconds that both clocks may be apart after a wait
 _TIMEOUT = 5.0
+_CONTAINER = "run it in a container, which is Linux: see docs/deployment.md"
 
 
 class Finding(Struct, frozen=True):
@@ -124,11 +127,11 @@ def _folder(check: str, folder: Path) -> Finding:
         free = shutil.disk_usage(existing).free
     except OSError as error:
         return Finding(check, "FAIL", f"cannot write to {existing}: {error.strerror}", f"make {folder} writable")
-    told = f"{folder} is writable, {amount(free)} are free"
+    found = f"{folder} is writable, {amount(free)} are free"
     if free < _LITTLE_DISK:
         status = "FAIL" if free < _NO_DISK else "WARN"
-        return Finding(check, status, told, f"free some disk space, or choose another place than {folder}")
-    return Finding(check, "OK", told)
+        return Finding(check, status, found, f"free some disk space, or choose another place than {folder}")
+    return Finding(check, "OK", found)
 
 
 def clock(configuration: Configuration) -> Iterator[Finding]:
@@ -220,29 +223,29 @@ def limits(configuration: Configuration) -> Iterator[Finding]:
         yield Finding("open files", "WARN", f"a process may have {shown}", advice)
     else:
         yield Finding("open files", "OK", f"a process may have {shown}")
-    shared = Path("/dev/shm")
-    if shared.is_dir():
+    shared = shared_memory()
+    if shared is not None:
         free = shutil.disk_usage(shared).free
         little = free < _LITTLE_SHARED_MEMORY
         advice = "docker run --shm-size=1g, or a larger tmpfs" if little else ""
         yield Finding("shared memory", "WARN" if little else "OK", f"{amount(free)} are free in {shared}", advice)
-    limit, total = _container_limit(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    usable = min(total, limit or total)
-    told = f"{amount(usable)}" + (" by the container's limit" if limit and limit < total else " in this host")
+    usable, total = available_memory(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    found = f"{amount(usable)}" + (" by the container's limit" if usable < total else " in this host")
     slots = configuration.integer("taskmanager.numberOfTaskSlots")
     needed = _LITTLE_MEMORY + slots * (256 << 20)
     little = usable < needed
     advice = f"four services and {slots} slots take about {amount(needed)}: have fewer slots" if little else ""
-    yield Finding("memory", "WARN" if little else "OK", told, advice)
+    yield Finding("memory", "WARN" if little else "OK", found, advice)
 
 
-def _container_limit() -> int | None:
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):
-            return int(Path(path).read_text())
-    return None
+def without_linux(configuration: Configuration, lost: Sequence[Loss] = losses()) -> Iterator[Finding]:
+    """What is limited on this platform; nothing on Linux."""
+    if lost:
+        yield Finding("platform", "WARN", "this is not Linux, and the following is limited", _CONTAINER)
+    for loss in lost:
+        yield Finding("platform", "WARN", loss.feature, loss.elsewhere)
 
 
 CHECKS: tuple[Callable[[Configuration], Iterator[Finding]], ...] = (
-    python_version, ports, folders, clock, package_index, java, limits,
+    python_version, ports, folders, clock, package_index, java, limits, without_linux,
 )  # fmt: skip

@@ -51,7 +51,7 @@ def list_jobs(
     if as_json:
         click.echo(json.dumps(jobs, indent=2))
     elif jobs:
-        print_table(_COLUMNS, [_row(job) for job in jobs], shortens=["NAME"])
+        print_table(_COLUMNS, [_row(job) for job in jobs], shortens=["NAME", "RESTARTS"])
     else:
         click.echo("No jobs." if everything else "No running or scheduled jobs.")
     return 0

@@ -22,7 +22,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], shortens:
 
     On a terminal no word is broken over lines, for ids and addresses are copied from here. When the table is too wide,
     the columns that `shortens` names are shortened, then cells are wrapped between words. A row that does not fit
-    even then is printed as lines of its own. Elsewhere nothing is ever cut off.
+    even then is printed as lines of its own, with all of its words. Elsewhere nothing is ever cut off.
     """
     headers, *rows = [[printable(cell) for cell in row] for row in [headers, *rows]]
     if not sys.stdout.isatty():
@@ -87,7 +87,9 @@ def _as_lines(headers: Sequence[str], row: Sequence[str], width: int, shortens: 
     lines = [row[0]]
     for header, cell in zip(headers[1:], row[1:], strict=True):
         size = max(_SHORTEST, width - name - 2 * len(_GAP))
-        parts = [_shortened(cell, size)] if header in shortens else _wrapped(cell, size)
+        parts = _wrapped(cell, size)
+        if header in shortens:  # a long word, such as a name without spaces
+            parts = [_shortened(part, size) for part in parts]
         labels = [header, *[""] * (len(parts) - 1)]
         lines += [f"{_GAP}{label:<{name}}{_GAP}{part}" for label, part in zip(labels, parts, strict=True)]
     return lines

@@ -1,7 +1,7 @@
 """Processes that were started in the background, as files that the process which stops them later can trust.
 
 A record names a process by its id and its start time, so an id that the system gave to another process in the
-meantime is never mistaken for it. Linux only: both are read from `/proc`.
+meantime is never mistaken for it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from millstream.core.files.directories import for_user_only, make_private
+from millstream.core.linux.processes import process_ids, status_of, variables_of
 
 
 class ProcessRecord(Struct, frozen=True):
@@ -33,8 +34,8 @@ class ProcessRecord(Struct, frozen=True):
 
     def is_running(self) -> bool:
         """Whether this very process exists and is not merely waiting to be reaped."""
-        stat = _stat(self.pid)
-        return stat is not None and stat[0] not in "ZX" and stat[1] == self.start_time
+        status = status_of(self.pid)
+        return status is not None and status.is_alive and status.start_time == self.start_time
 
     def signal_group(self, number: signal.Signals) -> None:
         """Signals the process and its group, when it leads one; nothing happens when it is gone."""
@@ -76,43 +77,25 @@ def processes_with(variable: str, value: str) -> list[ProcessRecord]:
     """The processes of this user that were started with this environment variable, this process excepted."""
     wanted = f"{variable}={value}".encode()
     found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        began = start_time(int(entry.name))
-        try:
-            environment = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue  # another user's, or gone
-        if began is not None and wanted in environment:
-            found.append(ProcessRecord("unknown", int(entry.name), began))
+    for pid in process_ids():
+        began = start_time(pid) if pid != os.getpid() else None
+        if began is not None and wanted in variables_of(pid):
+            found.append(ProcessRecord("unknown", pid, began))
     return [record for record in found if record.is_running()]
 
 
 def values_of(variable: str) -> set[str]:
     """What processes of this user have in this environment variable."""
     start = f"{variable}=".encode()
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if entry.stat().st_uid == os.geteuid():
-                environment = (entry / "environ").read_bytes().split(b"\0")
-                found |= {os.fsdecode(item[len(start) :]) for item in environment if item.startswith(start)}
-        except OSError:
-            continue  # gone, or not readable
-    return found
+    return {
+        os.fsdecode(item[len(start) :])
+        for pid in process_ids()
+        for item in variables_of(pid)
+        if item.startswith(start)
+    }
 
 
 def start_time(pid: int) -> int | None:
-    """When the process started, in ticks since the machine did; None when there is no such process."""
-    stat = _stat(pid)
-    return None if stat is None else stat[1]
-
-
-def _stat(pid: int) -> tuple[str, int] | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = text[text.rindex(")") + 2 :].split()
-    return fields[0], int(fields[19])
+    """When the process started, as the system counts it; None when there is no such process."""
+    status = status_of(pid)
+    return None if status is None else status.start_time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from millstream.cli.tables import size
 from millstream.cli.top.figures import ClusterFigures, JobFigures, VertexFigures
+from millstream.core.logs.counts import counted
 from millstream.core.logs.failure_texts import shortened
 from millstream.core.logs.times import duration
 
@@ -80,11 +81,6 @@ def percents(*shares: float | None) -> list[str]:
     for index in by_fraction[:rest]:
         whole[index] = (whole[index] or 0) + 1
     return [_NONE if part is None else f"{part} %" for part in whole]
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 job`, `2 jobs`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def percent(share: float | None) -> str:

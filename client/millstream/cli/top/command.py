@@ -78,6 +78,8 @@ def _print(figures: ClusterFigures, job_id: str) -> None:
 
 
 def _live(client: RestClient, job_id: str, everything: bool, interval: float) -> None:
+    from shutil import get_terminal_size
+
     from rich.live import Live
 
     from millstream.cli.top.keys import pressed, single_keys
@@ -86,18 +88,19 @@ def _live(client: RestClient, job_id: str, everything: bool, interval: float) ->
 
     screen, trouble = Screen(job_id), ""
     figures = read(client, job_id, everything)
-    with single_keys(), Live(screen.drawn(figures), screen=True, auto_refresh=False) as live:
+    first = screen.drawn(figures, width=get_terminal_size().columns)
+    with single_keys(), Live(first, screen=True, auto_refresh=False) as live:
         while True:
             until = time.monotonic() + interval
             while (left := until - time.monotonic()) > 0:
                 before = screen.job_id
                 if not all(screen.press(key) for key in pressed(left)):
                     return
-                live.update(screen.drawn(figures, trouble), refresh=True)
+                live.update(screen.drawn(figures, trouble, live.console.width), refresh=True)
                 if screen.job_id != before:
                     break
             try:
                 figures, trouble = read(client, screen.job_id, everything), ""
             except MillstreamError as error:
-                trouble = f"{error}; asked again in {interval:g} s"
-            live.update(screen.drawn(figures, trouble), refresh=True)
+                trouble = f"{error}; the next request follows in {interval:g} s"
+            live.update(screen.drawn(figures, trouble, live.console.width), refresh=True)

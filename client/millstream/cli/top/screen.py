@@ -12,8 +12,10 @@ from millstream.cli.top import cells
 from millstream.cli.top.figures import ClusterFigures, VertexFigures
 from millstream.cli.top.keys import Key
 from millstream.core.logs.printable import printable
+from millstream.core.logs.short_ids import short_id
 
 _HOT, _WARM = 80.0, 50.0  # percent
+_WIDE = 110  # columns of a terminal on which job ids are shown whole
 
 
 class Screen:
@@ -27,7 +29,7 @@ class Screen:
         self._listed: list[str] = []
 
     def press(self, key: Key) -> bool:
-        """Takes a key; answers whether to go on."""
+        """Handles a key. Returns False when the screen is to be left."""
         match key:
             case Key.QUIT:
                 return False
@@ -44,37 +46,43 @@ class Screen:
                 self.job_id, self.chosen = "", 0
         return True
 
-    def drawn(self, figures: ClusterFigures, trouble: str = "") -> RenderableType:
-        """What is shown of these figures. `trouble`: why there are no newer ones."""
+    def drawn(self, figures: ClusterFigures, trouble: str = "", width: int = _WIDE) -> RenderableType:
+        """What is shown of these figures on a terminal of this width. `trouble`: why there are no newer ones."""
         job = next((job for job in figures.jobs if job.id == self.job_id), None) if self.job_id else None
         self._listed = [v.id for v in job.vertices] if job is not None else [j.id for j in figures.jobs]
         self.chosen = min(self.chosen, max(0, len(self._listed) - 1))
         lines = [Text(cells.cluster_line(figures), style="bold")]
         lines += [Text(printable(line)) for line in cells.job_lines(job)] if job is not None else []
-        table = self._vertices(job.vertices) if job is not None else self._jobs(figures)
+        table = self._vertices(job.vertices) if job is not None else self._jobs(figures, width)
         keys = "q quit   up/down choose   " + ("backspace jobs" if self.job_id else "enter vertices")
         return Group(*lines, Text(), table, Text(), Text(trouble or keys, style="red" if trouble else "dim"))
 
-    def _jobs(self, figures: ClusterFigures) -> Table:
-        table = _table(cells.JOBS)
-        for index, job in enumerate(figures.jobs):
-            table.add_row(*_texts(cells.job_cells(job)), style="reverse" if index == self.chosen else None)
+    def _jobs(self, figures: ClusterFigures, width: int) -> Table:
+        rows = [_texts(cells.job_cells(job)) for job in figures.jobs]
+        if width < _WIDE:
+            for job, row in zip(figures.jobs, rows, strict=True):
+                row[_JOB_ID] = Text(short_id(job.id))
+        table = _table(cells.JOBS, rows)
+        for index, row in enumerate(rows):
+            table.add_row(*row, style="reverse" if index == self.chosen else None)
         return table
 
     def _vertices(self, vertices: tuple[VertexFigures, ...]) -> Table:
-        table = _table(cells.VERTICES)
-        for index, vertex in enumerate(vertices):
-            row = _texts(cells.vertex_cells(vertex))
+        rows = [_texts(cells.vertex_cells(vertex)) for vertex in vertices]
+        table = _table(cells.VERTICES, rows)
+        for index, (vertex, row) in enumerate(zip(vertices, rows, strict=True)):
             for column, share in zip(_SHARES, (vertex.busy, vertex.backpressured, vertex.busiest), strict=True):
                 row[column].stylize(_heat(share))
             table.add_row(*row, style="reverse" if index == self.chosen else None)
         return table
 
 
-def _table(headers: tuple[str, ...]) -> Table:
+def _table(headers: tuple[str, ...], rows: list[list[Text]]) -> Table:
+    """Where there is little room, names and causes are shortened, and figures are not."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for header in headers:
-        least = _ID if header == "JOB ID" else None
+    for index, header in enumerate(headers):
+        whole = max(len(header), *(row[index].cell_len for row in rows)) if rows else len(header)
+        least = None if header in _GIVES_WAY else whole
         justify: Literal["left", "right"] = "right" if header in _NUMBERS else "left"
         table.add_column(header, no_wrap=header != "", min_width=least, justify=justify)
     return table
@@ -82,7 +90,8 @@ def _table(headers: tuple[str, ...]) -> Table:
 
 _NUMBERS = frozenset({"TASKS", "RESTARTS", *cells.VERTICES[3:]})
 _SHARES = [cells.VERTICES.index(name) for name in ("BUSY", "BACKPRESSURED", "BUSIEST")]
-_ID = 32  # letters of an id, which is copied from here
+_GIVES_WAY = frozenset({cells.JOBS[0], cells.VERTICES[0], ""})
+_JOB_ID = cells.JOBS.index("JOB ID")
 
 
 def _texts(row: list[str]) -> list[Text]:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millstream.core.files.directories import for_user_only, keep_private
+from millstream.core.linux.descriptors import synchronise_file_system
 
 READY = ".ready"
 _EVICTED = ".evicted"
@@ -113,16 +114,9 @@ def mark_ready(folder: Path) -> None:
 
 def _sync_file_system(folder: Path) -> None:
     """Everything that was written below the folder: pip writes thousands of files, too many to sync one by one."""
-    import ctypes  # 2 ms, and most programs make no environment
-
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        library = ctypes.CDLL(None, use_errno=True)
-        if not hasattr(library, "syncfs"):
-            os.sync()
-        elif library.syncfs(descriptor) != 0:
-            error = ctypes.get_errno()
-            raise OSError(error, os.strerror(error), str(folder))
+        synchronise_file_system(descriptor)
     finally:
         os.close(descriptor)
 

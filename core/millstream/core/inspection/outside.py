@@ -10,46 +10,33 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
-import signal
-import sys
 import time
-from pathlib import Path
+
+from millstream.core.linux.descriptors import file_in_memory, file_named
+from millstream.core.linux.threads import dump_signal
 
 _NAME = "millstream-threads"
-_SET_TRACER = 0x59616D61  # PR_SET_PTRACER: for the parent and what it starts
 _SETTLED = 0.05
 _PATIENCE = 2.0
 _LIMIT = 256 * 1024
 
 
-def _signal() -> int:
-    return signal.SIGRTMIN + 4  # an unused one: the first few are the C library's
-
-
 def allow_dumps_from_outside() -> None:
     """Called once, when the process starts."""
-    if sys.platform == "linux":
+    number = dump_signal()
+    if number is not None:
         with contextlib.suppress(OSError):
-            faulthandler.register(_signal(), file=os.memfd_create(_NAME), all_threads=True)
-
-
-def allow_tracing_by_parent() -> None:
-    """The same: lets the parent have the process profiled where Yama would let only ancestors trace it."""
-    if sys.platform == "linux":
-        with contextlib.suppress(ImportError, OSError, AttributeError):
-            import ctypes
-
-            ctypes.CDLL(None).prctl(_SET_TRACER, os.getppid())  # no kernel without Yama knows it: EINVAL
+            faulthandler.register(number, file=file_in_memory(_NAME), all_threads=True)
 
 
 def dump_from_outside(pid: int) -> str:
     """Where the threads of a child are that has allowed it; empty when that cannot be seen. Blocks for a moment."""
-    file = _file_of(pid)
-    if file is None:
+    file, number = file_named(pid, _NAME), dump_signal()
+    if file is None or number is None:
         return ""
     try:
         before = file.stat().st_size
-        os.kill(pid, _signal())
+        os.kill(pid, number)
         deadline, size = time.monotonic() + _PATIENCE, before
         while time.monotonic() < deadline:
             time.sleep(_SETTLED)
@@ -61,12 +48,3 @@ def dump_from_outside(pid: int) -> str:
             return content.read().decode(errors="replace")
     except OSError:
         return ""
-
-
-def _file_of(pid: int) -> Path | None:
-    with contextlib.suppress(OSError):
-        for path in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                if _NAME in os.readlink(path):
-                    return path
-    return None

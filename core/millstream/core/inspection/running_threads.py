@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from millstream.core.inspection.cpu_clocks import cpu_seconds, scheduler_state
+from millstream.core.linux.threads import cpu_seconds, scheduler_state
 
 _LOOK = 0.0002  # seconds in which a thread has to take processor time to count as running: shorter than most waits
 _SHARE = 0.5  # of them, so that one which was woken meanwhile does not

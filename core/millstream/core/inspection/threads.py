@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import CoroutineType, FrameType, GeneratorType
 from typing import Any
 
-from millstream.core.inspection.cpu_clocks import scheduler_state
+from millstream.core.linux.threads import scheduler_state
 from millstream.core.logs.tracebacks import encodable, shortened
 from millstream.core.messages.inspection import ThreadStack
 

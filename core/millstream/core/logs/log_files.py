@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from millstream.core.files.directories import for_user_only
+from millstream.core.linux.descriptors import path_of
 from millstream.core.settings.configuration import Configuration
 
 _INTERVAL = 1.0
@@ -100,10 +101,15 @@ def output_files(folder: Path | None) -> dict[int, Path]:
     found: dict[int, Path] = {}
     for descriptor in _DESCRIPTORS:
         with contextlib.suppress(OSError):
-            path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-            if folder is not None and path.is_file() and path.parent.samefile(folder):
+            path = path_of(descriptor)
+            if path is not None and folder is not None and path.is_file() and path.parent.samefile(folder):
                 found[descriptor] = path
     return found
+
+
+def output_path(descriptor: int) -> Path:
+    """The file that standard output (1) or standard error (2) is written to; the null device when it is no file."""
+    return path_of(descriptor) or Path(os.devnull)
 
 
 def open_to_append(path: Path) -> int:

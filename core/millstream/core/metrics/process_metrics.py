@@ -6,15 +6,14 @@ memory. A task manager's figures are those of its supervisor and of all its slot
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec import Struct
 
+from millstream.core.linux.memory import threads_and_memory
 from millstream.core.metrics.model import Number
 from millstream.core.metrics.rates import Rates
 
@@ -65,12 +64,9 @@ def own_use() -> ProcessUse:
     """Of this process, now."""
     if _collecting not in gc.callbacks:
         gc.callbacks.append(_collecting)
-    memory = threads = 0
-    with contextlib.suppress(OSError, ValueError, IndexError):  # where there is no /proc
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        threads, memory = int(fields[17]), int(fields[21]) * _PAGE
+    threads, pages = threads_and_memory()
     collections = sum(entry["collections"] for entry in gc.get_stats())
-    return ProcessUse(time.process_time(), memory, threads, collections, _collecting.seconds)
+    return ProcessUse(time.process_time(), pages * _PAGE, threads, collections, _collecting.seconds)
 
 
 class ProcessFigures:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -20,6 +21,8 @@ from typing import IO, Final, Protocol
 
 from millstream.core.environments.environment_use import in_use
 from millstream.core.environments.environments import Environment
+from millstream.core.linux.memory import peak_memory
+from millstream.core.linux.processes import await_end
 from millstream.core.processes.control_pipe import HEADER_SIZE, PROBE, ControlPipe, framed, length_in
 from millstream.core.processes.forking import keep_from_children
 from millstream.core.processes.memory import MemoryWatch
@@ -162,18 +165,20 @@ class ChildProcess:
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """On a thread of its own."""
+        waited = None
         with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        with self._killing:  # the process has not been waited for: nobody else has its number
+            if not await_end(self.pid):
+                waited = os.wait4(self.pid, 0)
+        with self._killing:  # on Linux the process has not been waited for: its id is not given to another one
             kill_session(self.pid)
-            reason = self._waited_for()
+            reason = self._waited_for(waited)
             self._is_gone = True
         with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
             loop.call_soon_threadsafe(self._has_ended, reason)
 
-    def _waited_for(self) -> str:
+    def _waited_for(self, waited: tuple[int, int, resource.struct_rusage] | None) -> str:
         try:
-            _, status, usage = os.wait4(self.pid, 0)
+            _, status, usage = waited or os.wait4(self.pid, 0)
         except ChildProcessError:
             self._process.returncode = 0
             return f"process {self.pid} ended; its status went to another part of this program that waits for children"
@@ -185,7 +190,7 @@ class ChildProcess:
         reason = f"process {self.pid} was killed by {name}"
         if -code == signal.SIGKILL and not self._was_killed:
             reason += ", not by Millstream"
-            if blamed := self._memory.blamed(usage.ru_maxrss * 1024):
+            if blamed := self._memory.blamed(peak_memory(usage)):
                 reason += f"; {blamed}"
         return reason
 

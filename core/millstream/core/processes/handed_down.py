@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from millstream.core.errors import ConfigurationError
+from millstream.core.linux.descriptors import file_in_memory
 
 SECRET_OPTIONS_VARIABLE = "MILLSTREAM_SECRET_OPTIONS"
 
@@ -21,7 +22,7 @@ SECRET_OPTIONS_VARIABLE = "MILLSTREAM_SECRET_OPTIONS"
 @contextlib.contextmanager
 def handed_down(value: Any) -> Iterator[tuple[int, str]]:
     """A descriptor to pass on while a child is started, and what to tell the child. The value is made JSON."""
-    descriptor = os.memfd_create("millstream", os.MFD_CLOEXEC)
+    descriptor = file_in_memory("millstream")
     try:
         with open(descriptor, "wb", closefd=False) as file:
             file.write(json.dumps(value).encode())

@@ -6,12 +6,10 @@ that is to have a long one is started with an argument of spaces. Elsewhere than
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from millstream.core.linux.command_line import command_line, overwrite_command_line
 from millstream.core.logs.printable import printable
 from millstream.core.logs.short_ids import short_id
 
@@ -30,27 +28,15 @@ def worker_title(start: StartWorker, tasks: Iterable[str]) -> str:
 
 def set_title(text: str, module: str = "") -> None:
     """From now on, `ps` shows the text, shortened to what there is room for, and behind it the module that runs."""
-    if not sys.platform.startswith("linux"):
+    found = command_line()
+    if found is None:
         return
-    try:
-        address, old = _command_line()
-    except (OSError, ValueError, IndexError):
-        return
-    if not address or ctypes.string_at(address, len(old)) != old:
-        return  # it was written over by others, or is not where the kernel says
+    size = len(found[1])
     behind = f" (python -m {module})".encode() if module else b""
     title = f"millstream: {text}".encode(errors="replace")
-    room = len(old) - 1 - len(behind)
+    room = size - 1 - len(behind)
     if room < len(b"millstream: "):
-        behind, room = b"", len(old) - 1
+        behind, room = b"", size - 1
     if len(title) > room:
         title = title[: max(0, room - 3)].decode(errors="ignore").encode() + b"..."[: min(3, room)]
-    ctypes.memmove(address, (title + behind).ljust(len(old), b"\0"), len(old))
-
-
-def _command_line() -> tuple[int, bytes]:
-    """Where this process has it, and what it is."""
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    start, end = int(fields[45]), int(fields[46])  # 48 and 49 of the whole line
-    found = Path("/proc/self/cmdline").read_bytes()
-    return (start, found) if len(found) == end - start else (0, b"")
+    overwrite_command_line((title + behind).ljust(size, b"\0"))

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import grpc
 
 from millstream.core.inspection.threads import dump_threads
-from millstream.core.logs.log_files import log_folder, output_files
+from millstream.core.logs.log_files import log_folder, output_files, output_path
 from millstream.core.logs.log_reading import LIMIT, list_logs, read_piece
 from millstream.core.messages.inspection import ProcessThreads, ThreadDump
 from millstream.core.messages.logs import LogContent, LogFile, LogList, ReadLogRequest
@@ -48,7 +48,7 @@ class OwnLogs:
         return read_piece(self._folder / name, offset, length)
 
     def _own(self, descriptor: int) -> Path:
-        return output_files(self._folder).get(descriptor, Path(f"/proc/self/fd/{descriptor}").resolve())
+        return output_files(self._folder).get(descriptor) or output_path(descriptor)
 
 
 def _unrotated(name: str) -> str:

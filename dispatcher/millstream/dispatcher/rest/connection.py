@@ -22,7 +22,6 @@ import os
 import resource
 import socket
 import ssl
-import struct
 from typing import Any
 
 import h11
@@ -30,6 +29,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from millstream.core.linux.descriptors import peer_user
 from millstream.core.processes.places import Places
 from millstream.core.services.identity import user_name
 
@@ -298,10 +298,9 @@ def _owner(transport: asyncio.Transport) -> str:
     connection = transport.get_extra_info("socket")
     if connection is None or connection.family != socket.AF_UNIX:
         return ""
-    user = os.geteuid()
-    if hasattr(socket, "SO_PEERCRED"):
-        size = struct.calcsize("3i")
-        _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    user = peer_user(connection)
+    if user is None:  # not known: the socket's folder lets only this user in
+        user = os.geteuid()
     return user_name(user) if user in (0, os.geteuid()) else ""
 
 

@@ -40,6 +40,7 @@ from millstream.core.jobs.ids import AllocationId, AttemptId, VertexId
 from millstream.core.jobs.job_events import JobEvent
 from millstream.core.jobs.rescales import RescaleHistory
 from millstream.core.jobs.states import TASK_TRANSITIONS, ExecutionState, JobStatus, check_job_transition
+from millstream.core.logs.counts import counted
 from millstream.core.logs.failure_texts import cause_line
 from millstream.core.messages.task_manager import TaskUpdate
 from millstream.jobmanager.adaptive.bounds import Requirements
@@ -485,8 +486,8 @@ class JobMaster:
         supply = f", with {self._slots.supply}" if self._slots.supply is not None else ""
         failure = job_failure(
             self.graph.job_id,
-            f"NotEnoughSlots: the job needs {self.slots_required} slots and has {len(self.slots)} after waiting "
-            f"{self._slot_timeout_ms / 1000:g} s (slot.request.timeout){supply}; {self._way_out()}",
+            f"NotEnoughSlots: the job needs {counted(self.slots_required, 'slot')} and has {len(self.slots)} after "
+            f"waiting {self._slot_timeout_ms / 1000:g} s (slot.request.timeout){supply}; {self._way_out()}",
             now.date_ms,
         )
         return self._fail(failure, now, self._to_deploy)

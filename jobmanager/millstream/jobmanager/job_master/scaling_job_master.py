@@ -29,6 +29,7 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.job_events import JobEvent, JobEventKind
 from millstream.core.jobs.rescales import RescaleCause, RescaleEnd
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.logs.counts import counted
 from millstream.core.logs.failure_texts import cause_line
 from millstream.jobmanager.adaptive.bounds import (
     Requirements,
@@ -520,7 +521,7 @@ class ScalingJobMaster(JobMaster):
         least = least_slots(self.graph, self._bounds)
         return job_failure(
             self.graph.job_id,
-            f"NotEnoughSlots: the job needs at least {least} slots and has {there} after waiting "
+            f"NotEnoughSlots: the job needs at least {counted(least, 'slot')} and has {there} after waiting "
             f"{(limit or 0) / 1000:g} s (jobmanager.adaptive-scheduler.submission.resource-wait-timeout); "
             f"{self._way_out()}",
             now.date_ms,

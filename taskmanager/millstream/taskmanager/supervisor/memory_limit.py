@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import resource
 from collections.abc import Iterator
 
 from msgspec import Struct
 
+from millstream.core.linux.memory import writable_memory
 from millstream.core.logs.tracebacks import with_causes
 from millstream.core.processes.memory import amount
 from millstream.core.settings.configuration import Configuration
 
+log = logging.getLogger(__name__)
+
 OPTION = "taskmanager.memory.task.heap.size"
 _RESERVE = 64 * 1024 * 1024  # stacks of threads that start later: 8 MB each, used or not
 _NO_THREAD = "can't start new thread"  # all that CPython says, whatever the reason
-_STATUS = "/proc/self/status"
 
 VARIABLES = {"MIMALLOC_ARENA_EAGER_COMMIT": "0"}
 """For the process: Arrow's allocator would take a gigabyte in advance, all of which counts."""
@@ -44,8 +47,12 @@ _limit = _Limit()  # of the process, as the kernel's is
 def limit_memory(size: int) -> None:
     """From now on, this process gets so much more than it has."""
     if size > 0:
+        writable = writable_memory()
+        if writable is None:
+            log.warning("%s is not enforced on this platform", OPTION)
+            return
         _limit.size = size
-        _limit.in_force = _writable() + _RESERVE + size
+        _limit.in_force = writable + _RESERVE + size
         _set(_limit.in_force)
 
 
@@ -83,8 +90,3 @@ def _set(soft: int) -> None:
     if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
         soft = hard
     resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-def _writable() -> int:
-    with open(_STATUS) as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:"))

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from millstream.core.files.directories import make_private
-from millstream.core.logs.log_files import log_folder, open_to_append, output_files
+from millstream.core.logs.log_files import log_folder, open_to_append, output_files, output_path
 from millstream.core.logs.log_reading import list_logs, read_ends, read_piece
 from millstream.core.messages.logs import LogContent, LogFile
 from millstream.core.settings.configuration import Configuration
@@ -68,7 +68,7 @@ class WorkerLogs:
     def read(self, name: str, offset: int | None, length: int) -> LogContent | None:
         """A piece of a file; `log` is the task manager's own, `stdout` everything printed. None: no such file."""
         if name == "log":
-            return read_piece(self._own.get(2, Path("/proc/self/fd/2").resolve()), offset, length)
+            return read_piece(self._own.get(2) or output_path(2), offset, length)
         if name == "stdout":
             return read_ends(self._printed(), length)
         if not any(file.name == name for file in self.files()):
@@ -79,7 +79,7 @@ class WorkerLogs:
         """What it and its workers printed, the newest last."""
         workers = [file for file in self.files() if self._job_of(file.name) and file.name.endswith(".out")]
         workers.sort(key=lambda file: file.modified)
-        own = self._own.get(1, Path("/proc/self/fd/1").resolve())
+        own = self._own.get(1) or output_path(1)
         return [own, *(self._path(file.name) for file in workers)]
 
     def _job_of(self, name: str) -> str:

@@ -21,7 +21,8 @@ from types import FrameType
 
 from millstream.core.clock import SystemClock
 from millstream.core.environments.data_files import ORIGIN
-from millstream.core.inspection.outside import allow_dumps_from_outside, allow_tracing_by_parent
+from millstream.core.inspection.outside import allow_dumps_from_outside
+from millstream.core.linux.threads import allow_tracing_by_parent
 from millstream.core.logs.log_files import bound_output
 from millstream.core.logs.logs import set_up_logging
 from millstream.core.logs.named_prints import name_prints

@@ -12,7 +12,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from millstream.core.logs.log_files import log_folder, output_files
+from millstream.core.logs.log_files import log_folder, output_files, output_path
 from millstream.core.logs.log_reading import list_logs, read_piece
 from millstream.core.messages.logs import LogFile
 from millstream.core.services.inspection import OwnLogs
@@ -109,4 +109,4 @@ class LogEndpoints:
         newest = max((f for f in files if f.name.endswith(suffix)), key=lambda f: f.modified, default=None)
         if newest is not None and self._folder is not None:
             return self._folder / newest.name
-        return output_files(self._folder).get(descriptor, Path(f"/proc/self/fd/{descriptor}").resolve())
+        return output_files(self._folder).get(descriptor) or output_path(descriptor)

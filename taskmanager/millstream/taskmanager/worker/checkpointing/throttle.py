@@ -13,17 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from millstream.core.linux.threads import main_thread_seconds
+
 SHARE = 0.1  # of a core
 FREE = 0.025  # seconds of processor time without a pause
 LONGEST = 0.25  # seconds of a pause; what is owed beyond it is paid after the next piece, if there is one
 _BUSY = 0.1  # of a core: what tasks use at least when they are at work
-
-
-def _time_of_tasks() -> float:
-    """The processor time of the worker's loop, which is its process's main thread."""
-    if not hasattr(time, "pthread_getcpuclockid"):  # not everywhere
-        return time.process_time() - time.thread_time()
-    return time.clock_gettime(time.pthread_getcpuclockid(threading.main_thread().ident or 0))
 
 
 class Throttle:
@@ -33,7 +28,7 @@ class Throttle:
         self,
         monotonic: Callable[[], float] = time.monotonic,
         own_time: Callable[[], float] = time.thread_time,
-        tasks_time: Callable[[], float] = _time_of_tasks,
+        tasks_time: Callable[[], float] = main_thread_seconds,  # where the loop of the worker runs
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._monotonic, self._own_time, self._tasks_time, self._sleep = monotonic, own_time, tasks_time, sleep
