@@ -21,7 +21,7 @@ class SerializationSchema(ABC):
     """Makes the bytes of a record. Picklable; one schema is used for any number of records."""
 
     @abstractmethod
-    def serialize(self, value: Any) -> bytes:
+    def serialize(self, value: Any, /) -> bytes:
         """The bytes of one record, without anything that separates it from the next."""
 
 
@@ -29,7 +29,7 @@ class DeserializationSchema(ABC):
     """Makes a record of bytes. Picklable; one schema is used for any number of records."""
 
     @abstractmethod
-    def deserialize(self, message: bytes) -> Any:
+    def deserialize(self, message: bytes, /) -> Any:
         """The record that these bytes are."""
 
     def get_produced_type(self) -> TypeInformation:
@@ -138,7 +138,7 @@ class BulkWriter(ABC):
     """Writes the records of one file into a stream, which it neither opens nor closes. Called in the order below."""
 
     @abstractmethod
-    def add_element(self, element: Any) -> None:
+    def add_element(self, element: Any, /) -> None:
         """Writes a record, or holds it."""
 
     @abstractmethod
@@ -154,7 +154,7 @@ class BulkWriterFactory(ABC):
     """Makes the writer of each file of a sink whose files are whole (Parquet, ORC, Avro). Picklable."""
 
     @abstractmethod
-    def create(self, stream: BinaryIO) -> BulkWriter:
+    def create(self, stream: BinaryIO, /) -> BulkWriter:
         """A writer for a new file."""
 
 

@@ -12,9 +12,9 @@ class TypeSerializer(ABC, Generic[T]):
     """Has no state of its own between two calls: one serializer is used for any number of values and streams."""
 
     @abstractmethod
-    def serialize(self, element: T, stream: BinaryIO) -> None:
+    def serialize(self, element: T, stream: BinaryIO, /) -> None:
         """Writes the value's bytes, from which `deserialize` knows where they end."""
 
     @abstractmethod
-    def deserialize(self, stream: BinaryIO) -> T:
+    def deserialize(self, stream: BinaryIO, /) -> T:
         """Reads one value, equal to the one that was written, and not a byte behind it."""

@@ -26,7 +26,7 @@ class TimestampAssigner(ABC, Generic[T_contra]):
     """Extracts the event time of a record: `TimestampAssigner[Event]`."""
 
     @abstractmethod
-    def extract_timestamp(self, value: T_contra, record_timestamp: int) -> int:
+    def extract_timestamp(self, value: T_contra, record_timestamp: int, /) -> int:
         """Returns the event time of the record, in milliseconds since the Unix epoch.
 
         `record_timestamp` is the timestamp that the record has from its source; -2^63 if it has none.
@@ -56,7 +56,7 @@ class WatermarkGenerator(ABC, Generic[T_contra]):
     """Generates the watermarks of one stream, or of one split of a source: `WatermarkGenerator[Event]`."""
 
     @abstractmethod
-    def on_event(self, event: T_contra, event_timestamp: int, output: WatermarkOutput) -> None:
+    def on_event(self, event: T_contra, event_timestamp: int, output: WatermarkOutput, /) -> None:
         """Called for each record. A punctuated generator emits here.
 
         What is emitted takes effect directly behind this record, whatever `execution.batch.max-rows` is: the batch is
@@ -64,10 +64,10 @@ class WatermarkGenerator(ABC, Generic[T_contra]):
         """
 
     @abstractmethod
-    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+    def on_periodic_emit(self, output: WatermarkOutput, /) -> None:
         """Called every `pipeline.auto-watermark-interval`; a periodic generator emits here."""
 
-    def on_batch(self, events: Sequence[Any], timestamps: Any, output: WatermarkOutput) -> None:
+    def on_batch(self, events: Sequence[Any], timestamps: Any, output: WatermarkOutput, /) -> None:
         """Called with the records of a batch and their timestamps: an array of integers, or an Arrow array for columns.
 
         For periodic generators that need no call for each record: one that overrides this is called here only. What it

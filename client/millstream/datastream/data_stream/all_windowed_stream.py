@@ -19,6 +19,7 @@ from millstream.datastream.functions import (
     ProcessAllWindowFunction,
     ReduceFunction,
 )
+from millstream.datastream.functions.record_functions import SupportsReduce
 
 if TYPE_CHECKING:
     from millstream.datastream.data_stream.data_stream import DataStream
@@ -34,15 +35,25 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
 
     _functions = (AllWindowFunction, ProcessAllWindowFunction)
 
+    @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
+    def reduce(
+        self: AllWindowedStream[tuple[Any, ...], Any],
+        reduce_function: Callable[[T_co, T_co], TUPLE] | SupportsReduce[T_co, TUPLE],
+    ) -> DataStream[TUPLE]: ...
+
     @overload
     def reduce(
         self, reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co], window_function: None = None
     ) -> DataStream[T_co]: ...
 
-    @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
+    @overload
     def reduce(
-        self: AllWindowedStream[tuple[Any, ...], Any], reduce_function: Callable[[T_co, T_co], TUPLE]
-    ) -> DataStream[TUPLE]: ...
+        self: AllWindowedStream[tuple[Any, ...], Any],
+        reduce_function: Callable[[T_co, T_co], TUPLE] | SupportsReduce[T_co, TUPLE],
+        window_function: AllWindowFunction[TUPLE, OUT, W_co]
+        | ProcessAllWindowFunction[TUPLE, OUT, W_co]
+        | Callable[[W_co, list[TUPLE]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+    ) -> DataStream[OUT]: ...
 
     @overload
     def reduce(
@@ -56,7 +67,7 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     @overload
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], Any] | SupportsReduce[T_co, Any],
         window_function: AllWindowFunction[T_co, object, W_co]
         | ProcessAllWindowFunction[T_co, object, W_co]
         | Callable[[W_co, list[T_co]], Iterable[object] | None]
@@ -68,7 +79,7 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     @overload
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], Any] | SupportsReduce[T_co, Any],
         window_function: AllWindowFunction[T_co, object, W_co]
         | ProcessAllWindowFunction[T_co, object, W_co]
         | Callable[[W_co, list[T_co]], Iterable[object] | None]

@@ -34,6 +34,7 @@ from millstream.datastream.functions import (
     SinkFunction,
 )
 from millstream.datastream.functions import KeySelector as KeySelectorFunction
+from millstream.datastream.functions.record_functions import SupportsReduce
 from millstream.datastream.graph.transformations import OperatorTransformation, PartitionTransformation
 
 if TYPE_CHECKING:
@@ -106,13 +107,13 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
         """Returns the stream grouped by another key instead."""
         return self._origin.key_by(key_selector, key_type)
 
-    @overload
-    def reduce(self, func: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co]) -> DataStream[T_co]: ...
-
     @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
     def reduce(
-        self: KeyedStream[Any, tuple[Any, ...]], func: Callable[[T_co, T_co], TUPLE]
+        self: KeyedStream[Any, tuple[Any, ...]], func: Callable[[T_co, T_co], TUPLE] | SupportsReduce[T_co, TUPLE]
     ) -> DataStream[TUPLE]: ...
+
+    @overload
+    def reduce(self, func: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co]) -> DataStream[T_co]: ...
 
     def reduce(self, func: Any) -> DataStream[Any]:
         """Combines each record with the combined value of its key, and emits the new combined value every time.

@@ -18,6 +18,7 @@ from millstream.datastream.functions import (
     ReduceFunction,
     WindowFunction,
 )
+from millstream.datastream.functions.record_functions import SupportsReduce
 
 if TYPE_CHECKING:
     from millstream.datastream.data_stream.data_stream import DataStream
@@ -33,15 +34,25 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
 
     _functions = (WindowFunction, ProcessWindowFunction)
 
+    @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
+    def reduce(
+        self: WindowedStream[Any, tuple[Any, ...], Any],
+        reduce_function: Callable[[T_co, T_co], TUPLE] | SupportsReduce[T_co, TUPLE],
+    ) -> DataStream[TUPLE]: ...
+
     @overload
     def reduce(
         self, reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co], window_function: None = None
     ) -> DataStream[T_co]: ...
 
-    @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
+    @overload
     def reduce(
-        self: WindowedStream[Any, tuple[Any, ...], Any], reduce_function: Callable[[T_co, T_co], TUPLE]
-    ) -> DataStream[TUPLE]: ...
+        self: WindowedStream[Any, tuple[Any, ...], Any],
+        reduce_function: Callable[[T_co, T_co], TUPLE] | SupportsReduce[T_co, TUPLE],
+        window_function: WindowFunction[TUPLE, OUT, K_co, W_co]
+        | ProcessWindowFunction[TUPLE, OUT, K_co, W_co]
+        | Callable[[K_co, W_co, list[TUPLE]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+    ) -> DataStream[OUT]: ...
 
     @overload
     def reduce(
@@ -55,7 +66,7 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
     @overload
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], Any] | SupportsReduce[T_co, Any],
         window_function: WindowFunction[T_co, object, K_co, W_co]
         | ProcessWindowFunction[T_co, object, K_co, W_co]
         | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None]
@@ -67,7 +78,7 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
     @overload
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], Any] | SupportsReduce[T_co, Any],
         window_function: WindowFunction[T_co, object, K_co, W_co]
         | ProcessWindowFunction[T_co, object, K_co, W_co]
         | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None]

@@ -15,7 +15,7 @@ class Accumulator(ABC, Generic[T]):
     """
 
     @abstractmethod
-    def add(self, value: Any) -> None:
+    def add(self, value: Any, /) -> None:
         """Adds a value; called in the task."""
 
     @abstractmethod
@@ -23,7 +23,7 @@ class Accumulator(ABC, Generic[T]):
         """Returns the value of this subtask, or the merged value."""
 
     @abstractmethod
-    def merge(self, other: Accumulator[T]) -> None:
+    def merge(self, other: Accumulator[T], /) -> None:
         """Adds the value of another subtask; called in the client."""
 
 

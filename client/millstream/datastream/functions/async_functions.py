@@ -34,10 +34,10 @@ class AsyncFunction(Function, ABC, Generic[IN_contra, OUT_co]):
     """
 
     @abstractmethod
-    async def async_invoke(self, value: IN_contra) -> list[OUT_co]:
+    async def async_invoke(self, value: IN_contra, /) -> list[OUT_co]:
         """Called with each record; returns its results, or an empty list. An exception fails the job."""
 
-    def timeout(self, value: IN_contra) -> list[OUT_co]:
+    def timeout(self, value: IN_contra, /) -> list[OUT_co]:
         """Called when a record has not completed within the timeout; returns the results to emit instead.
 
         Raises `TimeoutError` unless it is overridden, which fails the job.
@@ -64,11 +64,11 @@ class AsyncRetryStrategy(ABC, Generic[T_contra]):
     """Decides whether and when a function is called again for the same record, in the thread of the event loop."""
 
     @abstractmethod
-    def can_retry(self, current_attempts: int) -> bool:
+    def can_retry(self, current_attempts: int, /) -> bool:
         """Returns whether another attempt may follow after this number of attempts."""
 
     @abstractmethod
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
+    def get_backoff_time_millis(self, current_attempts: int, /) -> int:
         """Returns the milliseconds to wait after this number of attempts."""
 
     @abstractmethod

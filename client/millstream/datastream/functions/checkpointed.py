@@ -47,9 +47,9 @@ class CheckpointedFunction(ABC):
     """A function with operator state."""
 
     @abstractmethod
-    def initialize_state(self, context: FunctionInitializationContext) -> None:
+    def initialize_state(self, context: FunctionInitializationContext, /) -> None:
         """Asks for state, and takes over what was restored."""
 
     @abstractmethod
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: FunctionSnapshotContext, /) -> None:
         """Brings the state up to date; what it holds afterwards is part of the checkpoint. Must not block."""

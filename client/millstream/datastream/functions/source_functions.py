@@ -74,7 +74,7 @@ class SourceFunction(Function, Generic[T_co]):
             )
 
     @abstractmethod
-    def run(self, ctx: SourceContext[T_co]) -> None:
+    def run(self, ctx: SourceContext[T_co], /) -> None:
         """Emits records through the context. The source ends when it returns, and fails when it raises."""
         raise NotImplementedError
 

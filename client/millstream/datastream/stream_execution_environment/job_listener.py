@@ -13,10 +13,12 @@ log = logging.getLogger(__name__)
 class JobListener:
     """Registered with `StreamExecutionEnvironment.register_job_listener`. What it raises is logged, and no more."""
 
-    def on_job_submitted(self, job_client: JobClient | None, throwable: BaseException | None) -> None:
+    def on_job_submitted(self, job_client: JobClient | None, throwable: BaseException | None, /) -> None:
         """A job was accepted, and this is its client; or it was refused, and this is why."""
 
-    def on_job_executed(self, job_execution_result: JobExecutionResult | None, throwable: BaseException | None) -> None:
+    def on_job_executed(
+        self, job_execution_result: JobExecutionResult | None, throwable: BaseException | None, /
+    ) -> None:
         """A job that `execute()` waited for has ended, with this result; or failed, or was refused, with this."""
 
 

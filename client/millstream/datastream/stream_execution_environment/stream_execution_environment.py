@@ -233,7 +233,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     def from_source(
         self,
         source: Source[Any, T],
-        watermark_strategy: WatermarkStrategy[T] | None = None,
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
         source_name: str | None = None,
         type_info: None = None,
     ) -> DataStream[T]: ...
@@ -242,7 +242,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     def from_source(
         self,
         source: Source[Any, Any],
-        watermark_strategy: WatermarkStrategy[T] | None = None,
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
         source_name: str | None = None,
         *,
         type_info: TypeInformation[T] | type[T],

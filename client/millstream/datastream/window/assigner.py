@@ -47,12 +47,12 @@ class WindowAssigner(ABC, Generic[T, W]):
 
     @abstractmethod
     def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext, /
     ) -> Collection[W]:
         """The windows of a record: none, one or several. The timestamp is the lowest number if it has none."""
 
     @abstractmethod
-    def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, W]:
+    def get_default_trigger(self, env: StreamExecutionEnvironment, /) -> Trigger[T, W]:
         """What decides when the windows are evaluated, unless the program sets a trigger."""
 
     @abstractmethod
@@ -75,5 +75,5 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
             """These windows, of which none is told twice, are one from now on."""
 
     @abstractmethod
-    def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W]) -> None:
+    def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W], /) -> None:
         """Called with the open windows of a key and a new one; calls back for each group that becomes one."""

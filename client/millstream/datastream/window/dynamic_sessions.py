@@ -17,7 +17,7 @@ class SessionWindowTimeGapExtractor(ABC):
     """Takes the gap from a record; a callable does as well."""
 
     @abstractmethod
-    def extract(self, element: Any) -> Interval:
+    def extract(self, element: Any, /) -> Interval:
         """For how long after this record the session waits for another: milliseconds, or a duration; above 0."""
 
 

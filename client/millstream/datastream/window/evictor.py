@@ -55,7 +55,7 @@ class Evictor(ABC, Generic[T, W]):
 
     @abstractmethod
     def evict_before(
-        self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext
+        self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext, /
     ) -> None:
         """Called before the window function; takes what it evicts out of the list, as `del elements[0]`.
 
@@ -64,6 +64,6 @@ class Evictor(ABC, Generic[T, W]):
 
     @abstractmethod
     def evict_after(
-        self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext
+        self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext, /
     ) -> None:
         """Called after the window function; takes what it evicts out of the list."""

@@ -84,7 +84,7 @@ class DeltaFunction(ABC, Generic[T]):
     """How much two records differ; a callable `(old, new)` does as well."""
 
     @abstractmethod
-    def get_delta(self, old_data_point: T, new_data_point: T) -> float:
+    def get_delta(self, old_data_point: T, new_data_point: T, /) -> float:
         """The difference."""
 
 

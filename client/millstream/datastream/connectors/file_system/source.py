@@ -6,11 +6,12 @@ import contextlib
 import copy
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from millstream.common.time import Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import Batch
+from millstream.core.records.type_variables import T_co
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.base import (
     Boundedness,
@@ -45,10 +46,12 @@ from millstream.datastream.connectors.malformed import (
 from millstream.datastream.connectors.split_queue import DiscoveringEnumerator, OneSplitReader, QueueEnumerator
 from millstream.datastream.functions import OutputTag
 
+RECORD = TypeVar("RECORD")
+
 DEFAULT_BLOCK_SIZE = 64 * 1024 * 1024
 
 
-class FileSource(Source[FileSplit]):
+class FileSource(Source[FileSplit, T_co]):
     """Reads files, directories (with their subdirectories; names that start with `.` or `_` are passed over) and globs.
 
     The factory methods answer a source that is ready to use; `build()` is there for PyFlink's builder style and answers
@@ -58,7 +61,7 @@ class FileSource(Source[FileSplit]):
 
     def __init__(
         self,
-        file_format: FileFormat,
+        file_format: FileFormat[T_co],
         *paths: PathLike,
         block_size: int = DEFAULT_BLOCK_SIZE,
         on_error: OnError | OutputTag | str = OnError.FAIL,
@@ -73,10 +76,40 @@ class FileSource(Source[FileSplit]):
 
     @staticmethod
     def for_record_stream_format(
-        stream_format: StreamFormat, *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
-    ) -> FileSource:
+        stream_format: StreamFormat[RECORD], *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
+    ) -> FileSource[RECORD]:
         """By a stream format, such as `StreamFormat.text_line_format()`."""
         return FileSource(stream_format, *paths, on_error=on_error)
+
+    @overload
+    @staticmethod
+    def for_csv(
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
+        types: TypeInformation[RECORD] | type[RECORD],
+        header: bool = True,
+        delimiter: str = ",",
+        quote: str | None = '"',
+        null_values: Sequence[str] | None = None,
+        charset: str = "UTF-8",
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[RECORD]: ...
+
+    @overload
+    @staticmethod
+    def for_csv(
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
+        types: object = None,
+        header: bool = True,
+        delimiter: str = ",",
+        quote: str | None = '"',
+        null_values: Sequence[str] | None = None,
+        charset: str = "UTF-8",
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[Any]: ...
 
     @staticmethod
     def for_csv(
@@ -90,7 +123,7 @@ class FileSource(Source[FileSplit]):
         charset: str = "UTF-8",
         max_line_length: int = LONGEST_LINE,
         on_error: OnError | OutputTag | str = OnError.FAIL,
-    ) -> FileSource:
+    ) -> FileSource[Any]:
         """CSV files as column batches.
 
         With a header, `columns` chooses some of its columns; without one, it names all of them (f0, f1, ... when it is
@@ -101,15 +134,51 @@ class FileSource(Source[FileSplit]):
         csv = CsvFormat(columns, types, header, delimiter, quote, null_values, charset, max_line_length=max_line_length)
         return FileSource(csv, *paths, on_error=on_error)
 
+    @overload
+    @staticmethod
+    def for_json_lines(
+        *paths: PathLike,
+        type_info: TypeInformation[RECORD] | type[RECORD],
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[RECORD]: ...
+
+    @overload
+    @staticmethod
+    def for_json_lines(
+        *paths: PathLike,
+        type_info: object = PICKLED,
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[Any]: ...
+
     @staticmethod
     def for_json_lines(
         *paths: PathLike,
         type_info: Any = PICKLED,
         max_line_length: int = LONGEST_LINE,
         on_error: OnError | OutputTag | str = OnError.FAIL,
-    ) -> FileSource:
+    ) -> FileSource[Any]:
         """JSON lines as plain dicts and lists, or as the declared type (a dataclass, a type hint, `Types....`)."""
         return FileSource(JsonLinesFormat(type_info, max_line_length), *paths, on_error=on_error)
+
+    @overload
+    @staticmethod
+    def for_parquet(
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
+        type_info: TypeInformation[RECORD] | type[RECORD],
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[RECORD]: ...
+
+    @overload
+    @staticmethod
+    def for_parquet(
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
+        type_info: object = PICKLED,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[Any]: ...
 
     @staticmethod
     def for_parquet(
@@ -117,45 +186,45 @@ class FileSource(Source[FileSplit]):
         columns: Sequence[str] | None = None,
         type_info: Any = PICKLED,
         on_error: OnError | OutputTag | str = OnError.FAIL,
-    ) -> FileSource:
+    ) -> FileSource[Any]:
         """Parquet files as column batches, with all columns or the named ones."""
         return FileSource(ParquetFormat(columns, type_info), *paths, on_error=on_error)
 
     @staticmethod
     def for_bulk_file_format(
-        bulk_format: BulkFormat, *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
-    ) -> FileSource:
+        bulk_format: BulkFormat[RECORD], *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
+    ) -> FileSource[RECORD]:
         """By a bulk format, such as `ParquetColumnarRowInputFormat`."""
         return FileSource(bulk_format, *paths, on_error=on_error)
 
-    def with_block_size(self, block_size: int) -> FileSource:
+    def with_block_size(self, block_size: int) -> FileSource[T_co]:
         """A source that cuts files into splits of about this many bytes, where the format can be cut."""
         return self._with(_block_size=_checked_block_size(block_size))
 
-    def monitor_continuously(self, discovery_interval: Interval) -> FileSource:
+    def monitor_continuously(self, discovery_interval: Interval) -> FileSource[T_co]:
         """A source that does not end: it looks for new files every so often, and reads each once."""
         return self._with(_interval=_checked_interval(discovery_interval))
 
-    def process_static_file_set(self) -> FileSource:
+    def process_static_file_set(self) -> FileSource[T_co]:
         """A source that reads the files that are there when the job starts, and ends: the default."""
         return self._with(_interval=None)
 
-    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSource:
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSource[T_co]:
         """A source that cuts files, or reads each in one piece."""
         return self._with(_block_size=DEFAULT_BLOCK_SIZE if file_enumerator.splits_files else sys.maxsize)
 
-    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSource:
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSource[T_co]:
         """The one assigner that there is: all task managers see the same paths, so all splits are as near to each."""
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise InvalidProgramError(f"expected a FileSplitAssignerProvider, got {split_assigner!r}")
         return self
 
-    def _with(self, **changed: Any) -> FileSource:
+    def _with(self, **changed: Any) -> FileSource[T_co]:
         other = copy.copy(self)
         vars(other).update(changed)
         return other
 
-    def build(self) -> FileSource:
+    def build(self) -> FileSource[T_co]:
         """The source itself."""
         return self
 
@@ -212,7 +281,7 @@ class FileSource(Source[FileSplit]):
         """Every record is made again."""
         return False
 
-    def get_produced_type(self) -> TypeInformation:
+    def get_produced_type(self) -> TypeInformation[T_co]:
         """The format's."""
         return self._format.produced_type()
 

@@ -22,7 +22,7 @@ from millstream.datastream.formats.csv.schema import CsvSchema
 _BLOCK = 1 << 20
 
 
-class CsvReaderFormat(StreamFormat):
+class CsvReaderFormat(StreamFormat[Row]):
     """Made with `for_schema`, for `FileSource.for_record_stream_format`."""
 
     def __init__(self, schema: CsvSchema, max_line_length: int = LONGEST_LINE) -> None:

@@ -26,7 +26,7 @@ class BucketAssigner(ABC):
     """
 
     @abstractmethod
-    def split(self, batch: Batch, now_ms: int) -> Iterable[tuple[str, Batch]]:
+    def split(self, batch: Batch, now_ms: int, /) -> Iterable[tuple[str, Batch]]:
         """The batch's parts by bucket; records of one bucket keep their order."""
 
     @staticmethod
