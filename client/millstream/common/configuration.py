@@ -12,6 +12,7 @@ from typing import Any
 
 from millstream.common.config_options import ConfigOption
 from millstream.core.errors import ConfigurationError
+from millstream.core.overriding import override
 from millstream.core.settings import configuration as core
 from millstream.core.settings.options import OPTIONS
 from millstream.core.settings.own_keys import why_unknown
@@ -31,8 +32,8 @@ class Configuration(core.Configuration):
         """With these options."""
         return Configuration(map)
 
+    @override
     def set(self, key: str | ConfigOption[Any], value: Any) -> None:
-        """Checks and stores one option; a value of one of the program's own is kept as it is."""
         key = key.key if isinstance(key, ConfigOption) else key
         if isinstance(value, bytes | bytearray):
             import base64
@@ -43,8 +44,8 @@ class Configuration(core.Configuration):
         if key in self._parsed and key not in OPTIONS:
             self._parsed[key] = value
 
+    @override
     def get(self, key: str | ConfigOption[Any], default_value: Any = None) -> Any:
-        """What was set, else `default_value`, else the option's default."""
         if isinstance(key, ConfigOption):
             value = self.get(key.key, key.default if default_value is None else default_value)
             return value if key.key in OPTIONS or not isinstance(value, str) else key.parse(value)

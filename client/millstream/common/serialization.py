@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.texts import as_printed, text_of
 from millstream.core.records.types import BYTES, PICKLED, STRING, TypeInformation
 
@@ -43,12 +44,12 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     def __init__(self, charset: str = "UTF-8") -> None:
         self.charset = _known_charset(charset)
 
+    @override
     def serialize(self, value: str) -> bytes:
-        """The text's bytes."""
         return value.encode(self.charset)
 
+    @override
     def deserialize(self, message: bytes) -> str:
-        """The text; bytes that are not valid in the character set raise."""
         return message.decode(self.charset)
 
     def get_produced_type(self) -> TypeInformation:
@@ -59,12 +60,12 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
     """Bytes as they are."""
 
+    @override
     def serialize(self, value: bytes) -> bytes:
-        """The bytes themselves."""
         return bytes(value)
 
+    @override
     def deserialize(self, message: bytes) -> bytes:
-        """The bytes themselves."""
         return bytes(message)
 
     def get_produced_type(self) -> TypeInformation:
@@ -80,8 +81,8 @@ class RowFieldExtractorSchema(SerializationSchema):
             raise ValueError(f"Field index must be non-negative, a whole number, got: {field_index!r}")
         self.field_index = field_index
 
+    @override
     def serialize(self, value: Any) -> bytes:
-        """The field's bytes; none where the field, or the row, is None."""
         if value is None:
             return b""
         if len(value) <= self.field_index:

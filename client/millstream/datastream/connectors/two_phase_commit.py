@@ -21,6 +21,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.base import Sink
 from millstream.datastream.connectors.errors import ConnectorError
@@ -124,8 +125,8 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
     def close(self) -> None:  # a hook
         """Called once, also after a failure. Pre-committed transactions must survive it."""
 
+    @override
     def create_writer(self, context: RuntimeContext, /) -> NoReturn:
-        """A task calls such a sink itself: there is no writer."""
         raise ConnectorError(f"{type(self).__name__} is a two-phase-commit sink, which has no writers")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
+from millstream.core.overriding import override
+
 T = TypeVar("T")
 
 
@@ -33,8 +35,8 @@ class IntCounter(Accumulator[int]):
     def __init__(self, value: int = 0) -> None:
         self._value = value
 
+    @override
     def add(self, value: int) -> None:
-        """Adds a number."""
         self._value += value
 
     def get_local_value(self) -> int:
@@ -52,8 +54,8 @@ class DoubleCounter(Accumulator[float]):
     def __init__(self, value: float = 0.0) -> None:
         self._value = value
 
+    @override
     def add(self, value: float) -> None:
-        """Adds a number."""
         self._value += value
 
     def get_local_value(self) -> float:
@@ -90,8 +92,8 @@ class Histogram(Accumulator[dict[int, int]]):
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
 
+    @override
     def add(self, value: int) -> None:
-        """Counts one occurrence."""
         self._counts[value] = self._counts.get(value, 0) + 1
 
     def get_local_value(self) -> dict[int, int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T
 from millstream.datastream.window.lengths import positive_milliseconds
 from millstream.datastream.window.session_assigner import EventTimeSessions, ProcessingTimeSessions
@@ -36,8 +37,8 @@ class DynamicEventTimeSessionWindows(EventTimeSessions[T]):
         """A session ends when no record came for as long as its records say."""
         return DynamicEventTimeSessionWindows(extractor)
 
+    @override
     def gap_of(self, element: T) -> int:
-        """What the record says."""
         return _checked(self, self._extract(element))
 
     def __repr__(self) -> str:
@@ -59,8 +60,8 @@ class DynamicProcessingTimeSessionWindows(ProcessingTimeSessions[T]):
         """A session ends when no record came for as long as its records say."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
+    @override
     def gap_of(self, element: T) -> int:
-        """What the record says."""
         return _checked(self, self._extract(element))
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Generic
 
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T, W
 from millstream.datastream.window.evictor import Evictor, TimestampedValue
 from millstream.datastream.window.lengths import milliseconds, positive_count
@@ -19,17 +20,17 @@ class _OneSidedEvictor(Evictor[T, W]):
     def __init__(self, do_evict_after: bool) -> None:
         self.do_evict_after = do_evict_after
 
+    @override
     def evict_before(
         self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext
     ) -> None:
-        """Evicts, unless that is to be done after the window function."""
         if not self.do_evict_after:
             self._evict(elements)
 
+    @override
     def evict_after(
         self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext
     ) -> None:
-        """Evicts, if that is to be done after the window function."""
         if self.do_evict_after:
             self._evict(elements)
 

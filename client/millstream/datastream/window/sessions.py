@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.common.time import Interval
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T
 from millstream.datastream.window.dynamic_sessions import (
     DynamicEventTimeSessionWindows,
@@ -34,8 +35,8 @@ class EventTimeSessionWindows(EventTimeSessions[T]):
         """A session ends when no record came for as long as its records say."""
         return DynamicEventTimeSessionWindows(extractor)
 
+    @override
     def gap_of(self, element: T) -> int:
-        """The same for all."""
         return self.session_gap
 
     def __repr__(self) -> str:
@@ -60,8 +61,8 @@ class ProcessingTimeSessionWindows(ProcessingTimeSessions[T]):
         """A session ends when no record came for as long as its records say."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
+    @override
     def gap_of(self, element: T) -> int:
-        """The same for all."""
         return self.session_gap
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any, overload
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.conversion import to_record_batch
 from millstream.core.records.copying import is_immutable_type, private_columns
@@ -57,17 +58,17 @@ class _GeneratorSource(Source[IndexSplit, T_co]):
         """By its count."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self._count is None else Boundedness.BOUNDED
 
+    @override
     def create_enumerator(self, context: SplitEnumeratorContext[IndexSplit]) -> SplitEnumerator[IndexSplit]:
-        """A part of the indices for each subtask."""
         parallelism = context.current_parallelism()
         if self._count is None:
             return IndexEnumerator(context, self._range, lanes_of(parallelism, self._block))
         return IndexEnumerator(context, self._range, cut_range(0, self._count, parallelism))
 
+    @override
     def restore_enumerator(
         self, context: SplitEnumeratorContext[IndexSplit], state: Any
     ) -> SplitEnumerator[IndexSplit]:
-        """The parts not handed out, if the count is what it was."""
         return IndexEnumerator.restored(context, self._range, state)
 
     def get_produced_type(self) -> TypeInformation[T_co]:
@@ -138,8 +139,8 @@ class DataGeneratorSource(_GeneratorSource[T_co]):
         super().__init__(count, rate_per_second, 1, type_info, clock)
         self._function = generator_function
 
+    @override
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
-        """Calls the function for each index of its parts."""
         handover = Handover(not context.object_reuse and not is_immutable_type(self._type))
         return _RowReader(context, self._function, handover, self._limiter(context), self._clock)
 
@@ -198,8 +199,8 @@ class ColumnDataGeneratorSource(_GeneratorSource[T_co]):
         """Always."""
         return True
 
+    @override
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
-        """Calls the generator for runs of its indices."""
         return _ColumnReader(context, self._generator, self._rows_per_batch, self._limiter(context), self._clock)
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 
 from millstream.common.time import Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.core.records.type_variables import T_co
 from millstream.core.records.types import PICKLED, TypeInformation
@@ -246,14 +247,14 @@ class FileSource(Source[FileSplit, T_co]):
                 raise
             return [FileSplit(file.path, 0, WHOLE)]  # its reader will meet the same, and count it
 
+    @override
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> SplitEnumerator[FileSplit]:
-        """Lists and cuts the files."""
         if self._interval is None:
             return DiscoveringEnumerator(context, self._discover)
         return MonitoringEnumerator(context, self._list, self._cut, self._interval)
 
+    @override
     def restore_enumerator(self, context: SplitEnumeratorContext[FileSplit], state: Any) -> SplitEnumerator[FileSplit]:
-        """The splits not handed out, and the files found."""
         if state is None:
             return self.create_enumerator(context)
         if self._interval is None:
@@ -265,8 +266,8 @@ class FileSource(Source[FileSplit, T_co]):
             )
         return MonitoringEnumerator(context, self._list, self._cut, self._interval, state)
 
+    @override
     def create_reader(self, context: SourceReaderContext) -> SourceReader[FileSplit]:
-        """Reads a split at a time."""
         return _FileReader(context, self._format, self._handling)
 
     def side_outputs(self) -> tuple[OutputTag, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import RowBatch
 from millstream.core.records.types import TypeInformation
 from millstream.core.row import Row
@@ -35,12 +36,12 @@ class CsvReaderFormat(StreamFormat[Row]):
         """Rows with the schema's columns as their fields."""
         return CsvReaderFormat(schema)
 
+    @override
     def cut(self, file: FoundFile, block_size: int) -> list[FileSplit]:
-        """The whole file."""
         return [FileSplit(file.path, 0, WHOLE)] if file.size else []
 
+    @override
     def open(self, split: FileSplit) -> FormatReader:
-        """Reads from the start, and passes over what was read. The position is a number of records, of any kind."""
         return _CsvRowReader(split, self._schema, self._longest)
 
     def produced_type(self) -> TypeInformation:

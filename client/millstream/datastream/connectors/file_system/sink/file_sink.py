@@ -16,6 +16,7 @@ from millstream.common.serialization import BulkWriterFactory, Encoder
 from millstream.common.time import Interval
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.base import StreamTransformer, SupportsPreprocessing
@@ -148,8 +149,8 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         vars(other).update(changed)
         return other
 
+    @override
     def for_type(self, record_type: TypeInformation) -> FileSink:
-        """With lines that are written as the type has it."""
         return self._with(_format=self._format.for_type(record_type))
 
     def build(self) -> FileSink:
@@ -160,8 +161,8 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         """None: it takes records as they are."""
         return None
 
+    @override
     def open(self, context: RuntimeContext) -> None:
-        """Makes the directory."""
         self._opened = FileWriter(
             self._directory, self._format, self._config, self._policy, self._assigner, self._clock, context,
             self._compaction,
@@ -176,53 +177,53 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         """The parts that are finished from now on."""
         return self._writer.begin()
 
+    @override
     def write(self, transaction: FileTransaction, batch: Batch) -> None:
-        """Writes to the open parts, and rolls them when the policy says so."""
         self._writer.write(transaction, batch)
 
+    @override
     def check(self, transaction: FileTransaction) -> None:
-        """Rolls parts by time."""
         self._writer.roll_by_time(transaction)
 
+    @override
     def pre_commit(self, transaction: FileTransaction) -> None:
-        """Finished parts are durable under their hidden names."""
         self._writer.pre_commit(transaction)
 
+    @override
     def pre_commit_for_savepoint(self, transaction: FileTransaction, checkpoint_id: int) -> None:
-        """The same for all parts: a savepoint holds no part that continues, and names files that no attempt removes."""
         self._writer.pre_commit_for_savepoint(transaction, checkpoint_id)
 
+    @override
     def snapshot_writer_state(self, checkpoint_id: int) -> list[PartState | GatheredPart]:
-        """The open parts, which continue."""
         return self._writer.hold()
 
+    @override
     def commit(self, transaction: FileTransaction) -> None:
-        """Gives finished parts their visible names."""
         publish(transaction)
 
+    @override
     def recover_and_commit(self, transaction: FileTransaction) -> None:
-        """The same, where they do not have them yet."""
         publish(transaction, recovered=True)
 
+    @override
     def abort(self, transaction: FileTransaction) -> None:
-        """Removes finished parts, but for those that a checkpoint may hold."""
         discard(transaction)
 
+    @override
     def restore_writer_state(self, states: Sequence[PartState | GatheredPart]) -> None:
-        """Goes on with copies of the parts that were open."""
         self._writer.restore(states)
 
+    @override
     def abort_leftovers(
         self,
         known: Sequence[FileTransaction],
         known_states: Sequence[PartState | GatheredPart],
         failed_savepoints: Collection[int],
     ) -> None:
-        """Removes hidden files of this sink's dead attempts."""
         self._writer.remove_leftovers(known, known_states, failed_savepoints)
 
+    @override
     def finish(self, transaction: FileTransaction) -> None:
-        """Finishes all parts."""
         self._writer.finish(transaction)
 
     def close(self) -> None:
