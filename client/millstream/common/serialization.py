@@ -23,7 +23,7 @@ class SerializationSchema(ABC):
 
     @abstractmethod
     def serialize(self, value: Any, /) -> bytes:
-        """The bytes of one record, without anything that separates it from the next."""
+        """Returns the bytes of the record `value`, without a separator."""
 
 
 class DeserializationSchema(ABC):
@@ -31,7 +31,7 @@ class DeserializationSchema(ABC):
 
     @abstractmethod
     def deserialize(self, message: bytes, /) -> Any:
-        """The record that these bytes are."""
+        """Returns the record that the bytes `message` hold."""
 
     def get_produced_type(self) -> TypeInformation:
         """What its records are; any Python object unless it says more."""
@@ -111,11 +111,17 @@ class Encoder:
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """A line of text for each record: as Flink writes those of a declared type, `(ann,3)`, others by `str`."""
+        """Returns an encoder that writes a line of text for each record, in the character set `charset_name`.
+
+        Records of a declared type are written as Flink writes them, `(ann,3)`; others by `str`.
+        """
         return Encoder(str, charset_name)
 
     def for_type(self, record_type: TypeInformation) -> Encoder:
-        """The encoder for records of this type; a function of the user's is asked all the same."""
+        """Returns the encoder for records of `record_type`.
+
+        One with a function of the program's own does not change.
+        """
         other = Encoder(self._encode, self.charset)
         other._type = record_type
         return other
@@ -125,7 +131,10 @@ class Encoder:
         return text_of(self._type)
 
     def lines(self, rows: list[Any], to_bytes: Callable[[str], bytes]) -> bytes:
-        """The records, each ended by a line feed. `to_bytes` encodes the text of one file from its start on."""
+        """Returns the records `rows`, each with a line feed after it.
+
+        `to_bytes` encodes the text of one file from its start.
+        """
         encode = self._encode
         if encode is str:
             write = self._text
@@ -140,7 +149,7 @@ class BulkWriter(ABC):
 
     @abstractmethod
     def add_element(self, element: Any, /) -> None:
-        """Writes a record, or holds it."""
+        """Writes the record `element`, or buffers it."""
 
     @abstractmethod
     def flush(self) -> None:
@@ -156,7 +165,7 @@ class BulkWriterFactory(ABC):
 
     @abstractmethod
     def create(self, stream: BinaryIO, /) -> BulkWriter:
-        """A writer for a new file."""
+        """Returns a writer for a new file, which is open for writing as `stream`."""
 
 
 def _known_charset(name: str) -> str:

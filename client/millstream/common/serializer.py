@@ -13,8 +13,8 @@ class TypeSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def serialize(self, element: T, stream: BinaryIO, /) -> None:
-        """Writes the value's bytes, from which `deserialize` knows where they end."""
+        """Writes `element` to `stream`, so that `deserialize` can find its end."""
 
     @abstractmethod
     def deserialize(self, stream: BinaryIO, /) -> T:
-        """Reads one value, equal to the one that was written, and not a byte behind it."""
+        """Reads one value from `stream`, equal to the one that was written, and no byte behind it."""

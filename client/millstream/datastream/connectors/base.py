@@ -222,15 +222,21 @@ class Source(ABC, Generic[SplitT, T_co]):
 
     @abstractmethod
     def create_enumerator(self, context: SplitEnumeratorContext[SplitT], /) -> SplitEnumerator[SplitT]:
-        """Called in the enumerator process for a fresh start."""
+        """Called in the enumerator process when the job starts without state; returns the enumerator.
+
+        With `context` it assigns splits to readers and runs blocking work on another thread.
+        """
 
     @abstractmethod
     def restore_enumerator(self, context: SplitEnumeratorContext[SplitT], state: Any, /) -> SplitEnumerator[SplitT]:
-        """Called in the enumerator process with the result of `snapshot_state`."""
+        """Called in the enumerator process when the job starts from a snapshot; returns the enumerator.
+
+        `state` is the result of the enumerator's `snapshot_state`, and `context` that of `create_enumerator`.
+        """
 
     @abstractmethod
     def create_reader(self, context: SourceReaderContext, /) -> SourceReader[SplitT]:
-        """Called in each subtask."""
+        """Called in each subtask; returns its reader, which requests splits and wakes its task up through `context`."""
 
     def get_produced_type(self) -> TypeInformation[T_co]:
         """Returns the type of the records; by default they are pickled."""
@@ -282,12 +288,12 @@ class Sink(ABC, Generic[T_contra]):
     """Whether its writers may read the timestamps of batches. Records that no operator reads them of have none."""
 
     def for_type(self, record_type: TypeInformation, /) -> Sink[T_contra]:
-        """Returns the sink for a stream with records of this type; called when the program passes it to a stream."""
+        """Returns the sink for records of `record_type`; called when the program passes it to a stream."""
         return self
 
     @abstractmethod
     def create_writer(self, context: RuntimeContext, /) -> SinkWriter:
-        """Called in each subtask."""
+        """Called in each subtask with its runtime `context`; returns the writer of the subtask."""
 
 
 class DeliveryGuarantee(Enum):

@@ -42,7 +42,7 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
     """Seconds between two calls of `check`; None for none."""
 
     def open(self, context: RuntimeContext, /) -> None:  # a hook
-        """Called once, before anything else."""
+        """Called once in each subtask with its runtime `context`, before anything else."""
 
     @abstractmethod
     def begin_transaction(self) -> T:
@@ -50,7 +50,7 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
 
     @abstractmethod
     def write(self, transaction: T, batch: Batch, /) -> None:
-        """Called with each batch. Blocking here is backpressure."""
+        """Called with each `batch`; writes it to the `transaction`. Blocking here is backpressure."""
 
     @abstractmethod
     def pre_commit(self, transaction: T, /) -> None:
@@ -61,11 +61,11 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
         """
 
     def pre_commit_for_savepoint(self, transaction: T, checkpoint_id: int, /) -> None:
-        """Called instead of `pre_commit` at the barrier of a savepoint, which the user owns and may start from later.
+        """Called instead of `pre_commit` at the barrier of the savepoint `checkpoint_id`.
 
-        The job continues, and may fail before a checkpoint holds the transaction too. Its next attempt then does not
-        know it, so a sink whose `abort_leftovers` removes what it does not know has to put this one out of its reach,
-        until the savepoint of this id is among the failed ones there.
+        The job continues, and may fail before a checkpoint holds the `transaction` too. Its next attempt then does not
+        know it, so a sink whose `abort_leftovers` removes what it does not know has to protect this one, until the
+        savepoint of this id is among the failed ones there.
         """
         self.pre_commit(transaction)
 
@@ -83,7 +83,10 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
         """Throws an open transaction away: nothing of it may become visible."""
 
     def recover_and_commit(self, transaction: T, /) -> None:
-        """Called instead of `commit` for what a restored checkpoint holds. Raising fails the task's start."""
+        """Called instead of `commit` for a `transaction` of a restored checkpoint.
+
+        An exception fails the start of the task.
+        """
         self.commit(transaction)
 
     def recover_and_abort(self, transaction: T, /) -> None:
@@ -95,15 +98,18 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
         self.abort(transaction)
 
     def snapshot_writer_state(self, checkpoint_id: int, /) -> list[Any]:
-        """What continues over the barrier: each element is picklable, and restored by one subtask, maybe another one.
+        """Returns what continues after the barrier of `checkpoint_id`: picklable elements.
 
-        For what is written but not part of the pre-committed transaction, such as a file that stays open. It has to be
-        durable when this returns.
+        Each is restored by one subtask, not always the same. This is for what is written but not part of the
+        pre-committed transaction, such as a file that remains open. It has to be durable when this returns.
         """
         return []
 
     def restore_writer_state(self, states: Sequence[Any], /) -> None:  # a hook
-        """Called after recovery, with elements that `snapshot_writer_state` answered. Dead attempts may still write."""
+        """Called after recovery with `states`, results of `snapshot_writer_state`.
+
+        Earlier attempts may still be writing.
+        """
 
     def abort_leftovers(  # a hook
         self, known: Sequence[T], known_states: Sequence[Any], failed_savepoints: Collection[int], /
@@ -117,7 +123,7 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
         """
 
     def check(self, transaction: T, /) -> None:  # a hook
-        """Called every `check_interval` seconds, whether or not records come."""
+        """Called every `check_interval` seconds with the open `transaction`, whether or not there are records."""
 
     def finish(self, transaction: T, /) -> None:  # a hook
         """Called after the last record: the last moment to write to the transaction."""

@@ -89,12 +89,12 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     ) -> DataStream[Any]: ...
 
     def reduce(self, reduce_function: Any, window_function: Any = None, output_type: Any = None) -> DataStream[Any]:
-        """Combines the records of each window into one value as they come, and emits it when the window is evaluated.
+        """Combines the records of each window into one value as they arrive, and emits it when the window is evaluated.
 
-        `reduce_function` is a callable `(combined, record)` or a ReduceFunction. A window function is called with the
-        one combined value, and its results are emitted instead: an AllWindowFunction,
-        a ProcessAllWindowFunction or a callable `(window, values)`. `output_type` is the type of
-        one result. Raises `InvalidProgramError` for generator functions and for async functions.
+        `reduce_function` is a callable `(combined, record)` or a ReduceFunction. A `window_function` is called with the
+        one combined value, and its results are emitted instead: an AllWindowFunction, a ProcessAllWindowFunction or a
+        callable `(window, values)`. `output_type` is the type of one result. Raises `InvalidProgramError` for generator
+        functions and for async functions.
 
             windows.reduce(lambda a, b: a if a.price > b.price else b)
         """
@@ -155,16 +155,15 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         output_type: Any = None,
         *aggregates: ColumnAggregate,
     ) -> DataStream[Any]:
-        """Adds the records of each window to an accumulator as they come, and emits its result.
+        """Adds the records of each window to an accumulator as they arrive, and emits its result.
 
-        `aggregate_function` is an AggregateFunction, and `accumulator_type` the type of its accumulator. A window
-        function is called with the one result, and its results are emitted instead: an AllWindowFunction,
-        a ProcessAllWindowFunction or a callable `(window, values)`.
-        `output_type` is the type of one result.
+        `aggregate_function` is an AggregateFunction, and `accumulator_type` the type of its accumulator. A
+        `window_function` is called with the one result, and its results are emitted instead: an AllWindowFunction, a
+        ProcessAllWindowFunction or a callable `(window, values)`. `output_type` is the type of one result.
 
         With any number of `millstream.datastream.aggregates`, aggregates columns instead: the results are rows with the
-        columns of the key, one column for each aggregate, `window_start` and `window_end`. Raises
-        `InvalidProgramError` for any other function, and for columns that the declared type does not have.
+        columns of the key, one column for each aggregate, `window_start` and `window_end`. Raises `InvalidProgramError`
+        for any other function, and for columns that the declared type does not have.
 
             windows.aggregate(count(), sum("amount").alias("total"))
         """
@@ -196,8 +195,10 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     def apply(self, window_function: Any, output_type: Any = None) -> DataStream[Any]:
         """Keeps all records of each window and calls a function with them; returns the stream of its results.
 
-        The function is an AllWindowFunction, or a callable `(window, records)`. `output_type` is
-        the type of one result. Raises `InvalidProgramError` for another function class, and for an async function.
+        `window_function` is an AllWindowFunction, or a callable `(window, records)`, and `output_type` the type of one
+        result. Raises `InvalidProgramError` for another function class, and for an async function.
+
+            windows.apply(lambda window, records: [(window.start, len(records))])
         """
         return self._apply("Apply", window_function, output_type)
 
@@ -227,8 +228,8 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     def process(self, process_window_function: Any, output_type: Any = None) -> DataStream[Any]:
         """Keeps all records of each window and calls a function with them and a context with state.
 
-        The function is a ProcessAllWindowFunction, or a callable `(window, records)`. `output_type` is the
-        type of one result. Raises `InvalidProgramError` for another function class, and for an async function.
+        `process_window_function` is a ProcessAllWindowFunction, or a callable `(window, records)`, and `output_type`
+        the type of one result. Raises `InvalidProgramError` for another function class, and for an async function.
         """
         return self._apply("Process", process_window_function, output_type)
 

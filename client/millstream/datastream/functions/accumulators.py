@@ -26,7 +26,7 @@ class Accumulator(ABC, Generic[T]):
 
     @abstractmethod
     def merge(self, other: Accumulator[T], /) -> None:
-        """Adds the value of another subtask; called in the client."""
+        """Adds the value of `other`, the accumulator of another subtask; called in the client."""
 
 
 class IntCounter(Accumulator[int]):

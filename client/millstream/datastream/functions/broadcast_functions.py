@@ -24,7 +24,7 @@ class BroadcastContext(Context):
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
-        """Returns the broadcast state of a descriptor, which has to be one of those passed to `broadcast(...)`.
+        """Returns the broadcast state of `state_descriptor`, one of the descriptors passed to `broadcast(...)`.
 
         The function has to write the same values on every subtask.
         """
@@ -47,7 +47,7 @@ class KeyedBroadcastContext(BroadcastContext):
         state_descriptor: StateDescriptor,
         function: KeyedStateFunction[Any, Any] | Callable[[Any, Any], None],
     ) -> None:
-        """Calls a function `(key, state)` for all keys of this subtask that have a value in a keyed state."""
+        """Calls `function(key, state)` for all keys of this subtask with a value in the state of `state_descriptor`."""
 
 
 class ReadOnlyBroadcastContext(Context):
@@ -55,7 +55,7 @@ class ReadOnlyBroadcastContext(Context):
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
-        """Returns the broadcast state of a descriptor, which has to be one of those passed to `broadcast(...)`."""
+        """Returns the broadcast state of `state_descriptor`, one of the descriptors passed to `broadcast(...)`."""
 
 
 class KeyedReadOnlyBroadcastContext(ReadOnlyBroadcastContext, KeyedContext[K_co]):
@@ -73,7 +73,7 @@ class BaseBroadcastProcessFunction(Function, ABC, Generic[C_contra, IN2_contra, 
     def process_broadcast_element(
         self, value: IN2_contra, ctx: C_contra, /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called on every subtask for each broadcast record; may write the broadcast states."""
+        """Called on every subtask for each broadcast record, `value`; may write the broadcast states of `ctx`."""
 
 
 class BroadcastProcessFunction(
@@ -91,7 +91,7 @@ class BroadcastProcessFunction(
     def process_element(
         self, value: IN1_contra, ctx: ReadOnlyBroadcastContext, /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record that is not broadcast; may only read the broadcast states."""
+        """Called for each record that is not broadcast, `value`; may only read the broadcast states of `ctx`."""
 
 
 class KeyedBroadcastProcessFunction(
@@ -118,4 +118,4 @@ class KeyedBroadcastProcessFunction(
     def process_element(
         self, value: IN1_contra, ctx: KeyedReadOnlyBroadcastContext[KEY_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record of the keyed stream; may only read the broadcast states."""
+        """Called for each record of the keyed stream, `value`; may only read the broadcast states of `ctx`."""

@@ -48,8 +48,11 @@ class CheckpointedFunction(ABC):
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext, /) -> None:
-        """Asks for state, and takes over what was restored."""
+        """Called once before `open`; gets state from `context` and reads what was restored."""
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext, /) -> None:
-        """Brings the state up to date; what it holds afterwards is part of the checkpoint. Must not block."""
+        """Called at each checkpoint, which `context` describes; updates the state that is part of it.
+
+        It must not block.
+        """

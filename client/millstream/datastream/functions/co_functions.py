@@ -25,11 +25,11 @@ class CoMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
 
     @abstractmethod
     def map1(self, value: IN1_contra, /) -> OUT_co | None:
-        """Called for each record of the first stream; returns the record that replaces it, or None."""
+        """Called for each record of the first stream, `value`; returns the record that replaces it, or None."""
 
     @abstractmethod
     def map2(self, value: IN2_contra, /) -> OUT_co | None:
-        """Called for each record of the second stream; returns the record that replaces it, or None."""
+        """Called for each record of the second stream, `value`; returns the record that replaces it, or None."""
 
 
 class CoFlatMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
@@ -37,11 +37,11 @@ class CoFlatMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
 
     @abstractmethod
     def flat_map1(self, value: IN1_contra, /) -> Iterable[OUT_co] | None:
-        """Called for each record of the first stream; returns or yields its results."""
+        """Called for each record of the first stream, `value`; returns or yields its results."""
 
     @abstractmethod
     def flat_map2(self, value: IN2_contra, /) -> Iterable[OUT_co] | None:
-        """Called for each record of the second stream; returns or yields its results."""
+        """Called for each record of the second stream, `value`; returns or yields its results."""
 
 
 class CoProcessFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
@@ -53,13 +53,19 @@ class CoProcessFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
     def process_element1(
         self, value: IN1_contra, ctx: _ProcessContext, /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record of the first stream; yields results, or `(tag, result)` for a side output."""
+        """Called for each record of the first stream, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the timestamp of the record.
+        """
 
     @abstractmethod
     def process_element2(
         self, value: IN2_contra, ctx: _ProcessContext, /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record of the second stream; yields results, or `(tag, result)` for a side output."""
+        """Called for each record of the second stream, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the timestamp of the record.
+        """
 
 
 class KeyedCoProcessFunction(
@@ -81,10 +87,16 @@ class KeyedCoProcessFunction(
     def process_element1(
         self, value: IN1_contra, ctx: KeyedContext[KEY_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record of the first stream; yields results, or `(tag, result)` for a side output."""
+        """Called for each record of the first stream, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the key and the timestamp of the record, and the timer service.
+        """
 
     @abstractmethod
     def process_element2(
         self, value: IN2_contra, ctx: KeyedContext[KEY_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record of the second stream; yields results, or `(tag, result)` for a side output."""
+        """Called for each record of the second stream, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the key and the timestamp of the record, and the timer service.
+        """

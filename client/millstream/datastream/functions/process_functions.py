@@ -37,7 +37,10 @@ class ProcessFunction(Function, ABC, Generic[IN_contra, OUT_co]):
     def process_element(
         self, value: IN_contra, ctx: _ProcessContext, /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record; yields results, or `(tag, result)` for a side output. An exception fails the job."""
+        """Called for each record, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the timestamp of the record. An exception fails the job.
+        """
 
 
 class KeyedProcessFunction(
@@ -69,4 +72,7 @@ class KeyedProcessFunction(
     def process_element(
         self, value: IN_contra, ctx: KeyedContext[KEY_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record; yields results, or `(tag, result)` for a side output. An exception fails the job."""
+        """Called for each record, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the key and the timestamp of the record, and the timer service. An exception fails the job.
+        """

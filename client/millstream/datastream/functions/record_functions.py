@@ -23,7 +23,7 @@ class MapFunction(Function, Generic[IN_contra, OUT_co], ABC):
 
     @abstractmethod
     def map(self, value: IN_contra, /) -> OUT_co:
-        """Called for each record; returns the record that replaces it. An exception fails the job."""
+        """Called for each record, `value`; returns the record that replaces it. An exception fails the job."""
 
 
 class FlatMapFunction(Function, Generic[IN_contra, OUT_co], ABC):
@@ -31,7 +31,10 @@ class FlatMapFunction(Function, Generic[IN_contra, OUT_co], ABC):
 
     @abstractmethod
     def flat_map(self, value: IN_contra, /) -> Iterable[OUT_co] | None:
-        """Called for each record; returns or yields its results. None is no result. An exception fails the job."""
+        """Called for each record, `value`; returns or yields its results.
+
+        None is no result. An exception fails the job.
+        """
 
 
 class FilterFunction(Function, Generic[IN_contra], ABC):
@@ -39,7 +42,7 @@ class FilterFunction(Function, Generic[IN_contra], ABC):
 
     @abstractmethod
     def filter(self, value: IN_contra, /) -> bool:
-        """Called for each record; a true result keeps the record. An exception fails the job."""
+        """Called for each record, `value`; a true result keeps the record. An exception fails the job."""
 
 
 class MapBatchesFunction(Function, ABC):
@@ -67,7 +70,7 @@ class ReduceFunction(Function, Generic[T], ABC):
 
     @abstractmethod
     def reduce(self, value1: T, value2: T, /) -> T:
-        """Called with the combined value so far and the next record; returns the new combined value."""
+        """Returns the new combined value of `value1`, the combined value so far, and `value2`, the next record."""
 
 
 class SupportsReduce(Protocol[IN_contra, OUT_co]):
@@ -94,7 +97,7 @@ class AggregateFunction(Function, Generic[IN_contra, ACC, OUT_co], ABC):
 
     @abstractmethod
     def merge(self, acc_a: ACC, acc_b: ACC, /) -> ACC:
-        """Returns one accumulator for two. It may change and return either. Called when session windows merge."""
+        """Returns one accumulator for `acc_a` and `acc_b`; it may change either. Called when session windows merge."""
 
 
 class KeySelector(Function, Generic[IN_contra, K_co], ABC):
@@ -105,7 +108,7 @@ class KeySelector(Function, Generic[IN_contra, K_co], ABC):
 
     @abstractmethod
     def get_key(self, value: IN_contra, /) -> K_co:
-        """Returns the key of a record: always the same for the same record, on every machine."""
+        """Returns the key of the record `value`: always the same for the same record, on every machine."""
 
 
 class Partitioner(Function, Generic[KEY_contra], ABC):
@@ -113,7 +116,7 @@ class Partitioner(Function, Generic[KEY_contra], ABC):
 
     @abstractmethod
     def partition(self, key: KEY_contra, num_partitions: int, /) -> int:
-        """Returns the number of the receiving subtask, from 0 to `num_partitions` - 1."""
+        """Returns the number of the subtask that receives records of `key`, from 0 to `num_partitions` - 1."""
 
 
 def as_callable(function: Any, method: str) -> Callable[..., Any]:

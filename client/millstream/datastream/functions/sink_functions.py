@@ -47,7 +47,10 @@ class SinkFunction(Function, Generic[T_contra]):
 
     @abstractmethod
     def invoke(self, value: T_contra, context: SinkContext, /) -> None:
-        """Called for each record; writes it. An exception fails the job."""
+        """Called for each record; writes `value`. An exception fails the job.
+
+        `context` has the timestamp of the record and the clocks.
+        """
         raise NotImplementedError
 
     def write_watermark(self, watermark: Watermark, /) -> None:  # a hook

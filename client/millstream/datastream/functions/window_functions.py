@@ -22,7 +22,10 @@ class WindowFunction(Function, ABC, Generic[IN_contra, OUT_co, KEY_contra, W_con
     def apply(
         self, key: KEY_contra, window: W_contra, inputs: Iterable[IN_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output."""
+        """Called when `window` of `key` is evaluated; returns or yields results, or `(tag, result)` for a side output.
+
+        `inputs` are the records of the window, or the one result of a `reduce` or `aggregate`.
+        """
 
 
 class AllWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, W_contra]):
@@ -32,7 +35,10 @@ class AllWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, W_contra]):
     def apply(
         self, window: W_contra, inputs: Iterable[IN_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output."""
+        """Called when `window` is evaluated; returns or yields results, or `(tag, result)` for a side output.
+
+        `inputs` are the records of the window, or the one result of a `reduce` or `aggregate`.
+        """
 
 
 class WindowContext(ABC, Generic[W_co]):
@@ -77,9 +83,10 @@ class ProcessWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, KEY_contra
     def process(
         self, key: KEY_contra, context: Context[W_contra], elements: Iterable[IN_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output.
+        """Called when a window of `key` is evaluated; returns or yields results, or `(tag, result)` for a side output.
 
-        `elements` are the records of the window, or the one result of a `reduce` or `aggregate`.
+        `context` has the window and its state. `elements` are the records of the window, or the one result of a
+        `reduce` or `aggregate`.
         """
 
     def clear(self, context: Context[W_contra], /) -> None:
@@ -96,7 +103,11 @@ class ProcessAllWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, W_contr
     def process(
         self, context: Context[W_contra], elements: Iterable[IN_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output."""
+        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output.
+
+        `context` has the window and its state. `elements` are the records of the window, or the one result of a
+        `reduce` or `aggregate`.
+        """
 
     def clear(self, context: Context[W_contra], /) -> None:
         """Called once after a window has expired: clears the state that `context.window_state()` holds."""

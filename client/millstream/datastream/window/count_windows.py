@@ -40,7 +40,7 @@ class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
 
     @staticmethod
     def of(window_size: int) -> CountTumblingWindowAssigner[Any]:
-        """Windows of so many records."""
+        """Returns windows of `window_size` records."""
         return CountTumblingWindowAssigner(window_size)
 
     @override
@@ -75,7 +75,7 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Any]:
-        """Windows of so many records, a new one with every so many."""
+        """Returns windows of `window_size` records, a new one every `window_slide` records."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
     @override

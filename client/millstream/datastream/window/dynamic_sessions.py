@@ -19,7 +19,7 @@ class SessionWindowTimeGapExtractor(ABC):
 
     @abstractmethod
     def extract(self, element: Any, /) -> Interval:
-        """For how long after this record the session waits for another: milliseconds, or a duration; above 0."""
+        """Returns the gap after the record `element`: milliseconds or a duration, above 0."""
 
 
 class DynamicEventTimeSessionWindows(EventTimeSessions[T]):
@@ -34,7 +34,7 @@ class DynamicEventTimeSessionWindows(EventTimeSessions[T]):
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Interval],
     ) -> DynamicEventTimeSessionWindows[Any]:
-        """A session ends when no record came for as long as its records say."""
+        """Returns session windows whose gap `extractor` returns for each record."""
         return DynamicEventTimeSessionWindows(extractor)
 
     @override
@@ -57,7 +57,7 @@ class DynamicProcessingTimeSessionWindows(ProcessingTimeSessions[T]):
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Interval],
     ) -> DynamicProcessingTimeSessionWindows[Any]:
-        """A session ends when no record came for as long as its records say."""
+        """Returns session windows whose gap `extractor` returns for each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
     @override

@@ -47,7 +47,10 @@ class CountEvictor(_OneSidedEvictor[T, W]):
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor[Any, Any]:
-        """Keeps so many."""
+        """Keeps the last `max_count` records.
+
+        Evicts before the function is called, or after it with `do_evict_after`.
+        """
         return CountEvictor(max_count, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:
@@ -68,7 +71,10 @@ class TimeEvictor(_OneSidedEvictor[T, W]):
 
     @staticmethod
     def of(window_size: Interval, do_evict_after: bool = False) -> TimeEvictor[Any, Any]:
-        """Keeps those of so much time."""
+        """Keeps the records of the last `window_size`, a duration.
+
+        Records are evicted before the function is called, or after it with `do_evict_after`.
+        """
         return TimeEvictor(window_size, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:
@@ -86,7 +92,7 @@ class DeltaFunction(ABC, Generic[T]):
 
     @abstractmethod
     def get_delta(self, old_data_point: T, new_data_point: T, /) -> float:
-        """The difference."""
+        """Returns the difference of `old_data_point` and `new_data_point`."""
 
 
 class DeltaEvictor(_OneSidedEvictor[T, W]):
@@ -111,7 +117,11 @@ class DeltaEvictor(_OneSidedEvictor[T, W]):
     def of(
         threshold: float, delta_function: DeltaFunction[T] | Callable[[T, T], float], do_evict_after: bool = False
     ) -> DeltaEvictor[T, Any]:
-        """Evicts by a threshold and a function."""
+        """Evicts records that differ from the last one by `threshold` or more.
+
+        `delta_function` is a DeltaFunction or a callable `(old, new)`. Records are evicted before the function is
+        called, or after it with `do_evict_after`.
+        """
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:

@@ -26,7 +26,7 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
 
     @abstractmethod
     def gap_of(self, element: T) -> int:
-        """For how many milliseconds after this record the session waits for another."""
+        """Returns the gap after the record `element`, in milliseconds."""
 
     @override
     def merge_windows(

@@ -25,14 +25,14 @@ class EventTimeSessionWindows(EventTimeSessions[T]):
 
     @staticmethod
     def with_gap(size: Interval) -> EventTimeSessionWindows[Any]:
-        """A session ends when no record came for so long."""
+        """Returns session windows that end when there was no record for `size`, a duration."""
         return EventTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Interval],
     ) -> DynamicEventTimeSessionWindows[Any]:
-        """A session ends when no record came for as long as its records say."""
+        """Returns session windows whose gap `extractor` returns for each record."""
         return DynamicEventTimeSessionWindows(extractor)
 
     @override
@@ -51,14 +51,14 @@ class ProcessingTimeSessionWindows(ProcessingTimeSessions[T]):
 
     @staticmethod
     def with_gap(size: Interval) -> ProcessingTimeSessionWindows[Any]:
-        """A session ends when no record came for so long."""
+        """Returns session windows that end when there was no record for `size`, a duration."""
         return ProcessingTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Interval],
     ) -> DynamicProcessingTimeSessionWindows[Any]:
-        """A session ends when no record came for as long as its records say."""
+        """Returns session windows whose gap `extractor` returns for each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
     @override

@@ -79,7 +79,10 @@ class FileSource(Source[FileSplit, T_co]):
     def for_record_stream_format(
         stream_format: StreamFormat[RECORD], *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
     ) -> FileSource[RECORD]:
-        """By a stream format, such as `StreamFormat.text_line_format()`."""
+        """Returns a source that reads files record by record, with a format such as `StreamFormat.text_line_format()`.
+
+        `stream_format` is the format. `paths` are files, directories and globs. `on_error` is as in `for_json_lines`.
+        """
         return FileSource(stream_format, *paths, on_error=on_error)
 
     @overload
@@ -125,12 +128,13 @@ class FileSource(Source[FileSplit, T_co]):
         max_line_length: int = LONGEST_LINE,
         on_error: OnError | OutputTag | str = OnError.FAIL,
     ) -> FileSource[Any]:
-        """CSV files as column batches.
+        """Returns a source that reads CSV files as batches of columns.
 
-        With a header, `columns` chooses some of its columns; without one, it names all of them (f0, f1, ... when it is
-        not given). `types` maps columns to types, or is a row, tuple or dataclass type with the columns, in their
-        order, as its fields. A value that is one of `null_values` and not quoted is None; by default an empty one,
-        unless it is in a `str` field of a dataclass.
+        `paths` are files, directories and globs. With a `header`, `columns` selects columns; without one, it names all
+        of them (f0, f1, ... when it is not given). `types` maps columns to types, or is a row, tuple or dataclass type
+        with the columns, in their order, as its fields. `delimiter` separates columns, `quote` encloses text, and
+        `charset` is the character set. A value that is one of `null_values` and not quoted is None; by default an empty
+        one, unless it is in a `str` field of a dataclass. `max_line_length` and `on_error` are as in `for_json_lines`.
         """
         csv = CsvFormat(columns, types, header, delimiter, quote, null_values, charset, max_line_length=max_line_length)
         return FileSource(csv, *paths, on_error=on_error)
@@ -160,7 +164,14 @@ class FileSource(Source[FileSplit, T_co]):
         max_line_length: int = LONGEST_LINE,
         on_error: OnError | OutputTag | str = OnError.FAIL,
     ) -> FileSource[Any]:
-        """JSON lines as plain dicts and lists, or as the declared type (a dataclass, a type hint, `Types....`)."""
+        """Returns a source that reads JSON lines: dicts and lists, or records of a declared type.
+
+        `paths` are files, directories and globs. `type_info` is the type of the records: a dataclass, a type hint or
+        `Types....`. A line of more bytes than `max_line_length` is malformed. `on_error` decides what happens to
+        malformed records: `fail`, `skip`, `dead-letter` or the OutputTag of a side output.
+
+            FileSource.for_json_lines("events/*.jsonl", type_info=Event, on_error="dead-letter")
+        """
         return FileSource(JsonLinesFormat(type_info, max_line_length), *paths, on_error=on_error)
 
     @overload
@@ -188,22 +199,32 @@ class FileSource(Source[FileSplit, T_co]):
         type_info: Any = PICKLED,
         on_error: OnError | OutputTag | str = OnError.FAIL,
     ) -> FileSource[Any]:
-        """Parquet files as column batches, with all columns or the named ones."""
+        """Returns a source that reads Parquet files as batches of columns.
+
+        `paths` are files, directories and globs. `columns` selects columns; without it, all are read. `type_info` is
+        the type of the records, and `on_error` as in `for_json_lines`.
+        """
         return FileSource(ParquetFormat(columns, type_info), *paths, on_error=on_error)
 
     @staticmethod
     def for_bulk_file_format(
         bulk_format: BulkFormat[RECORD], *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
     ) -> FileSource[RECORD]:
-        """By a bulk format, such as `ParquetColumnarRowInputFormat`."""
+        """Returns a source that reads files with a bulk format, such as `ParquetColumnarRowInputFormat`.
+
+        `bulk_format` is the format. `paths` are files, directories and globs. `on_error` is as in `for_json_lines`.
+        """
         return FileSource(bulk_format, *paths, on_error=on_error)
 
     def with_block_size(self, block_size: int) -> FileSource[T_co]:
-        """A source that cuts files into splits of about this many bytes, where the format can be cut."""
+        """Returns a source that cuts files into splits of about `block_size` bytes, where the format can be cut."""
         return self._with(_block_size=_checked_block_size(block_size))
 
     def monitor_continuously(self, discovery_interval: Interval) -> FileSource[T_co]:
-        """A source that does not end: it looks for new files every so often, and reads each once."""
+        """Returns an unbounded source that lists its paths every `discovery_interval` and reads each new file once.
+
+        The interval is in milliseconds, or a duration above 0.
+        """
         return self._with(_interval=_checked_interval(discovery_interval))
 
     def process_static_file_set(self) -> FileSource[T_co]:
@@ -211,11 +232,11 @@ class FileSource(Source[FileSplit, T_co]):
         return self._with(_interval=None)
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSource[T_co]:
-        """A source that cuts files, or reads each in one piece."""
+        """Returns a source that cuts files into splits, or reads each in one piece, as `file_enumerator` defines."""
         return self._with(_block_size=DEFAULT_BLOCK_SIZE if file_enumerator.splits_files else sys.maxsize)
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSource[T_co]:
-        """The one assigner that there is: all task managers see the same paths, so all splits are as near to each."""
+        """Returns this source, for any `split_assigner`: all task managers see the same paths."""
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise InvalidProgramError(f"expected a FileSplitAssignerProvider, got {split_assigner!r}")
         return self

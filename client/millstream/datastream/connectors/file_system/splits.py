@@ -39,14 +39,17 @@ class FormatReader(ABC):
 
     @abstractmethod
     def read(self, max_rows: int, /) -> Batch | None:
-        """The next batch, or None at the end of the split; an empty one when all that was read is malformed."""
+        """Returns the next batch of at most `max_rows` records, or None at the end of the split.
+
+        The batch is empty when all that was read is malformed.
+        """
 
     def malformed(self) -> list[DeadLetter]:
         """What the last `read` could not read and passed over; the position is behind it. Called once after each."""
         return []
 
     def line_of(self, malformed: DeadLetter, /) -> int | None:
-        """The number, from 1, of the line where it begins, for people; None where there are no lines."""
+        """Returns the number, from 1, of the line where `malformed` begins; None for a format without lines."""
         return None
 
     @abstractmethod
@@ -63,7 +66,10 @@ class FileFormat(ABC, Generic[T_co]):
 
     @abstractmethod
     def cut(self, file: FoundFile, block_size: int, /) -> list[FileSplit]:
-        """The splits of a file, none for an empty one. May read the file."""
+        """Returns the splits of `file`, of about `block_size` bytes each; none for an empty file.
+
+        It may read the file.
+        """
 
     @abstractmethod
     def open(self, split: FileSplit, /) -> FormatReader:

@@ -79,7 +79,10 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
     def register_next_fire_timestamp(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: ReducingState[int]
     ) -> None:
-        """The next evaluation is one interval after `time`, and not after the window's end."""
+        """Registers the next timer with `ctx`: one interval after `time`, but not after the end of `window`.
+
+        `fire_timestamp_state` keeps its timestamp.
+        """
         next_time = min(time + self.interval, window.max_timestamp())
         fire_timestamp_state.add(next_time)
         ctx.register_event_time_timer(next_time)
@@ -143,10 +146,10 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
     def register_next_fire_timestamp(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: ReducingState[int]
     ) -> None:
-        """The next evaluation is one interval after `time`, and not after the window's end if that is still to come.
+        """Registers the next timer with `ctx`: one interval after `time`, or at the end of `window` if that is earlier.
 
-        The end of a window of event time may be long past on the machine's clock: a timer there would fire at once,
-        and set itself anew, for ever.
+        `fire_timestamp_state` keeps its timestamp. The end of a window of event time may be long past on the machine's
+        clock: a timer there would fire at once, and register itself again, without end.
         """
         next_time = time + self.interval
         if time < window.max_timestamp():

@@ -22,7 +22,7 @@ class CountTrigger(Trigger[T, W]):
 
     @staticmethod
     def of(window_size: int) -> CountTrigger[Any, Any]:
-        """Fires with every so many records."""
+        """Returns a trigger that fires after every `window_size` records."""
         return CountTrigger(window_size)
 
     @override

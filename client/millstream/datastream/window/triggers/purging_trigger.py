@@ -20,7 +20,7 @@ class PurgingTrigger(Trigger[T, W]):
 
     @staticmethod
     def of(nested_trigger: Trigger[T, W]) -> PurgingTrigger[T, W]:
-        """Purges what the trigger evaluates."""
+        """Returns a trigger that purges a window whenever `nested_trigger` fires."""
         return PurgingTrigger(nested_trigger)
 
     @override

@@ -27,7 +27,11 @@ class StreamFormat(FileFormat[T_co]):
     def text_line_format(
         charset_name: str = "UTF-8", *, charset: str | None = None, max_line_length: int = LONGEST_LINE
     ) -> StreamFormat[str]:
-        r"""Lines of text; `\n` and `\r\n` end them. A line of more bytes than `max_line_length` cannot be read."""
+        r"""Returns the format of text files, one record a line; `\n` and `\r\n` end lines.
+
+        `charset_name`, or `charset` for short, is the character set. A line of more bytes than `max_line_length` cannot
+        be read.
+        """
         return TextLineFormat(charset or charset_name, max_line_length)
 
 
