@@ -3,18 +3,21 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
+
+Line = dict[str, Any]
 
 
-def lines_of(folder: str) -> list[dict]:
+def lines_of(folder: str) -> list[Line]:
     return [json.loads(line) for part in Path(folder).glob("part-*.jsonl") for line in part.read_text().splitlines()]
 
 
-def last_of(lines: list[dict]) -> dict[str, tuple[int, int]]:
+def last_of(lines: list[Line]) -> dict[str, tuple[int, int]]:
     """Each user's visits and cents, after the last visit."""
     return {line["user"]: (line["visits"], line["cents"]) for line in sorted(lines, key=lambda line: line["visits"])}
 
 
-def seen_of(lines: list[dict]) -> dict[tuple[str, str], int]:
+def seen_of(lines: list[Line]) -> dict[tuple[str, str], int]:
     """How often each user saw each page, in the end."""
     return {(line["user"], line["page"]): line["seen"] for line in sorted(lines, key=lambda line: line["seen"])}
 

@@ -5,26 +5,27 @@ cents so far, and how often the page was seen. With `--to-the-end` it ends when 
 """
 
 import argparse
+from collections.abc import Iterator
 
 from millstream.common import Duration, Row, Types
-from millstream.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from millstream.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from millstream.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy
 
 
 class Totals(KeyedProcessFunction):
-    def open(self, runtime_context):
+    def open(self, runtime_context: RuntimeContext) -> None:
         self.total = runtime_context.get_state("total", tuple[int, int])
         self.pages = runtime_context.get_map_state("pages", str, int)
 
-    def process_element(self, visit, ctx):
+    def process_element(self, value: Row, ctx: KeyedProcessFunction.Context) -> Iterator[Row]:
         visits, cents = self.total.value() or (0, 0)
-        self.total.update((visits + 1, cents + visit["cents"]))
-        seen = (self.pages.get(visit["page"]) or 0) + 1
-        self.pages.put(visit["page"], seen)
-        yield Row(user=visit["user"], visits=visits + 1, cents=cents + visit["cents"], page=visit["page"], seen=seen)
+        self.total.update((visits + 1, cents + value["cents"]))
+        seen = (self.pages.get(value["page"]) or 0) + 1
+        self.pages.put(value["page"], seen)
+        yield Row(user=value["user"], visits=visits + 1, cents=cents + value["cents"], page=value["page"], seen=seen)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("visits")
     parser.add_argument("totals")

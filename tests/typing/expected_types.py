@@ -19,7 +19,17 @@ from millstream.datastream import (
     StreamExecutionEnvironment,
     WindowedStream,
 )
-from millstream.datastream.functions import KeyedProcessFunction, MapFunction, ProcessFunction, ProcessWindowFunction
+from millstream.datastream.connectors.datagen import DataGeneratorSource
+from millstream.datastream.connectors.file_system import FileSource, StreamFormat
+from millstream.datastream.connectors.hybrid_source import HybridSource
+from millstream.datastream.connectors.number_seq import NumberSequenceSource
+from millstream.datastream.functions import (
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+)
 from millstream.datastream.state import (
     ListState,
     ListStateDescriptor,
@@ -42,6 +52,11 @@ class Event:
 class Length(MapFunction[str, int]):
     def map(self, value: str) -> int:
         return len(value)
+
+
+class Sum(ReduceFunction[tuple[str, int]]):
+    def reduce(self, value1: tuple[str, int], value2: tuple[str, int]) -> tuple[str, int]:
+        return value1[0], value1[1] + value2[1]
 
 
 class Untyped(MapFunction):
@@ -96,6 +111,25 @@ events = env.from_collection([Event("a", 1)], type_info=Event)
 assert_type(texts, DataStream[str])
 assert_type(events, DataStream[Event])
 assert_type(env.from_sequence(1, 3), DataStream[int])
+
+no_watermarks = WatermarkStrategy.no_watermarks()
+text_files = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "in")
+generated = DataGeneratorSource(lambda number: Event("a", number), 10)
+assert_type(env.from_source(NumberSequenceSource(1, 3), no_watermarks, "numbers"), DataStream[int])
+assert_type(env.from_source(text_files, no_watermarks, "lines"), DataStream[str])
+assert_type(env.from_source(text_files.build(), None, "lines"), DataStream[str])
+assert_type(env.from_source(FileSource.for_json_lines("in", type_info=Event)), DataStream[Event])
+assert_type(env.from_source(FileSource.for_json_lines("in", type_info=dict[str, int])), DataStream[dict[str, int]])
+assert_type(env.from_source(FileSource.for_json_lines("in")), DataStream[Any])
+assert_type(env.from_source(FileSource.for_csv("in", types=Event)), DataStream[Event])
+assert_type(env.from_source(FileSource.for_csv("in", types={"amount": int})), DataStream[Any])
+assert_type(env.from_source(FileSource.for_parquet("in", type_info=Types.ROW([Types.INT()]))), DataStream[Row])
+assert_type(env.from_source(generated), DataStream[Event])
+assert_type(env.from_source(DataGeneratorSource(str, rate_per_second=5, type_info=str)), DataStream[str])
+assert_type(env.from_source(DataGeneratorSource(lambda number: (number,), type_info=Row)), DataStream[Row])
+hybrid = HybridSource.builder(FileSource.for_csv("in", types=Event)).add_source(generated).build()
+assert_type(env.from_source(hybrid), DataStream[Event])
+
 assert_type(texts.map(len), DataStream[int])
 assert_type(texts.map(lambda text: text.encode()), DataStream[bytes])
 assert_type(texts.map(Length()), DataStream[int])
@@ -123,6 +157,8 @@ assert_type(keyed.reduce(lambda a, b: a), DataStream[Event])
 assert_type(keyed.sum("amount"), DataStream[Event])
 pairs = texts.map(lambda text: (text, 1)).key_by(lambda pair: pair[0])
 assert_type(pairs.reduce(lambda a, b: (a[0], a[1] + b[1])), DataStream[tuple[str, int]])
+
+assert_type(pairs.reduce(Sum()), DataStream[tuple[str, int]])
 
 windows = keyed.window(TumblingEventTimeWindows.of(Time.seconds(1)))
 assert_type(windows, WindowedStream[str, Event, TimeWindow])

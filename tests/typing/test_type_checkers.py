@@ -14,15 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from doc_blocks import DOCS, ROOT, blocks_of
+from doc_blocks import ROOT, blocks_of, pages
 from mypy import api
 
 HERE = Path(__file__).parent
 PYRIGHT = HERE / "node_modules" / "pyright" / "index.js"
 MISTAKES = HERE / "mistakes.py"
 SAMPLES = [HERE / "expected_types.py", *sorted((HERE / "jobs").glob("*.py"))]
-PAGES = [page for page in sorted(DOCS.glob("*.md")) if any(block.language == "python" for block in blocks_of(page))]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+PAGES = [page for page in pages() if any(block.language == "python" for block in blocks_of(page))]
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 NO_STUBS = "import-untyped", "import-not-found"  # of packages that a page is about
 
 Errors = dict[str, list[str]]

@@ -28,11 +28,17 @@ class CompletableFuture(Generic[T]):
         self._take = take
 
     def result(self, timeout: float | None = None) -> T:
-        """Waits for the result, for so many seconds at most; raises what the work raised, or a TimeoutError."""
+        """Waits for the work, for at most `timeout` seconds, and returns its result.
+
+        Raises what the work raised, and `TimeoutError` when it has not ended in time.
+        """
         return self._future.result(timeout) if self._take is None else self._take(self._future, timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits, and answers what `result` would raise; None when there is a result."""
+        """Waits for the work, for at most `timeout` seconds; returns the exception that it raised, or None.
+
+        Raises `TimeoutError` when the work has not ended in time.
+        """
         try:
             self.result(timeout)
         except TimeoutError as error:
@@ -60,7 +66,7 @@ class CompletableFuture(Generic[T]):
         self._future.set_result(result)
 
     def set_exception(self, exception: BaseException) -> None:
-        """What `result` raises, of a future that was made without work of its own."""
+        """Sets the `exception` that `result` raises, for a future that was created without work of its own."""
         self._future.set_exception(exception)
 
     def __await__(self) -> Generator[Any, None, T]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from millstream.common.config_options import ConfigOption
 from millstream.core.errors import ConfigurationError
+from millstream.core.overriding import override
 from millstream.core.settings import configuration as core
 from millstream.core.settings.options import OPTIONS
 from millstream.core.settings.own_keys import why_unknown
@@ -28,11 +29,11 @@ class Configuration(core.Configuration):
 
     @staticmethod
     def from_dict(map: Mapping[str, Any]) -> Configuration:
-        """With these options."""
+        """Returns a configuration with the options of the dict `map`."""
         return Configuration(map)
 
+    @override
     def set(self, key: str | ConfigOption[Any], value: Any) -> None:
-        """Checks and stores one option; a value of one of the program's own is kept as it is."""
         key = key.key if isinstance(key, ConfigOption) else key
         if isinstance(value, bytes | bytearray):
             import base64
@@ -43,8 +44,8 @@ class Configuration(core.Configuration):
         if key in self._parsed and key not in OPTIONS:
             self._parsed[key] = value
 
+    @override
     def get(self, key: str | ConfigOption[Any], default_value: Any = None) -> Any:
-        """What was set, else `default_value`, else the option's default."""
         if isinstance(key, ConfigOption):
             value = self.get(key.key, key.default if default_value is None else default_value)
             return value if key.key in OPTIONS or not isinstance(value, str) else key.parse(value)
@@ -55,54 +56,59 @@ class Configuration(core.Configuration):
         return default_value
 
     def get_string(self, key: str, default_value: str | None = None) -> str:
-        """The option as text, in the way it was written."""
+        """Returns the value of `key` as the text that was set; `default_value` if it is not set."""
         return self._raw[key] if key in self._raw else str(self.get(key, default_value))
 
     def set_string(self, key: str, value: str) -> Configuration:
-        """Sets any option from text."""
+        """Sets `key` to the text `value`; returns this configuration.
+
+        Raises `ConfigurationError` for a value that the option cannot have.
+
+            configuration.set_string("execution.checkpointing.interval", "10 s")
+        """
         self.set(key, value)
         return self
 
     def get_integer(self, key: str, default_value: int | None = None) -> int:
-        """A whole number, or a memory size in bytes."""
+        """Returns the value of `key` as an integer, a memory size in bytes; `default_value` if it is not set."""
         return int(self._typed(key, default_value, int, (int,), "a whole number"))
 
     def set_integer(self, key: str, value: int) -> Configuration:
-        """Sets an option that is a whole number."""
+        """Sets `key` to the integer `value`; returns this configuration."""
         self.set(key, value)
         return self
 
     def get_boolean(self, key: str, default_value: bool | None = None) -> bool:
-        """True or false."""
+        """Returns the value of `key` as a boolean; `default_value` if it is not set."""
         return bool(self._typed(key, default_value, _as_bool, (bool,), "true or false"))
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
-        """Sets an option that is true or false."""
+        """Sets `key` to the boolean `value`; returns this configuration."""
         self.set(key, value)
         return self
 
     def get_float(self, key: str, default_value: float | None = None) -> float:
-        """A number; a duration in seconds."""
+        """Returns the value of `key` as a number, a duration in seconds; `default_value` if it is not set."""
         return float(self._typed(key, default_value, float, (int, float), "a number"))
 
     def set_float(self, key: str, value: float) -> Configuration:
-        """Sets an option that is a number."""
+        """Sets `key` to the number `value`; returns this configuration."""
         self.set(key, value)
         return self
 
     def get_bytearray(self, key: str, default_value: bytearray | None = None) -> bytearray:
-        """The bytes of one of the program's own keys; as text they are in Base64."""
+        """Returns the bytes of `key`, one of the program's own keys, or `default_value`; as text they are in Base64."""
         return bytearray(self._typed(key, default_value, _as_bytes, (bytes, bytearray), "bytes in Base64"))
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
-        """Sets one of the program's own keys to bytes."""
+        """Sets `key`, one of the program's own keys, to the bytes `value`; returns this configuration."""
         if key in OPTIONS:
             raise ConfigurationError(f"option '{key}' holds no bytes")
         self.set(key, value)
         return self
 
     def contains_key(self, key: str) -> bool:
-        """Whether the option was set."""
+        """Returns whether the option `key` is set."""
         return self.is_set(key)
 
     def key_set(self) -> builtins.set[str]:
@@ -119,17 +125,17 @@ class Configuration(core.Configuration):
             self.set(f"{prefix or ''}{key}", value)
 
     def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
-        """Adds what was set to a dict: options as text, the program's own keys with the values that they were given."""
+        """Adds all options that are set to `target_dict`: options as text, the program's own keys with their values."""
         target_dict.update({key: text if key in OPTIONS else self._parsed[key] for key, text in self._raw.items()})
 
     def remove_config(self, key: str) -> bool:
-        """Takes an option back to its default; whether it was set."""
+        """Resets the option `key` to its default; returns whether it was set."""
         self._parsed.pop(key, None)
         return self._raw.pop(key, None) is not None
 
     @staticmethod
     def parse_list_value(value: str | None, is_standard_yaml: bool = True) -> list[str]:
-        """The parts of a value that is a list: in YAML, or separated by semicolons."""
+        """Returns the parts of `value`, a list in YAML (`is_standard_yaml`) or with semicolons between its parts."""
         if not value:
             return []
         if is_standard_yaml:

@@ -41,7 +41,7 @@ class ExecutionConfig:
         return self._current().integer("pipeline.max-parallelism")
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
-        """The number of key groups of operators that set none themselves."""
+        """Sets `max_parallelism`, the number of key groups, of the operators that do not set their own."""
         from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM  # what keys need is not loaded for this
 
         key = "pipeline.max-parallelism"
@@ -50,7 +50,7 @@ class ExecutionConfig:
     # Time
 
     def set_auto_watermark_interval(self, interval: Interval) -> ExecutionConfig:
-        """How often generators of watermarks are asked for one."""
+        """Sets the `interval` at which watermark generators are called: milliseconds or a duration."""
         return self._set_time("set_auto_watermark_interval", "pipeline.auto-watermark-interval", interval)
 
     def get_auto_watermark_interval(self) -> int:
@@ -58,7 +58,7 @@ class ExecutionConfig:
         return self._time("pipeline.auto-watermark-interval")
 
     def set_task_cancellation_interval(self, interval: Interval) -> ExecutionConfig:
-        """How often a function that is to be cancelled is interrupted."""
+        """Sets the `interval` in milliseconds at which a function that was cancelled is interrupted again."""
         return self._set_time("set_task_cancellation_interval", "task.cancellation.interval", interval)
 
     def get_task_cancellation_interval(self) -> int:
@@ -66,7 +66,7 @@ class ExecutionConfig:
         return self._time("task.cancellation.interval")
 
     def set_task_cancellation_timeout(self, timeout: Interval) -> ExecutionConfig:
-        """After how long the worker of a function that does not end is killed; 0: never."""
+        """Sets the `timeout` in milliseconds after which a worker that cannot be cancelled is killed; 0 is never."""
         return self._set_time("set_task_cancellation_timeout", "task.cancellation.timeout", timeout)
 
     def get_task_cancellation_timeout(self) -> int:
@@ -74,7 +74,7 @@ class ExecutionConfig:
         return self._time("task.cancellation.timeout")
 
     def set_latency_tracking_interval(self, interval: Interval) -> ExecutionConfig:
-        """No latency is tracked: anything but 0 or less is refused."""
+        """Accepts an `interval` of 0 or less only: latency tracking is not available."""
         if plain_milliseconds(interval) != 0 and not (isinstance(interval, int) and interval < 0):
             raise _refused("set_latency_tracking_interval", "latency is not tracked by markers")
         return self
@@ -116,7 +116,7 @@ class ExecutionConfig:
         return job_parameters(self._current().to_dict())
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
-        """Parameters for the job's functions, in place of those that were set before by this method."""
+        """Sets the parameters that functions read, a dict: `global_job_parameters_dict`. Replaces earlier ones."""
         for key in self._explicit.key_set():
             if key.startswith(JOB_PARAMETERS):
                 self._explicit.remove_config(key)
@@ -131,7 +131,7 @@ class ExecutionConfig:
         return True
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> None:
-        """Snapshots are always compressed."""
+        """Accepts any `use_snapshot_compression`: snapshots are always compressed."""
         if not use_snapshot_compression:
             raise _refused("set_use_snapshot_compression", "snapshots are always compressed")
 

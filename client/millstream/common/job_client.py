@@ -46,7 +46,11 @@ class JobClient(Protocol):
         savepoint_directory: str | os.PathLike[str] | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
-        """Takes a savepoint; its path. `result()` raises a SavepointError when it fails."""
+        """Takes a savepoint of the running job; the result of the future is its path.
+
+        `savepoint_directory` is the folder or URI of the savepoint; without it, the configured one. `format_type` is a
+        SavepointFormatType. `result()` raises `SavepointError` when the savepoint fails.
+        """
 
     def stop_with_savepoint(
         self,
@@ -54,7 +58,12 @@ class JobClient(Protocol):
         savepoint_directory: str | os.PathLike[str] | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
-        """Stops the job with a savepoint; its path. `result()` raises a SavepointError when it fails."""
+        """Stops the job with a savepoint; the result of the future is its path.
+
+        `advance_to_end_of_event_time` fires all event-time timers and windows first. `savepoint_directory` is the
+        folder or URI of the savepoint; without it, the configured one. `format_type` is a SavepointFormatType.
+        `result()` raises `SavepointError` when the savepoint fails; then the job continues.
+        """
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """The accumulators by name, as far as they are known: those of tasks that have ended."""
@@ -67,7 +76,10 @@ class JobClient(Protocol):
         """
 
     def collect(self, operator_id: str) -> Iterator[Any]:
-        """The results of a collect sink as they come. Raises JobExecutionError when the job fails."""
+        """Returns an iterator over the results of the collect sink `operator_id`, as they arrive.
+
+        It raises `JobExecutionError` when the job fails.
+        """
 
     def close(self) -> None:
         """Releases what the client holds; in local mode, the embedded cluster. May be called twice."""

@@ -24,7 +24,7 @@ class JobExecutionResult:
         return self._net_runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """The merged value of an accumulator; None when the job had none of this name."""
+        """Returns the merged value of the accumulator `accumulator_name`; None if the job has no such accumulator."""
         return self._accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, Any]:

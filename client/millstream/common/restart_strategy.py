@@ -42,14 +42,20 @@ class RestartStrategies:
 
     @staticmethod
     def fixed_delay_restart(restart_attempts: int, delay_between_attempts: Interval) -> RestartStrategyConfiguration:
-        """So many restarts, each after the delay."""
+        """Restarts at most `restart_attempts` times, each after `delay_between_attempts`.
+
+        The delay is in milliseconds, or a duration.
+        """
         return _strategy("fixed-delay", {"attempts": restart_attempts, "delay": delay_between_attempts})
 
     @staticmethod
     def failure_rate_restart(
         failure_rate: int, failure_interval: Interval, delay_interval: Interval
     ) -> RestartStrategyConfiguration:
-        """Restarts, each after the delay, unless there were more failures than the rate in one interval."""
+        """Restarts unless there were more than `failure_rate` failures within `failure_interval`.
+
+        Each restart waits for `delay_interval`. Intervals are milliseconds or durations.
+        """
         return _strategy(
             "failure-rate",
             {
@@ -67,7 +73,12 @@ class RestartStrategies:
         reset_backoff_threshold: Interval,
         jitter_factor: float,
     ) -> RestartStrategyConfiguration:
-        """Restarts after a delay that grows with each one, until the job ran for the threshold."""
+        """Restarts without a limit, after a delay that grows with each failure.
+
+        `initial_backoff` is the first delay and `max_backoff` the longest one, both in milliseconds or as durations.
+        Each delay is `backoff_multiplier` times the one before, changed at random by a share of at most
+        `jitter_factor`. The delay is the first one again after the job has run for `reset_backoff_threshold`.
+        """
         return _strategy(
             "exponential-delay",
             {

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.texts import as_printed, text_of
 from millstream.core.records.types import BYTES, PICKLED, STRING, TypeInformation
 
@@ -21,16 +22,16 @@ class SerializationSchema(ABC):
     """Makes the bytes of a record. Picklable; one schema is used for any number of records."""
 
     @abstractmethod
-    def serialize(self, value: Any) -> bytes:
-        """The bytes of one record, without anything that separates it from the next."""
+    def serialize(self, value: Any, /) -> bytes:
+        """Returns the bytes of the record `value`, without a separator."""
 
 
 class DeserializationSchema(ABC):
     """Makes a record of bytes. Picklable; one schema is used for any number of records."""
 
     @abstractmethod
-    def deserialize(self, message: bytes) -> Any:
-        """The record that these bytes are."""
+    def deserialize(self, message: bytes, /) -> Any:
+        """Returns the record that the bytes `message` hold."""
 
     def get_produced_type(self) -> TypeInformation:
         """What its records are; any Python object unless it says more."""
@@ -43,12 +44,12 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     def __init__(self, charset: str = "UTF-8") -> None:
         self.charset = _known_charset(charset)
 
+    @override
     def serialize(self, value: str) -> bytes:
-        """The text's bytes."""
         return value.encode(self.charset)
 
+    @override
     def deserialize(self, message: bytes) -> str:
-        """The text; bytes that are not valid in the character set raise."""
         return message.decode(self.charset)
 
     def get_produced_type(self) -> TypeInformation:
@@ -59,12 +60,12 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
     """Bytes as they are."""
 
+    @override
     def serialize(self, value: bytes) -> bytes:
-        """The bytes themselves."""
         return bytes(value)
 
+    @override
     def deserialize(self, message: bytes) -> bytes:
-        """The bytes themselves."""
         return bytes(message)
 
     def get_produced_type(self) -> TypeInformation:
@@ -80,8 +81,8 @@ class RowFieldExtractorSchema(SerializationSchema):
             raise ValueError(f"Field index must be non-negative, a whole number, got: {field_index!r}")
         self.field_index = field_index
 
+    @override
     def serialize(self, value: Any) -> bytes:
-        """The field's bytes; none where the field, or the row, is None."""
         if value is None:
             return b""
         if len(value) <= self.field_index:
@@ -110,11 +111,17 @@ class Encoder:
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """A line of text for each record: as Flink writes those of a declared type, `(ann,3)`, others by `str`."""
+        """Returns an encoder that writes a line of text for each record, in the character set `charset_name`.
+
+        Records of a declared type are written as Flink writes them, `(ann,3)`; others by `str`.
+        """
         return Encoder(str, charset_name)
 
     def for_type(self, record_type: TypeInformation) -> Encoder:
-        """The encoder for records of this type; a function of the user's is asked all the same."""
+        """Returns the encoder for records of `record_type`.
+
+        One with a function of the program's own does not change.
+        """
         other = Encoder(self._encode, self.charset)
         other._type = record_type
         return other
@@ -124,7 +131,10 @@ class Encoder:
         return text_of(self._type)
 
     def lines(self, rows: list[Any], to_bytes: Callable[[str], bytes]) -> bytes:
-        """The records, each ended by a line feed. `to_bytes` encodes the text of one file from its start on."""
+        """Returns the records `rows`, each with a line feed after it.
+
+        `to_bytes` encodes the text of one file from its start.
+        """
         encode = self._encode
         if encode is str:
             write = self._text
@@ -138,8 +148,8 @@ class BulkWriter(ABC):
     """Writes the records of one file into a stream, which it neither opens nor closes. Called in the order below."""
 
     @abstractmethod
-    def add_element(self, element: Any) -> None:
-        """Writes a record, or holds it."""
+    def add_element(self, element: Any, /) -> None:
+        """Writes the record `element`, or buffers it."""
 
     @abstractmethod
     def flush(self) -> None:
@@ -154,8 +164,8 @@ class BulkWriterFactory(ABC):
     """Makes the writer of each file of a sink whose files are whole (Parquet, ORC, Avro). Picklable."""
 
     @abstractmethod
-    def create(self, stream: BinaryIO) -> BulkWriter:
-        """A writer for a new file."""
+    def create(self, stream: BinaryIO, /) -> BulkWriter:
+        """Returns a writer for a new file, which is open for writing as `stream`."""
 
 
 def _known_charset(name: str) -> str:

@@ -12,9 +12,9 @@ class TypeSerializer(ABC, Generic[T]):
     """Has no state of its own between two calls: one serializer is used for any number of values and streams."""
 
     @abstractmethod
-    def serialize(self, element: T, stream: BinaryIO) -> None:
-        """Writes the value's bytes, from which `deserialize` knows where they end."""
+    def serialize(self, element: T, stream: BinaryIO, /) -> None:
+        """Writes `element` to `stream`, so that `deserialize` can find its end."""
 
     @abstractmethod
-    def deserialize(self, stream: BinaryIO) -> T:
-        """Reads one value, equal to the one that was written, and not a byte behind it."""
+    def deserialize(self, stream: BinaryIO, /) -> T:
+        """Reads one value from `stream`, equal to the one that was written, and no byte behind it."""

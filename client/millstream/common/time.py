@@ -64,12 +64,12 @@ class Duration(_Length):
 
     @staticmethod
     def of_nanos(nanos: int) -> Duration:
-        """So many nanoseconds, as far as they are whole milliseconds: nothing here is told apart by less."""
+        """Returns a duration of `nanos` nanoseconds, rounded down to milliseconds, the unit of all durations."""
         return Duration(nanos // 1_000_000)
 
     @staticmethod
     def of_millis(millis: int) -> Duration:
-        """So many milliseconds."""
+        """Returns a duration of this many milliseconds: `millis`, an integer."""
         return Duration(millis)
 
     @staticmethod

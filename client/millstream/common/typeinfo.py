@@ -155,7 +155,7 @@ class Types:
 
     @staticmethod
     def ROW(field_types: Sequence[Any]) -> TypeInformation[Row]:  # noqa: N802  # PyFlink's name
-        """A `Row` whose fields have these types; they are named f0, f1, and so on.
+        """A `Row` whose fields have the types `field_types`, and the names f0, f1, and so on.
 
         Raises `InvalidProgramError` unless the argument is a list of types.
         """
@@ -163,9 +163,11 @@ class Types:
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[Any]) -> TypeInformation[Row]:  # noqa: N802  # PyFlink's name
-        """A `Row` whose fields have these names and types: `Types.ROW_NAMED(["id"], [Types.LONG()])`.
+        """A `Row` with fields of the names `field_names` and the types `field_types`.
 
         Raises `InvalidProgramError` when the lengths differ or a name occurs twice.
+
+            Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         """
         fields, names = _fields("ROW_NAMED", field_types), tuple(field_names)
         if len(names) != len(fields):
@@ -176,7 +178,7 @@ class Types:
 
     @staticmethod
     def TUPLE(field_types: Sequence[Any]) -> TypeInformation[tuple[Any, ...]]:  # noqa: N802  # PyFlink's name
-        """A tuple whose fields have these types: `Types.TUPLE([Types.STRING(), Types.INT()])`.
+        """A tuple whose fields have the types `field_types`: `Types.TUPLE([Types.STRING(), Types.INT()])`.
 
         Raises `InvalidProgramError` unless the argument is a list of types.
         """
@@ -184,7 +186,7 @@ class Types:
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: Any) -> TypeInformation[Any]:  # noqa: N802  # PyFlink's name
-        """A list of numbers or booleans; of `Types.BYTE()`: bytes, as in PyFlink."""
+        """A list of numbers or booleans of `element_type`; with `Types.BYTE()` it is bytes, as in PyFlink."""
         element = from_hint(element_type)
         return types.BYTES if element == types.BYTE else ListType(element, "PrimitiveArrayTypeInfo")
 
@@ -198,7 +200,7 @@ class Types:
 
     @staticmethod
     def BASIC_ARRAY(element_type: Any) -> TypeInformation[list[Any]]:  # noqa: N802  # PyFlink's name
-        """A list of basic values, each of which may be None."""
+        """A list of basic values of `element_type`, each of which may be None."""
         return ListType(from_hint(element_type), "BasicArrayTypeInfo")
 
     @overload
@@ -211,7 +213,7 @@ class Types:
 
     @staticmethod
     def OBJECT_ARRAY(element_type: Any) -> TypeInformation[list[Any]]:  # noqa: N802  # PyFlink's name
-        """A list of anything of one type."""
+        """A list of values of any `element_type`."""
         return ListType(from_hint(element_type), "ObjectArrayTypeInfo")
 
     @overload
@@ -226,7 +228,10 @@ class Types:
 
     @staticmethod
     def MAP(key_type_info: Any, value_type_info: Any) -> TypeInformation[dict[Any, Any]]:  # noqa: N802  # PyFlink's name
-        """A dict from keys of one type to values of another: `Types.MAP(Types.STRING(), Types.LONG())`."""
+        """A dict with keys of `key_type_info` and values of `value_type_info`.
+
+        `Types.MAP(Types.STRING(), Types.LONG())` is a dict from text to integers.
+        """
         return MapType(from_hint(key_type_info), from_hint(value_type_info))
 
     @overload
@@ -239,5 +244,5 @@ class Types:
 
     @staticmethod
     def LIST(element_type_info: Any) -> TypeInformation[list[Any]]:  # noqa: N802  # PyFlink's name
-        """A list of one element type: `Types.LIST(Types.DOUBLE())`."""
+        """A list of elements of `element_type_info`: `Types.LIST(Types.DOUBLE())`."""
         return ListType(from_hint(element_type_info))

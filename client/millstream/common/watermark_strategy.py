@@ -26,8 +26,8 @@ class TimestampAssigner(ABC, Generic[T_contra]):
     """Extracts the event time of a record: `TimestampAssigner[Event]`."""
 
     @abstractmethod
-    def extract_timestamp(self, value: T_contra, record_timestamp: int) -> int:
-        """Returns the event time of the record, in milliseconds since the Unix epoch.
+    def extract_timestamp(self, value: T_contra, record_timestamp: int, /) -> int:
+        """Returns the event time of the record `value`, in milliseconds since the Unix epoch.
 
         `record_timestamp` is the timestamp that the record has from its source; -2^63 if it has none.
         """
@@ -56,22 +56,22 @@ class WatermarkGenerator(ABC, Generic[T_contra]):
     """Generates the watermarks of one stream, or of one split of a source: `WatermarkGenerator[Event]`."""
 
     @abstractmethod
-    def on_event(self, event: T_contra, event_timestamp: int, output: WatermarkOutput) -> None:
-        """Called for each record. A punctuated generator emits here.
+    def on_event(self, event: T_contra, event_timestamp: int, output: WatermarkOutput, /) -> None:
+        """Called for each record, `event`, with its `event_timestamp`. A punctuated generator emits to `output` here.
 
         What is emitted takes effect directly behind this record, whatever `execution.batch.max-rows` is: the batch is
         cut there, if event time advances. Each cut has a cost, as if the records up to it were a batch.
         """
 
     @abstractmethod
-    def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Called every `pipeline.auto-watermark-interval`; a periodic generator emits here."""
+    def on_periodic_emit(self, output: WatermarkOutput, /) -> None:
+        """Called every `pipeline.auto-watermark-interval`; a periodic generator emits to `output` here."""
 
-    def on_batch(self, events: Sequence[Any], timestamps: Any, output: WatermarkOutput) -> None:
-        """Called with the records of a batch and their timestamps: an array of integers, or an Arrow array for columns.
+    def on_batch(self, events: Sequence[Any], timestamps: Any, output: WatermarkOutput, /) -> None:
+        """Called with the records of a batch, `events`, and their `timestamps`: an array of integers or an Arrow array.
 
         For periodic generators that need no call for each record: one that overrides this is called here only. What it
-        emits here takes effect behind the last record of the batch.
+        emits to `output` here takes effect behind the last record of the batch.
         """
         for event, timestamp in zip(events, timestamps, strict=True):
             self.on_event(event, int(timestamp), output)
@@ -178,8 +178,8 @@ class WatermarkStrategy(Generic[T_contra]):
     ) -> WatermarkStrategy[Any]:
         """Assigns timestamps by a TimestampAssigner, or a callable `(value, record_timestamp)`.
 
-        The result is the event time in milliseconds since the Unix epoch. Raises `InvalidProgramError` for anything
-        else.
+        The result of `timestamp_assigner` is the event time in milliseconds since the Unix epoch. Raises
+        `InvalidProgramError` for anything else.
         """
         if not isinstance(timestamp_assigner, TimestampAssigner) and not callable(timestamp_assigner):
             raise InvalidProgramError(
@@ -199,7 +199,7 @@ class WatermarkStrategy(Generic[T_contra]):
         return replace(self, timestamp_field=field, timestamp_assigner=None)
 
     def with_idleness(self, idle_timeout: Length) -> WatermarkStrategy[T_contra]:
-        """Marks a stream without records for this long as idle: event time does not wait for it.
+        """Marks a stream without records for `idle_timeout` as idle: event time does not wait for it.
 
         Time under backpressure, or while it is paused, does not count. Raises `InvalidProgramError` unless the timeout
         is a duration above 0.
@@ -212,11 +212,12 @@ class WatermarkStrategy(Generic[T_contra]):
         max_allowed_watermark_drift: Length,
         update_interval: Length | None = None,
     ) -> WatermarkStrategy[T_contra]:
-        """Pauses a source while it is ahead of the slowest source of its group by more than the drift.
+        """Pauses a source while it is ahead of the slowest source of its group by more than a drift.
 
-        All subtasks of all sources of the job with the same group belong to it, except idle ones. They report their
-        watermarks every interval, which is 1 s by default. For strategies of sources only. Raises
-        `InvalidProgramError` for an empty name and for invalid durations.
+        All subtasks of all sources of the job with the same `watermark_group` belong to the group, except idle ones.
+        `max_allowed_watermark_drift` is the drift, a duration. The sources report their watermarks every
+        `update_interval`, which is 1 s by default. For strategies of sources only. Raises `InvalidProgramError` for an
+        empty name and for invalid durations.
         """
         name = "with_watermark_alignment"
         if not isinstance(watermark_group, str) or not watermark_group:
@@ -236,7 +237,7 @@ class WatermarkStrategy(Generic[T_contra]):
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Length) -> WatermarkStrategy[Any]:
-        """Returns a strategy for records that are out of order by at most this duration.
+        """Returns a strategy for records that are out of order by at most `max_out_of_orderness`, a duration.
 
         Raises `InvalidProgramError` for a negative duration.
         """
@@ -252,9 +253,12 @@ class WatermarkStrategy(Generic[T_contra]):
     def for_generator(
         generator_supplier: Callable[[GeneratorContext], WatermarkGenerator[EVENT]],
     ) -> WatermarkStrategy[EVENT]:
-        """Returns a strategy with a generator of the program: `for_generator(lambda context: Punctuated())`.
+        """Returns a strategy with a watermark generator of the program.
 
-        Raises `InvalidProgramError` unless the argument is callable.
+        `generator_supplier` is called with a context for each subtask and each split of a source, and returns the
+        generator. Raises `InvalidProgramError` unless it is callable.
+
+            WatermarkStrategy.for_generator(lambda context: Punctuated())
         """
         if not callable(generator_supplier):
             raise InvalidProgramError(

@@ -70,7 +70,11 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream[Any]:
-        """Returns the results in the order of their completion; none overtakes a watermark."""
+        """Applies `async_function` to `data_stream`; returns results as they complete; none overtakes a watermark.
+
+        `timeout` is the longest time for a record, `capacity` the number of concurrent records in a subtask, and
+        `output_type` the type of one result.
+        """
         return _applied(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, _UNORDERED)
 
     @overload
@@ -116,7 +120,14 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream[Any]:
-        """Returns the results as `unordered_wait` does; the strategy's outcomes are tried again, within the timeout."""
+        """Applies `async_function` to `data_stream`, with retries; returns results as they complete.
+
+        `async_retry_strategy` selects the outcomes that are tried again, all within `timeout`. `capacity` is the number
+        of concurrent records in a subtask, and `output_type` the type of one result. No result overtakes a watermark.
+
+            again = AsyncRetryStrategy.fixed_delay(3, 100, exception_predicate=lambda error: isinstance(error, OSError))
+            AsyncDataStream.unordered_wait_with_retry(ids, Lookup(), Time.seconds(5), again)
+        """
         return _applied(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, _UNORDERED)
 
     @overload
@@ -158,7 +169,11 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream[Any]:
-        """Returns the results in the order of their records."""
+        """Applies `async_function` to `data_stream`; returns the results in the order of their records.
+
+        `timeout` is the longest time for a record, `capacity` the number of concurrent records in a subtask, and
+        `output_type` the type of one result.
+        """
         return _applied(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, _ORDERED)
 
     @overload
@@ -204,7 +219,11 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream[Any]:
-        """Returns the results as `ordered_wait` does; the strategy's outcomes are tried again, within the timeout."""
+        """Applies `async_function` to `data_stream`, with retries; returns the results in the order of their records.
+
+        `async_retry_strategy` selects the outcomes that are tried again, all within `timeout`. `capacity` is the number
+        of concurrent records in a subtask, and `output_type` the type of one result.
+        """
         return _applied(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, _ORDERED)
 
 

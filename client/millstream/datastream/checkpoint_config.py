@@ -41,7 +41,7 @@ class CheckpointConfig:
         return self._milliseconds("interval") > 0
 
     def set_checkpoint_interval(self, checkpoint_interval: Interval) -> Self:
-        """How often a checkpoint is taken."""
+        """Sets how often a checkpoint is taken: `checkpoint_interval`, milliseconds or a duration."""
         return self._set_duration("set_checkpoint_interval", "interval", checkpoint_interval, at_least=1)
 
     def get_checkpoint_interval(self) -> int:
@@ -49,7 +49,7 @@ class CheckpointConfig:
         return self._milliseconds("interval") or -1
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> Self:
-        """Exactly once, or at least once."""
+        """Sets the guarantee for state: `checkpointing_mode` is EXACTLY_ONCE or AT_LEAST_ONCE."""
         if not isinstance(checkpointing_mode, CheckpointingMode):
             raise InvalidProgramError(
                 f"set_checkpointing_mode: expected a CheckpointingMode, not {checkpointing_mode!r}"
@@ -61,7 +61,7 @@ class CheckpointConfig:
         return CheckpointingMode(self._effective().string(f"{_PREFIX}mode"))
 
     def set_checkpoint_timeout(self, checkpoint_timeout: Interval) -> Self:
-        """A checkpoint that takes longer is given up."""
+        """Sets the time after which a checkpoint is aborted: `checkpoint_timeout`, milliseconds or a duration."""
         return self._set_duration("set_checkpoint_timeout", "timeout", checkpoint_timeout, at_least=1)
 
     def get_checkpoint_timeout(self) -> int:
@@ -69,7 +69,10 @@ class CheckpointConfig:
         return self._milliseconds("timeout")
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: Interval) -> Self:
-        """The shortest time between the end of one checkpoint and the start of the next."""
+        """Sets the shortest time between the end of one checkpoint and the start of the next one.
+
+        `min_pause_between_checkpoints` is in milliseconds, or a duration.
+        """
         return self._set_duration("set_min_pause_between_checkpoints", "min-pause", min_pause_between_checkpoints)
 
     def get_min_pause_between_checkpoints(self) -> int:
@@ -77,7 +80,7 @@ class CheckpointConfig:
         return self._milliseconds("min-pause")
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> Self:
-        """How many checkpoints may be under way at the same time."""
+        """Sets how many checkpoints may be in progress at the same time: `max_concurrent_checkpoints`."""
         return self._set_number(
             "set_max_concurrent_checkpoints", "max-concurrent-checkpoints", max_concurrent_checkpoints, at_least=1
         )
@@ -87,7 +90,7 @@ class CheckpointConfig:
         return self._effective().integer(f"{_PREFIX}max-concurrent-checkpoints")
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> Self:
-        """How many checkpoints in a row may fail before the job does."""
+        """Sets how many checkpoints in a row may fail before the job fails: `tolerable_checkpoint_failure_number`."""
         return self._set_number(
             "set_tolerable_checkpoint_failure_number",
             "tolerable-failed-checkpoints",
@@ -103,11 +106,14 @@ class CheckpointConfig:
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> Self:
-        """False: any number of checkpoints may fail. `set_tolerable_checkpoint_failure_number` is more exact."""
+        """Sets whether failed checkpoints fail the job; with `fail_on_checkpointing_errors=False` any number may fail.
+
+        `set_tolerable_checkpoint_failure_number` sets the number.
+        """
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else _ANY_NUMBER)
 
     def set_externalized_checkpoint_retention(self, retention_mode: ExternalizedCheckpointRetention) -> Self:
-        """What happens to the last checkpoints of a job that does not finish."""
+        """Sets with `retention_mode` what happens to the last checkpoints of a job that ends without finishing."""
         if not isinstance(retention_mode, ExternalizedCheckpointRetention):
             raise InvalidProgramError(
                 "set_externalized_checkpoint_retention: expected an ExternalizedCheckpointRetention, not "
@@ -131,7 +137,10 @@ class CheckpointConfig:
         return self.get_externalized_checkpoint_retention() is not disabled
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> Self:
-        """Barriers overtake records under backpressure."""
+        """Enables unaligned checkpoints, or disables them with `enabled=False`.
+
+        Their barriers overtake records under backpressure.
+        """
         return self._set("unaligned.enabled", bool(enabled))
 
     def disable_unaligned_checkpoints(self) -> Self:
@@ -143,7 +152,7 @@ class CheckpointConfig:
         return self._effective().boolean(f"{_PREFIX}unaligned.enabled")
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> Self:
-        """Refused when true: what barriers cannot overtake, they never do."""
+        """Accepts `force_unaligned_checkpoints=False` only: some channels have barriers that never overtake."""
         if force_unaligned_checkpoints:
             raise InvalidProgramError(
                 "set_force_unaligned_checkpoints: barriers overtake records wherever that can be restored; where it "
@@ -156,7 +165,10 @@ class CheckpointConfig:
         return False
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Interval) -> Self:
-        """With unaligned checkpoints: each begins aligned, and turns unaligned when it is this old."""
+        """Sets the age at which an aligned checkpoint becomes unaligned to `alignment_timeout`.
+
+        It has an effect only if unaligned checkpoints are enabled.
+        """
         name = "aligned-checkpoint-timeout"
         return self._set_duration("set_aligned_checkpoint_timeout", name, alignment_timeout)
 
@@ -168,7 +180,7 @@ class CheckpointConfig:
     get_alignment_timeout = get_aligned_checkpoint_timeout
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> Self:
-        """Where checkpoints are kept: in files, or in the job manager's memory."""
+        """Sets where checkpoints are stored, in files or in the job manager's memory: `storage`."""
         if not isinstance(storage, CheckpointStorage):
             raise InvalidProgramError(
                 f"set_checkpoint_storage: expected a CheckpointStorage such as FileSystemCheckpointStorage(path), "
@@ -191,7 +203,7 @@ class CheckpointConfig:
         return FileSystemCheckpointStorage(directory, *sizes)
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str | os.PathLike[str]) -> Self:
-        """The directory or URI for checkpoints, which all hosts reach."""
+        """Sets the directory or URI of checkpoints, `checkpoint_path`, which all hosts have to reach."""
         return self.set_checkpoint_storage(FileSystemCheckpointStorage(checkpoint_path))
 
     def get_checkpoint_storage_dir(self) -> str | None:

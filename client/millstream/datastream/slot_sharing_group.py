@@ -27,7 +27,7 @@ class MemorySize:
 
     @staticmethod
     def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
-        """So many times 1024 * 1024 bytes."""
+        """Returns a size of `mebi_bytes` times 1024 * 1024 bytes."""
         return MemorySize(mebi_bytes * _KIBI**2)
 
     def get_bytes(self) -> int:
@@ -102,7 +102,7 @@ class SlotSharingGroup:
 
     @staticmethod
     def builder(name: str) -> SlotSharingGroup.Builder:
-        """Starts a group."""
+        """Returns a builder of the group `name`."""
         return SlotSharingGroup.Builder(name)
 
     class Builder:

@@ -32,8 +32,8 @@ class TimerService(ABC):
 
     @abstractmethod
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Deletes a timer of processing time; does nothing when there is none."""
+        """Deletes the processing-time timer of `timestamp`; does nothing when there is none."""
 
     @abstractmethod
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Deletes a timer of event time; does nothing when there is none."""
+        """Deletes the event-time timer of `timestamp`; does nothing when there is none."""

@@ -19,11 +19,11 @@ class Counter:
         self._count = 0
 
     def inc(self, n: int = 1) -> None:
-        """Adds to the count."""
+        """Adds `n` to the count."""
         self._count += n
 
     def dec(self, n: int = 1) -> None:
-        """Takes from the count."""
+        """Subtracts `n` from the count."""
         self._count -= n
 
     def get_count(self) -> int:
@@ -44,7 +44,7 @@ class Meter:
         self._seen: deque[tuple[float, int]] = deque()  # when it was looked at, and the count then
 
     def mark_event(self, value: int = 1) -> None:
-        """So many events happened."""
+        """Counts `value` events."""
         self._count += value
 
     def get_count(self) -> int:
@@ -104,11 +104,17 @@ class MetricGroup(ABC):
 
     @abstractmethod
     def gauge(self, name: str, obj: Callable[[], float]) -> None:
-        """Has a function called for a number whenever metrics are reported; in place of one of the same name."""
+        """Registers the gauge `name`, in place of an earlier one.
+
+        `obj` is called for a number whenever metrics are reported.
+        """
 
     @abstractmethod
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """The meter of this name in this subtask; the same one each time."""
+        """Returns the meter `name` of this subtask; the same one each time.
+
+        Its rate is that of `time_span_in_seconds`.
+        """
 
     @abstractmethod
     def distribution(self, name: str) -> Distribution:
@@ -116,7 +122,7 @@ class MetricGroup(ABC):
 
     @abstractmethod
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """A group whose metrics are named below this one's.
+        """Returns the group `name`, whose metrics are named below this group's.
 
         With `extra` it is one of several of a kind: `add_group("shard", "7")` is `shard.7` in names, and where metrics
         have labels, `shard` with a label `shard="7"`.

@@ -61,7 +61,7 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
-        """A row that is another kind of change."""
+        """Returns a row of the change `row_kind`, with the values `args` or the named fields `kwargs`."""
         row = Row(*args, **kwargs)
         row.set_row_kind(row_kind)
         return row
@@ -71,7 +71,7 @@ class Row:
         return self._kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Makes it another kind of change."""
+        """Sets the kind of change to `row_kind`."""
         _set_kind(self, RowKind(row_kind))
 
     def get_fields_names(self) -> list[str] | None:
@@ -79,7 +79,7 @@ class Row:
         return list(self._names) if self._names is not None else None
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
-        """Names the fields."""
+        """Sets the names of the fields to `field_names`."""
         if len(field_names) != len(self._values):
             raise ValueError(f"{len(field_names)} names for {len(self._values)} fields")
         _set_names(self, tuple(field_names))

@@ -73,11 +73,11 @@ class SourceReader(ABC, Generic[SplitT]):
         """Called once, before anything else. The place for the first split request."""
 
     @abstractmethod
-    def poll_next(self, max_rows: int) -> Batch | PollStatus:
+    def poll_next(self, max_rows: int, /) -> Batch | PollStatus:
         """Returns the next batch of at most `max_rows` rows without blocking, or the reason why there is none."""
 
     @abstractmethod
-    def add_splits(self, splits: list[SplitT]) -> None:
+    def add_splits(self, splits: list[SplitT], /) -> None:
         """Called when the enumerator assigned splits."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class SourceReader(ABC, Generic[SplitT]):
         """Called when no further splits will come; the reader ends after those that it has."""
 
     @abstractmethod
-    def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
+    def snapshot_state(self, checkpoint_id: int, /) -> list[SplitT]:
         """The splits that are not read to their end, each with its position."""
 
     def current_split_id(self) -> str | None:  # a hook
@@ -95,7 +95,7 @@ class SourceReader(ABC, Generic[SplitT]):
         """
         return None
 
-    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:  # a hook
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str], /) -> None:  # a hook
         """Pauses and resumes splits, for readers that may have several: a paused split returns no batches.
 
         Called when event time is aligned (`WatermarkStrategy.with_watermark_alignment`) and one of several splits is
@@ -104,7 +104,7 @@ class SourceReader(ABC, Generic[SplitT]):
         """
         raise NotImplementedError(f"{type(self).__qualname__} has no pause_or_resume_splits")
 
-    def handle_source_event(self, event: Any) -> None:  # a hook
+    def handle_source_event(self, event: Any, /) -> None:  # a hook
         """Called with what the enumerator sent."""
 
     def close(self) -> None:  # a hook
@@ -160,17 +160,17 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """Called once, before anything else."""
 
     @abstractmethod
-    def handle_split_request(self, subtask: int, host: str) -> None:
+    def handle_split_request(self, subtask: int, host: str, /) -> None:
         """Called when a reader requests a split: assign one, or signal that there are none, now or later."""
 
     @abstractmethod
-    def add_splits_back(self, splits: list[SplitT], subtask: int) -> None:
+    def add_splits_back(self, splits: list[SplitT], subtask: int, /) -> None:
         """A reader failed before these splits were part of a checkpoint: hand them out again."""
 
-    def add_reader(self, subtask: int) -> None:  # a hook
+    def add_reader(self, subtask: int, /) -> None:  # a hook
         """A reader has started."""
 
-    def take_over(self, assigned: dict[int, list[SplitT]]) -> bool:
+    def take_over(self, assigned: dict[int, list[SplitT]], /) -> bool:
         """Continues with readers that run already; returns whether that is possible, else the job restarts.
 
         Called once after `start`, in place of `add_reader`, when another job manager comes to lead a job whose tasks
@@ -185,7 +185,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
             self.add_reader(subtask)
         return True
 
-    def handle_source_event(self, subtask: int, event: Any) -> None:  # a hook
+    def handle_source_event(self, subtask: int, event: Any, /) -> None:  # a hook
         """A reader sent an event."""
 
     def unassigned_splits(self) -> int | None:  # a hook
@@ -196,7 +196,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         return None
 
     @abstractmethod
-    def snapshot_state(self, checkpoint_id: int) -> Any:
+    def snapshot_state(self, checkpoint_id: int, /) -> Any:
         """What `Source.restore_enumerator` needs, picklable: the splits not assigned yet, for most."""
 
     def close(self) -> None:  # a hook
@@ -221,22 +221,28 @@ class Source(ABC, Generic[SplitT, T_co]):
         """Whether it ends."""
 
     @abstractmethod
-    def create_enumerator(self, context: SplitEnumeratorContext[SplitT]) -> SplitEnumerator[SplitT]:
-        """Called in the enumerator process for a fresh start."""
+    def create_enumerator(self, context: SplitEnumeratorContext[SplitT], /) -> SplitEnumerator[SplitT]:
+        """Called in the enumerator process when the job starts without state; returns the enumerator.
+
+        With `context` it assigns splits to readers and runs blocking work on another thread.
+        """
 
     @abstractmethod
-    def restore_enumerator(self, context: SplitEnumeratorContext[SplitT], state: Any) -> SplitEnumerator[SplitT]:
-        """Called in the enumerator process with the result of `snapshot_state`."""
+    def restore_enumerator(self, context: SplitEnumeratorContext[SplitT], state: Any, /) -> SplitEnumerator[SplitT]:
+        """Called in the enumerator process when the job starts from a snapshot; returns the enumerator.
+
+        `state` is the result of the enumerator's `snapshot_state`, and `context` that of `create_enumerator`.
+        """
 
     @abstractmethod
-    def create_reader(self, context: SourceReaderContext) -> SourceReader[SplitT]:
-        """Called in each subtask."""
+    def create_reader(self, context: SourceReaderContext, /) -> SourceReader[SplitT]:
+        """Called in each subtask; returns its reader, which requests splits and wakes its task up through `context`."""
 
     def get_produced_type(self) -> TypeInformation[T_co]:
         """Returns the type of the records; by default they are pickled."""
         return PICKLED
 
-    def shipped(self, folder: Callable[[], Path]) -> tuple[Source[SplitT, T_co], Sequence[DataFile]]:
+    def shipped(self, folder: Callable[[], Path], /) -> tuple[Source[SplitT, T_co], Sequence[DataFile]]:
         """The source as it goes into the job graph, and files that it wrote to the folder for its readers.
 
         For sources that hold much data: what is in the graph is copied from service to service.
@@ -260,10 +266,10 @@ class SinkWriter(ABC):
     """Writes in one subtask."""
 
     @abstractmethod
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: Batch, /) -> None:
         """Called with each batch, whose records are the writer's own. Blocking here is backpressure."""
 
-    def flush(self, end_of_input: bool) -> None:  # noqa: B027  # a hook
+    def flush(self, end_of_input: bool, /) -> None:  # noqa: B027  # a hook
         """Called when everything written has to be out: at the end of the input, before `close`."""
 
     def close(self) -> None:  # noqa: B027  # a hook
@@ -281,13 +287,13 @@ class Sink(ABC, Generic[T_contra]):
     reads_timestamps: ClassVar[bool] = True
     """Whether its writers may read the timestamps of batches. Records that no operator reads them of have none."""
 
-    def for_type(self, record_type: TypeInformation) -> Sink[T_contra]:
-        """Returns the sink for a stream with records of this type; called when the program passes it to a stream."""
+    def for_type(self, record_type: TypeInformation, /) -> Sink[T_contra]:
+        """Returns the sink for records of `record_type`; called when the program passes it to a stream."""
         return self
 
     @abstractmethod
-    def create_writer(self, context: RuntimeContext) -> SinkWriter:
-        """Called in each subtask."""
+    def create_writer(self, context: RuntimeContext, /) -> SinkWriter:
+        """Called in each subtask with its runtime `context`; returns the writer of the subtask."""
 
 
 class DeliveryGuarantee(Enum):
@@ -302,7 +308,7 @@ class StreamTransformer(ABC):
     """Transforms a stream before a sink."""
 
     @abstractmethod
-    def apply(self, ds: Any) -> Any:
+    def apply(self, ds: Any, /) -> Any:
         """Returns the stream to write, for the stream that is passed to `sink_to`."""
 
 

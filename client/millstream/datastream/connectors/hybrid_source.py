@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from millstream.core.environments.data_files import DataFile
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.type_variables import T_co
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.base import (
     Boundedness,
@@ -22,15 +23,17 @@ from millstream.datastream.connectors.hybrid.messages import HybridSplit
 from millstream.datastream.connectors.hybrid.reader import HybridReader
 from millstream.datastream.functions import OutputTag
 
+RECORD = TypeVar("RECORD")
 
-class HybridSource(Source[HybridSplit]):
+
+class HybridSource(Source[HybridSplit, T_co]):
     """Made with a builder. Each source begins when the one before it has ended in all subtasks."""
 
-    def __init__(self, sources: Sequence[Source[Any]]) -> None:
+    def __init__(self, sources: Sequence[Source[Any, T_co]]) -> None:
         self._sources = tuple(sources)
 
     @staticmethod
-    def builder(first_source: Source[Any]) -> HybridSourceBuilder:
+    def builder(first_source: Source[Any, RECORD]) -> HybridSourceBuilder[RECORD]:
         """With the source to begin with."""
         return HybridSourceBuilder([]).add_source(first_source)
 
@@ -52,12 +55,12 @@ class HybridSource(Source[HybridSplit]):
         """Follows the enumerator."""
         return HybridReader(context, self._sources)
 
-    def get_produced_type(self) -> TypeInformation:
+    def get_produced_type(self) -> TypeInformation[T_co]:
         """That of all sources, if it is the same."""
         types = [source.get_produced_type() for source in self._sources]
         return types[0] if all(type_ == types[0] for type_ in types) else PICKLED
 
-    def shipped(self, folder: Callable[[], Path]) -> tuple[HybridSource, Sequence[DataFile]]:
+    def shipped(self, folder: Callable[[], Path]) -> tuple[HybridSource[T_co], Sequence[DataFile]]:
         """Each as it wants to be."""
         shipped = [source.shipped(folder) for source in self._sources]
         return HybridSource([source for source, _ in shipped]), [file for _, files in shipped for file in files]
@@ -76,13 +79,13 @@ class HybridSource(Source[HybridSplit]):
         return any(source.keeps_records() for source in self._sources)
 
 
-class HybridSourceBuilder:
+class HybridSourceBuilder(Generic[T_co]):
     """The sources so far. All but the last have to end."""
 
-    def __init__(self, sources: Sequence[Source[Any]]) -> None:
-        self._sources = list(sources)
+    def __init__(self, sources: Sequence[Source[Any, T_co]]) -> None:
+        self._sources: list[Source[Any, Any]] = list(sources)
 
-    def add_source(self, source: Source[Any]) -> HybridSourceBuilder:
+    def add_source(self, source: Source[Any, RECORD]) -> HybridSourceBuilder[T_co | RECORD]:
         """The source to continue with."""
         if not isinstance(source, Source):
             raise InvalidProgramError(f"HybridSource: expected a Source, got {type(source).__qualname__}")
@@ -94,6 +97,6 @@ class HybridSourceBuilder:
         self._sources.append(source)
         return self
 
-    def build(self) -> HybridSource:
+    def build(self) -> HybridSource[T_co]:
         """The source."""
         return HybridSource(self._sources)

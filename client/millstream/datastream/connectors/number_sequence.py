@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import RowBatch
 from millstream.core.records.types import LONG, TypeInformation
 from millstream.datastream.connectors.base import (
@@ -35,19 +36,19 @@ class NumberSequenceSource(Source[IndexSplit, int]):
         """It ends."""
         return Boundedness.BOUNDED
 
+    @override
     def create_enumerator(self, context: SplitEnumeratorContext[IndexSplit]) -> SplitEnumerator[IndexSplit]:
-        """A contiguous part of the range for each subtask."""
         parts = cut_range(self._start, self._end + 1, context.current_parallelism())
         return IndexEnumerator(context, self._range, parts)
 
+    @override
     def restore_enumerator(
         self, context: SplitEnumeratorContext[IndexSplit], state: Any
     ) -> SplitEnumerator[IndexSplit]:
-        """The parts not handed out, if they are of the same range."""
         return IndexEnumerator.restored(context, self._range, state)
 
+    @override
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
-        """Lists the numbers of its parts."""
         return _NumberReader(context)
 
     def get_produced_type(self) -> TypeInformation[int]:

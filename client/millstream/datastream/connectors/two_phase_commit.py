@@ -21,6 +21,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.base import Sink
 from millstream.datastream.connectors.errors import ConnectorError
@@ -40,36 +41,36 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
     check_interval: float | None = None
     """Seconds between two calls of `check`; None for none."""
 
-    def open(self, context: RuntimeContext) -> None:  # a hook
-        """Called once, before anything else."""
+    def open(self, context: RuntimeContext, /) -> None:  # a hook
+        """Called once in each subtask with its runtime `context`, before anything else."""
 
     @abstractmethod
     def begin_transaction(self) -> T:
         """Called at the start, and at each barrier. Two transactions of one sink must not get in each other's way."""
 
     @abstractmethod
-    def write(self, transaction: T, batch: Batch) -> None:
-        """Called with each batch. Blocking here is backpressure."""
+    def write(self, transaction: T, batch: Batch, /) -> None:
+        """Called with each `batch`; writes it to the `transaction`. Blocking here is backpressure."""
 
     @abstractmethod
-    def pre_commit(self, transaction: T) -> None:
+    def pre_commit(self, transaction: T, /) -> None:
         """Makes everything written durable, so that `commit` can only fail for reasons that pass.
 
         Called at a barrier; nothing is written to the transaction afterwards. What is not durable when this returns is
         lost by a crash before the commit. When it raises, the checkpoint is declined and the task fails.
         """
 
-    def pre_commit_for_savepoint(self, transaction: T, checkpoint_id: int) -> None:
-        """Called instead of `pre_commit` at the barrier of a savepoint, which the user owns and may start from later.
+    def pre_commit_for_savepoint(self, transaction: T, checkpoint_id: int, /) -> None:
+        """Called instead of `pre_commit` at the barrier of the savepoint `checkpoint_id`.
 
-        The job continues, and may fail before a checkpoint holds the transaction too. Its next attempt then does not
-        know it, so a sink whose `abort_leftovers` removes what it does not know has to put this one out of its reach,
-        until the savepoint of this id is among the failed ones there.
+        The job continues, and may fail before a checkpoint holds the `transaction` too. Its next attempt then does not
+        know it, so a sink whose `abort_leftovers` removes what it does not know has to protect this one, until the
+        savepoint of this id is among the failed ones there.
         """
         self.pre_commit(transaction)
 
     @abstractmethod
-    def commit(self, transaction: T) -> None:
+    def commit(self, transaction: T, /) -> None:
         """Makes a pre-committed transaction visible.
 
         Called when a checkpoint that holds it is complete. Must be idempotent: after a crash it is called again for
@@ -78,14 +79,17 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
         """
 
     @abstractmethod
-    def abort(self, transaction: T) -> None:
+    def abort(self, transaction: T, /) -> None:
         """Throws an open transaction away: nothing of it may become visible."""
 
-    def recover_and_commit(self, transaction: T) -> None:
-        """Called instead of `commit` for what a restored checkpoint holds. Raising fails the task's start."""
+    def recover_and_commit(self, transaction: T, /) -> None:
+        """Called instead of `commit` for a `transaction` of a restored checkpoint.
+
+        An exception fails the start of the task.
+        """
         self.commit(transaction)
 
-    def recover_and_abort(self, transaction: T) -> None:
+    def recover_and_abort(self, transaction: T, /) -> None:
         """Called instead of `abort` for the transaction that was open at the barrier of a restored checkpoint.
 
         Must be idempotent, and bear that the dead attempt had written to it, aborted it, or even pre-committed it. A
@@ -93,19 +97,22 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
         """
         self.abort(transaction)
 
-    def snapshot_writer_state(self, checkpoint_id: int) -> list[Any]:
-        """What continues over the barrier: each element is picklable, and restored by one subtask, maybe another one.
+    def snapshot_writer_state(self, checkpoint_id: int, /) -> list[Any]:
+        """Returns what continues after the barrier of `checkpoint_id`: picklable elements.
 
-        For what is written but not part of the pre-committed transaction, such as a file that stays open. It has to be
-        durable when this returns.
+        Each is restored by one subtask, not always the same. This is for what is written but not part of the
+        pre-committed transaction, such as a file that remains open. It has to be durable when this returns.
         """
         return []
 
-    def restore_writer_state(self, states: Sequence[Any]) -> None:  # a hook
-        """Called after recovery, with elements that `snapshot_writer_state` answered. Dead attempts may still write."""
+    def restore_writer_state(self, states: Sequence[Any], /) -> None:  # a hook
+        """Called after recovery with `states`, results of `snapshot_writer_state`.
+
+        Earlier attempts may still be writing.
+        """
 
     def abort_leftovers(  # a hook
-        self, known: Sequence[T], known_states: Sequence[Any], failed_savepoints: Collection[int]
+        self, known: Sequence[T], known_states: Sequence[Any], failed_savepoints: Collection[int], /
     ) -> None:
         """Called on every start: throws away what dead attempts left and no snapshot holds.
 
@@ -115,17 +122,17 @@ class TwoPhaseCommitSink(Sink, Generic[T]):
         only when its id is one of the `failed_savepoints`: no savepoint holds it.
         """
 
-    def check(self, transaction: T) -> None:  # a hook
-        """Called every `check_interval` seconds, whether or not records come."""
+    def check(self, transaction: T, /) -> None:  # a hook
+        """Called every `check_interval` seconds with the open `transaction`, whether or not there are records."""
 
-    def finish(self, transaction: T) -> None:  # a hook
+    def finish(self, transaction: T, /) -> None:  # a hook
         """Called after the last record: the last moment to write to the transaction."""
 
     def close(self) -> None:  # a hook
         """Called once, also after a failure. Pre-committed transactions must survive it."""
 
-    def create_writer(self, context: RuntimeContext) -> NoReturn:
-        """A task calls such a sink itself: there is no writer."""
+    @override
+    def create_writer(self, context: RuntimeContext, /) -> NoReturn:
         raise ConnectorError(f"{type(self).__name__} is a two-phase-commit sink, which has no writers")
 
 

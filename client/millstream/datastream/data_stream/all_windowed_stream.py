@@ -19,6 +19,7 @@ from millstream.datastream.functions import (
     ProcessAllWindowFunction,
     ReduceFunction,
 )
+from millstream.datastream.functions.record_functions import SupportsReduce
 
 if TYPE_CHECKING:
     from millstream.datastream.data_stream.data_stream import DataStream
@@ -34,15 +35,25 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
 
     _functions = (AllWindowFunction, ProcessAllWindowFunction)
 
+    @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
+    def reduce(
+        self: AllWindowedStream[tuple[Any, ...], Any],
+        reduce_function: Callable[[T_co, T_co], TUPLE] | SupportsReduce[T_co, TUPLE],
+    ) -> DataStream[TUPLE]: ...
+
     @overload
     def reduce(
         self, reduce_function: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co], window_function: None = None
     ) -> DataStream[T_co]: ...
 
-    @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
+    @overload
     def reduce(
-        self: AllWindowedStream[tuple[Any, ...], Any], reduce_function: Callable[[T_co, T_co], TUPLE]
-    ) -> DataStream[TUPLE]: ...
+        self: AllWindowedStream[tuple[Any, ...], Any],
+        reduce_function: Callable[[T_co, T_co], TUPLE] | SupportsReduce[T_co, TUPLE],
+        window_function: AllWindowFunction[TUPLE, OUT, W_co]
+        | ProcessAllWindowFunction[TUPLE, OUT, W_co]
+        | Callable[[W_co, list[TUPLE]], Iterable[OUT | tuple[OutputTag[Any], Any]] | None],
+    ) -> DataStream[OUT]: ...
 
     @overload
     def reduce(
@@ -56,7 +67,7 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     @overload
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], Any] | SupportsReduce[T_co, Any],
         window_function: AllWindowFunction[T_co, object, W_co]
         | ProcessAllWindowFunction[T_co, object, W_co]
         | Callable[[W_co, list[T_co]], Iterable[object] | None]
@@ -68,7 +79,7 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     @overload
     def reduce(
         self,
-        reduce_function: Callable[[T_co, T_co], Any] | ReduceFunction[T_co],
+        reduce_function: Callable[[T_co, T_co], Any] | SupportsReduce[T_co, Any],
         window_function: AllWindowFunction[T_co, object, W_co]
         | ProcessAllWindowFunction[T_co, object, W_co]
         | Callable[[W_co, list[T_co]], Iterable[object] | None]
@@ -78,12 +89,12 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     ) -> DataStream[Any]: ...
 
     def reduce(self, reduce_function: Any, window_function: Any = None, output_type: Any = None) -> DataStream[Any]:
-        """Combines the records of each window into one value as they come, and emits it when the window is evaluated.
+        """Combines the records of each window into one value as they arrive, and emits it when the window is evaluated.
 
-        `reduce_function` is a callable `(combined, record)` or a ReduceFunction. A window function is called with the
-        one combined value, and its results are emitted instead: an AllWindowFunction,
-        a ProcessAllWindowFunction or a callable `(window, values)`. `output_type` is the type of
-        one result. Raises `InvalidProgramError` for generator functions and for async functions.
+        `reduce_function` is a callable `(combined, record)` or a ReduceFunction. A `window_function` is called with the
+        one combined value, and its results are emitted instead: an AllWindowFunction, a ProcessAllWindowFunction or a
+        callable `(window, values)`. `output_type` is the type of one result. Raises `InvalidProgramError` for generator
+        functions and for async functions.
 
             windows.reduce(lambda a, b: a if a.price > b.price else b)
         """
@@ -144,16 +155,15 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         output_type: Any = None,
         *aggregates: ColumnAggregate,
     ) -> DataStream[Any]:
-        """Adds the records of each window to an accumulator as they come, and emits its result.
+        """Adds the records of each window to an accumulator as they arrive, and emits its result.
 
-        `aggregate_function` is an AggregateFunction, and `accumulator_type` the type of its accumulator. A window
-        function is called with the one result, and its results are emitted instead: an AllWindowFunction,
-        a ProcessAllWindowFunction or a callable `(window, values)`.
-        `output_type` is the type of one result.
+        `aggregate_function` is an AggregateFunction, and `accumulator_type` the type of its accumulator. A
+        `window_function` is called with the one result, and its results are emitted instead: an AllWindowFunction, a
+        ProcessAllWindowFunction or a callable `(window, values)`. `output_type` is the type of one result.
 
         With any number of `millstream.datastream.aggregates`, aggregates columns instead: the results are rows with the
-        columns of the key, one column for each aggregate, `window_start` and `window_end`. Raises
-        `InvalidProgramError` for any other function, and for columns that the declared type does not have.
+        columns of the key, one column for each aggregate, `window_start` and `window_end`. Raises `InvalidProgramError`
+        for any other function, and for columns that the declared type does not have.
 
             windows.aggregate(count(), sum("amount").alias("total"))
         """
@@ -185,8 +195,10 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     def apply(self, window_function: Any, output_type: Any = None) -> DataStream[Any]:
         """Keeps all records of each window and calls a function with them; returns the stream of its results.
 
-        The function is an AllWindowFunction, or a callable `(window, records)`. `output_type` is
-        the type of one result. Raises `InvalidProgramError` for another function class, and for an async function.
+        `window_function` is an AllWindowFunction, or a callable `(window, records)`, and `output_type` the type of one
+        result. Raises `InvalidProgramError` for another function class, and for an async function.
+
+            windows.apply(lambda window, records: [(window.start, len(records))])
         """
         return self._apply("Apply", window_function, output_type)
 
@@ -216,8 +228,8 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
     def process(self, process_window_function: Any, output_type: Any = None) -> DataStream[Any]:
         """Keeps all records of each window and calls a function with them and a context with state.
 
-        The function is a ProcessAllWindowFunction, or a callable `(window, records)`. `output_type` is the
-        type of one result. Raises `InvalidProgramError` for another function class, and for an async function.
+        `process_window_function` is a ProcessAllWindowFunction, or a callable `(window, records)`, and `output_type`
+        the type of one result. Raises `InvalidProgramError` for another function class, and for an async function.
         """
         return self._apply("Process", process_window_function, output_type)
 

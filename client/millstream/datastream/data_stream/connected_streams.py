@@ -54,8 +54,9 @@ class ConnectedStreams(Generic[T1_co, T2_co]):
     ) -> ConnectedStreams[T1_co, T2_co]:
         """Groups both streams by key: records with equal keys of both are processed by the same subtask.
 
-        The selectors are those of `DataStream.key_by`. The operation that follows raises `InvalidProgramError` when the
-        keys are declared with different types.
+        `key_selector1` and `key_selector2` are those of `DataStream.key_by`, for the first and the second stream, and
+        `key_type` is the type of the keys. The operation that follows raises `InvalidProgramError` when the keys are
+        declared with different types.
 
             clicks.connect(purchases).key_by(lambda click: click.user, lambda purchase: purchase.user)
         """

@@ -165,7 +165,7 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return self
 
     def set_buffer_timeout(self, timeout_millis: Any) -> Self:
-        """Sets how long records wait in a buffer before it is sent: milliseconds or a timedelta.
+        """Sets how long records wait in a buffer before it is sent: `timeout_millis`, milliseconds or a timedelta.
 
         0 sends every batch at once; -1 sends only full buffers. Raises `InvalidProgramError` for anything else.
         """
@@ -347,7 +347,7 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return self._then("Map Batches", MapBatchesSpec(function, chosen), kind)
 
     def project(self, *field_indexes: int | str) -> DataStream[Any]:
-        """Returns the stream of some fields of each record, by position or name, in the given order.
+        """Returns the stream of some fields of each record: `field_indexes` are positions or names, in this order.
 
         Rows remain rows; all other records become tuples. Raises `InvalidProgramError` without a field, and for a field
         that the declared type does not have.
@@ -399,7 +399,7 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return KeyedStream(self, selector, kind)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy[T_co]) -> DataStream[T_co]:
-        """Returns the stream with the timestamps and watermarks of a strategy.
+        """Returns the stream with the timestamps and watermarks of `watermark_strategy`.
 
         Raises `InvalidProgramError` for a strategy with watermark alignment, which belongs to a source.
 
@@ -423,7 +423,7 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return self._then("Timestamps/Watermarks", TimestampsSpec(watermark_strategy), self._type)
 
     def window_all(self, window_assigner: WindowAssigner[Any, W]) -> AllWindowedStream[T_co, W]:
-        """Groups all records of the stream into windows, in one subtask.
+        """Groups all records of the stream into the windows of `window_assigner`, in one subtask.
 
         `stream.key_by(...).window(...)` has windows for each key and runs in parallel. Raises `InvalidProgramError`
         unless the argument is a WindowAssigner.
@@ -477,7 +477,7 @@ class DataStream(OperatorSettings, Generic[T_co]):
     def connect(
         self, ds: DataStream[Any] | BroadcastStream[Any]
     ) -> ConnectedStreams[T_co, Any] | BroadcastConnectedStream[T_co, Any]:
-        """Returns this stream and another stream, of any type, as the two inputs of one operator.
+        """Returns this stream and the stream `ds`, of any type, as the two inputs of one operator.
 
         With a broadcast stream (`rules.broadcast(descriptor)`), the result takes a BroadcastProcessFunction. Raises
         `InvalidProgramError` for a stream of another environment.
@@ -495,7 +495,7 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return BroadcastConnectedStream(self, ds) if isinstance(ds, BroadcastStream) else ConnectedStreams(self, ds)
 
     def join(self, other_stream: DataStream[OTHER]) -> JoinedStreams[T_co, OTHER]:
-        """Joins two streams in windows, pair by pair.
+        """Joins this stream and `other_stream` in windows, pair by pair.
 
         The function is called with each pair of records with the same key and window. Raises `InvalidProgramError` for
         a stream of another environment.
@@ -508,10 +508,13 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return JoinedStreams(self, self._joined("join", other_stream))
 
     def co_group(self, other_stream: DataStream[OTHER]) -> CoGroupedStreams[T_co, OTHER]:
-        """Joins two streams in windows, with all records of a key and window at once.
+        """Joins this stream and `other_stream` in windows, with all records of a key and window at once.
 
         The function is also called for a key that only one stream has. The calls that follow are those of `join`.
         Raises `InvalidProgramError` for a stream of another environment.
+
+            orders.co_group(payments).where(lambda o: o.id).equal_to(lambda p: p.order)
+                .window(TumblingEventTimeWindows.of(Time.minutes(5))).apply(lambda os, ps: [(len(os), len(ps))])
         """
         from millstream.datastream.data_stream.joined_streams import CoGroupedStreams
 
@@ -553,8 +556,9 @@ class DataStream(OperatorSettings, Generic[T_co]):
     ) -> DataStream[T_co] | BroadcastStream[T_co]:
         """Sends each record to every subtask of the next operator.
 
-        With the descriptors of broadcast states, returns a stream to be connected to another one:
-        `events.connect(rules.broadcast(descriptor)).process(function)`.
+        With `broadcast_state_descriptors`, returns a stream to be connected to another one.
+
+            events.connect(rules.broadcast(descriptor)).process(function)
         """
         everywhere = self._partitioned(BroadcastPartitioner())
         if not broadcast_state_descriptors:
@@ -583,7 +587,7 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return self._partitioned(CustomPartitioner(partitioner, selector))
 
     def get_side_output(self, output_tag: OutputTag[OUT]) -> DataStream[OUT]:
-        """Returns the stream of the records that this operator or source emits to a side output.
+        """Returns the stream of the records that this operator or source emits to the side output `output_tag`.
 
         Raises `InvalidProgramError` when the operator has no side outputs: only `process`, windows, joins and sources
         with `on_error='dead-letter'` have them.
@@ -622,9 +626,11 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return stream._sink(type(sink).__name__, sink)
 
     def add_sink(self, sink_func: SinkFunction[T_co] | Callable[[T_co], object] | Sink[T_co]) -> DataStreamSink:
-        """Calls a SinkFunction, or a callable `(value)`, for every record; a Sink is used as by `sink_to`.
+        """Calls `sink_func` for every record: a SinkFunction, or a callable `(value)`; a Sink is used as by `sink_to`.
 
         Raises `InvalidProgramError` for anything else, and for an async function.
+
+            lines.add_sink(print)
         """
         if isinstance(sink_func, Sink):
             return self.sink_to(sink_func)
@@ -635,7 +641,7 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return SinkFunctionSpec(function)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Prints every record to the standard output of the task that processes it, after the identifier if given."""
+        """Prints every record to the standard output of its task, with `sink_identifier` before it if given."""
         from millstream.datastream.connectors.print import PrintSink
 
         return self._sink("Print to Std. Out", PrintSink(sink_identifier).for_type(self._type))
@@ -656,8 +662,9 @@ class DataStream(OperatorSettings, Generic[T_co]):
     ) -> CloseableIterator[T_co] | list[T_co]:
         """Runs the job and returns the records of this stream: an iterator, or a list of at most `limit` records.
 
-        Closing the iterator before its end cancels the job. Raises `InvalidProgramError` for a limit below 1, and when
-        the program runs detached; the iterator raises `JobExecutionError` when the job fails.
+        `job_execution_name` is the name of the job. Closing the iterator before its end cancels the job. Raises
+        `InvalidProgramError` for a limit below 1, and when the program runs detached; the iterator raises
+        `JobExecutionError` when the job fails.
 
             with lines.map(len).execute_and_collect() as lengths:
                 for length in lengths:

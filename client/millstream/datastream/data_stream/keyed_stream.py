@@ -34,6 +34,7 @@ from millstream.datastream.functions import (
     SinkFunction,
 )
 from millstream.datastream.functions import KeySelector as KeySelectorFunction
+from millstream.datastream.functions.record_functions import SupportsReduce
 from millstream.datastream.graph.transformations import OperatorTransformation, PartitionTransformation
 
 if TYPE_CHECKING:
@@ -103,16 +104,19 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
     ) -> KeyedStream[Any, T_co]: ...
 
     def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream[Any, T_co]:
-        """Returns the stream grouped by another key instead."""
-        return self._origin.key_by(key_selector, key_type)
+        """Returns the stream grouped by another key instead.
 
-    @overload
-    def reduce(self, func: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co]) -> DataStream[T_co]: ...
+        `key_selector` and `key_type` are those of `DataStream.key_by`.
+        """
+        return self._origin.key_by(key_selector, key_type)
 
     @overload  # a type checker may know that a number in a tuple is 1, which no result of the function has to be
     def reduce(
-        self: KeyedStream[Any, tuple[Any, ...]], func: Callable[[T_co, T_co], TUPLE]
+        self: KeyedStream[Any, tuple[Any, ...]], func: Callable[[T_co, T_co], TUPLE] | SupportsReduce[T_co, TUPLE]
     ) -> DataStream[TUPLE]: ...
+
+    @overload
+    def reduce(self, func: Callable[[T_co, T_co], T_co] | ReduceFunction[T_co]) -> DataStream[T_co]: ...
 
     def reduce(self, func: Any) -> DataStream[Any]:
         """Combines each record with the combined value of its key, and emits the new combined value every time.
@@ -127,27 +131,46 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
         return self._reduce("Keyed Reduce", func)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T_co]:
-        """Adds up a field of the records of each key, by position or name; 0 of plain numbers is the number itself.
+        """Adds up a field of the records of each key.
 
-        Emits the first record of the key with the new sum in the field, for each record. Raises `InvalidProgramError`
-        for a field that the declared type does not have, or whose values cannot be added.
+        `position_to_sum` is the position or name of the field; 0 of plain numbers is the number itself. Emits the first
+        record of the key with the new sum in the field, for each record. Raises `InvalidProgramError` for a field that
+        the declared type does not have, or whose values cannot be added.
+
+            orders.key_by("customer").sum("amount")
         """
         return self._reduce("Keyed Aggregation", Sum(summed_field("sum", position_to_sum, self._type)))
 
     def min(self, position_to_min: int | str = 0) -> DataStream[T_co]:
-        """Emits, for each record, the first record of the key with the smallest value of a field so far."""
+        """Emits, for each record, the first record of the key with the smallest value of a field so far.
+
+        `position_to_min` is the position or name of the field. Raises `InvalidProgramError` for a field that the
+        declared type does not have.
+        """
         return self._reduce("Keyed Aggregation", Min(aggregated_field("min", position_to_min, self._type)))
 
     def max(self, position_to_max: int | str = 0) -> DataStream[T_co]:
-        """Emits, for each record, the first record of the key with the largest value of a field so far."""
+        """Emits, for each record, the first record of the key with the largest value of a field so far.
+
+        `position_to_max` is the position or name of the field. Raises `InvalidProgramError` for a field that the
+        declared type does not have.
+        """
         return self._reduce("Keyed Aggregation", Max(aggregated_field("max", position_to_max, self._type)))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T_co]:
-        """Emits, for each record, the record of the key with the smallest value of a field; the first of several."""
+        """Emits, for each record, the record of the key with the smallest value of a field; the first of several.
+
+        `position_to_min_by` is the position or name of the field. Raises `InvalidProgramError` for a field that the
+        declared type does not have.
+        """
         return self._reduce("Keyed Aggregation", MinBy(aggregated_field("min_by", position_to_min_by, self._type)))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T_co]:
-        """Emits, for each record, the record of the key with the largest value of a field; the first of several."""
+        """Emits, for each record, the record of the key with the largest value of a field; the first of several.
+
+        `position_to_max_by` is the position or name of the field. Raises `InvalidProgramError` for a field that the
+        declared type does not have.
+        """
         return self._reduce("Keyed Aggregation", MaxBy(aggregated_field("max_by", position_to_max_by, self._type)))
 
     @overload
@@ -190,7 +213,7 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
         return self._then("KeyedProcess", spec, element_type(target, output_type))
 
     def window(self, window_assigner: WindowAssigner[Any, W]) -> WindowedStream[K_co, T_co, W]:
-        """Groups the records of each key into windows.
+        """Groups the records of each key into the windows of `window_assigner`.
 
         Raises `InvalidProgramError` unless the argument is a WindowAssigner.
 
@@ -210,7 +233,7 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
         return self.window(tumbling)
 
     def interval_join(self, other_stream: KeyedStream[Any, OTHER]) -> IntervalJoin[T_co, OTHER]:
-        """Joins this stream with another keyed stream by event time.
+        """Joins this stream with another keyed stream, `other_stream`, by event time.
 
         Each pair of records with the same key and timestamps within the bounds is joined. Raises `InvalidProgramError`
         for a stream without keys or of another environment.
@@ -238,7 +261,10 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator[Row] | list[Row]:
-        """Runs the job and returns rows of two fields, as in PyFlink: the key of each record, and the record."""
+        """Runs the job and returns rows of two fields, as in PyFlink: the key of each record, and the record.
+
+        `job_execution_name` and `limit` are those of `DataStream.execute_and_collect`.
+        """
         keyed = self._origin.map(WithKey(self._key_selector), type_with_key(self._key_type, self._type))
         origin = self._origin.transformation
         if isinstance(origin, OperatorTransformation) and origin.parallelism is not None:
@@ -248,7 +274,7 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
         return keyed.execute_and_collect(job_execution_name, limit)
 
     def windowed(self, name: str, spec: OperatorSpec, record_type: TypeInformation[OUT]) -> DataStream[OUT]:
-        """Adds an operator over windows; called by windowed streams."""
+        """Adds an operator over windows with this `name`, `spec` and `record_type`; called by windowed streams."""
         return super()._then(name, spec, record_type)
 
     def _sink_function_spec(self, function: SinkFunction[Any]) -> SinkFunctionSpec:

@@ -61,19 +61,19 @@ class OperatorSettings:
         return self._operator("get_name").name
 
     def name(self, name: str) -> Self:
-        """Names the operator, for people."""
+        """Sets the name of the operator, as plans, logs and metrics show it: `name`."""
         self._operator("name").name = str(name)
         return self
 
     def uid(self, uid: str) -> Self:
-        """Gives the operator an id that stays the same when the program changes around it."""
+        """Sets `uid`, the id of the operator's state in snapshots, which remains the same when the program changes."""
         if not isinstance(uid, str) or not uid:
             raise InvalidProgramError(f"uid(): expected a text that is not empty, got {uid!r}")
         self._operator("uid").uid = uid
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
-        """Gives the operator the id of one in a snapshot, of 32 hexadecimal digits, to take over its state.
+        """Sets the operator's id in snapshots to `uid_hash`, 32 hexadecimal digits, to take over its state.
 
         `millstream state list` shows the ids. For an operator that had no uid when the snapshot was taken.
         """
@@ -83,12 +83,12 @@ class OperatorSettings:
         return self
 
     def set_description(self, description: str) -> Self:
-        """Says more about the operator than its name, in plans and over REST."""
+        """Sets a longer `description` of the operator, which plans and REST show."""
         self._operator("set_description").description = str(description)
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """How many subtasks run the operator."""
+        """Sets `parallelism`: the number of subtasks that run the operator."""
         operator = self._operator("set_parallelism")
         checked = checked_parallelism("set_parallelism", parallelism)
         if operator.non_parallel and checked != 1:
@@ -97,13 +97,16 @@ class OperatorSettings:
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """The operator's number of key groups, and so the most that it can ever be scaled to."""
+        """Sets `max_parallelism`: the operator's number of key groups, and the limit of later rescaling."""
         checked = checked_max_parallelism("set_max_parallelism", max_parallelism)
         self._operator("set_max_parallelism").max_parallelism = checked
         return self
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
-        """Puts the operator into a group; only tasks of one group share slots. A group may say what these need."""
+        """Assigns the operator to `slot_sharing_group`, a name or a SlotSharingGroup with resources.
+
+        Only tasks of one group share slots.
+        """
         operator = self._operator("slot_sharing_group")
         if isinstance(slot_sharing_group, SlotSharingGroup):
             operator.slot_sharing_group, operator.group = slot_sharing_group.get_name(), slot_sharing_group

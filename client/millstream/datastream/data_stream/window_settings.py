@@ -24,7 +24,7 @@ class WindowSettings:
         self._lateness = 0
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """What decides when a window fires, in place of the assigner's own."""
+        """Sets the `trigger`, which decides when a window is evaluated, in place of the assigner's default."""
         if not isinstance(trigger, Trigger):
             raise InvalidProgramError(f"trigger: expected a Trigger, got {trigger!r}")
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
@@ -33,14 +33,17 @@ class WindowSettings:
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
-        """What takes records out of a window before its function sees them, or after. All records are kept for it."""
+        """Sets the `evictor`, which removes records before or after the function is called.
+
+        All records are kept for it.
+        """
         if not isinstance(evictor, Evictor):
             raise InvalidProgramError(f"evictor: expected an Evictor, got {evictor!r}")
         self._evictor = evictor
         return self
 
     def allowed_lateness(self, time_ms: Any) -> Self:
-        """For how long after its end a window of event time is kept for records that come late."""
+        """Sets how long a window of event time is kept after its end for late records: `time_ms`, or a duration."""
         lateness = plain_milliseconds(time_ms)
         if isinstance(lateness, bool) or not isinstance(lateness, int) or lateness < 0:
             raise InvalidProgramError(f"allowed_lateness: expected milliseconds or a duration, got {time_ms!r}")

@@ -79,27 +79,44 @@ class Windowed(WindowSettings, Generic[K_co, T_co]):
         return self
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T_co]:
-        """Adds up a field of the records of each window, by position or name; 0 of plain numbers is the number itself.
+        """Adds up a field of the records of each window.
 
-        Emits the first record of the window with the sum in the field. Raises `InvalidProgramError` for a field that
-        the declared type does not have, or whose values cannot be added.
+        `position_to_sum` is the position or name of the field; 0 of plain numbers is the number itself. Emits the first
+        record of the window with the sum in the field. Raises `InvalidProgramError` for a field that the declared type
+        does not have, or whose values cannot be added.
         """
         return self._reduce(Sum(summed_field("sum", position_to_sum, self._stream.get_type())).reduce)
 
     def min(self, position_to_min: int | str = 0) -> DataStream[T_co]:
-        """Emits the first record of each window with the smallest value of a field, by position or name."""
+        """Emits the first record of each window with the smallest value of a field.
+
+        `position_to_min` is the position or name of the field. Raises `InvalidProgramError` for a field that the
+        declared type does not have.
+        """
         return self._reduce(Min(aggregated_field("min", position_to_min, self._stream.get_type())).reduce)
 
     def max(self, position_to_max: int | str = 0) -> DataStream[T_co]:
-        """Emits the first record of each window with the largest value of a field, by position or name."""
+        """Emits the first record of each window with the largest value of a field.
+
+        `position_to_max` is the position or name of the field. Raises `InvalidProgramError` for a field that the
+        declared type does not have.
+        """
         return self._reduce(Max(aggregated_field("max", position_to_max, self._stream.get_type())).reduce)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T_co]:
-        """Emits the record of each window that has the smallest value of a field; the first of several."""
+        """Emits the record of each window that has the smallest value of a field; the first of several.
+
+        `position_to_min_by` is the position or name of the field. Raises `InvalidProgramError` for a field that the
+        declared type does not have.
+        """
         return self._reduce(MinBy(aggregated_field("min_by", position_to_min_by, self._stream.get_type())).reduce)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T_co]:
-        """Emits the record of each window that has the largest value of a field; the first of several."""
+        """Emits the record of each window that has the largest value of a field; the first of several.
+
+        `position_to_max_by` is the position or name of the field. Raises `InvalidProgramError` for a field that the
+        declared type does not have.
+        """
         return self._reduce(MaxBy(aggregated_field("max_by", position_to_max_by, self._stream.get_type())).reduce)
 
     def _reduce(self, reduce_function: Any, window_function: Any = None, output_type: Any = None) -> DataStream[Any]:

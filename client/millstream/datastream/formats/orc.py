@@ -35,10 +35,10 @@ class OrcBulkWriters:
 
     @staticmethod
     def for_row_type(row_type: Any, writer_properties: Any = None, hadoop_config: Any = None) -> BatchWriterFactory:
-        """Files of one row type: `Types.ROW_NAMED(...)`, a dataclass or a pyarrow schema.
+        """Returns a factory for ORC files of `row_type`: `Types.ROW_NAMED(...)`, a dataclass or a pyarrow schema.
 
-        The properties are ORC's: `orc.compress` (NONE, SNAPPY, ZLIB, LZ4, ZSTD), `orc.stripe.size`,
-        `orc.compress.size`, `orc.row.index.stride`.
+        `writer_properties` are ORC's: `orc.compress` (NONE, SNAPPY, ZLIB, LZ4, ZSTD), `orc.stripe.size`,
+        `orc.compress.size`, `orc.row.index.stride`. `hadoop_config` is accepted as in PyFlink, and has to be empty.
         """
         refuse_hadoop(hadoop_config)
         schema, type_info = declared_columns(row_type, "row_type")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
+from millstream.core.overriding import override
+
 T = TypeVar("T")
 
 
@@ -15,7 +17,7 @@ class Accumulator(ABC, Generic[T]):
     """
 
     @abstractmethod
-    def add(self, value: Any) -> None:
+    def add(self, value: Any, /) -> None:
         """Adds a value; called in the task."""
 
     @abstractmethod
@@ -23,8 +25,8 @@ class Accumulator(ABC, Generic[T]):
         """Returns the value of this subtask, or the merged value."""
 
     @abstractmethod
-    def merge(self, other: Accumulator[T]) -> None:
-        """Adds the value of another subtask; called in the client."""
+    def merge(self, other: Accumulator[T], /) -> None:
+        """Adds the value of `other`, the accumulator of another subtask; called in the client."""
 
 
 class IntCounter(Accumulator[int]):
@@ -33,8 +35,8 @@ class IntCounter(Accumulator[int]):
     def __init__(self, value: int = 0) -> None:
         self._value = value
 
+    @override
     def add(self, value: int) -> None:
-        """Adds a number."""
         self._value += value
 
     def get_local_value(self) -> int:
@@ -52,8 +54,8 @@ class DoubleCounter(Accumulator[float]):
     def __init__(self, value: float = 0.0) -> None:
         self._value = value
 
+    @override
     def add(self, value: float) -> None:
-        """Adds a number."""
         self._value += value
 
     def get_local_value(self) -> float:
@@ -90,8 +92,8 @@ class Histogram(Accumulator[dict[int, int]]):
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
 
+    @override
     def add(self, value: int) -> None:
-        """Counts one occurrence."""
         self._counts[value] = self._counts.get(value, 0) + 1
 
     def get_local_value(self) -> dict[int, int]:

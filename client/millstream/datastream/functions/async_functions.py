@@ -34,11 +34,11 @@ class AsyncFunction(Function, ABC, Generic[IN_contra, OUT_co]):
     """
 
     @abstractmethod
-    async def async_invoke(self, value: IN_contra) -> list[OUT_co]:
-        """Called with each record; returns its results, or an empty list. An exception fails the job."""
+    async def async_invoke(self, value: IN_contra, /) -> list[OUT_co]:
+        """Called with each record, `value`; returns its results, or an empty list. An exception fails the job."""
 
-    def timeout(self, value: IN_contra) -> list[OUT_co]:
-        """Called when a record has not completed within the timeout; returns the results to emit instead.
+    def timeout(self, value: IN_contra, /) -> list[OUT_co]:
+        """Called when the record `value` has not completed within the timeout; returns the results to emit instead.
 
         Raises `TimeoutError` unless it is overridden, which fails the job.
         """
@@ -64,12 +64,12 @@ class AsyncRetryStrategy(ABC, Generic[T_contra]):
     """Decides whether and when a function is called again for the same record, in the thread of the event loop."""
 
     @abstractmethod
-    def can_retry(self, current_attempts: int) -> bool:
-        """Returns whether another attempt may follow after this number of attempts."""
+    def can_retry(self, current_attempts: int, /) -> bool:
+        """Returns whether another attempt may follow after `current_attempts` attempts."""
 
     @abstractmethod
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Returns the milliseconds to wait after this number of attempts."""
+    def get_backoff_time_millis(self, current_attempts: int, /) -> int:
+        """Returns the milliseconds to wait after `current_attempts` attempts."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[T_contra]:
@@ -89,7 +89,10 @@ class AsyncRetryStrategy(ABC, Generic[T_contra]):
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ErrorPredicate | None = None,
     ) -> AsyncRetryStrategy[Any]:
-        """Returns a strategy that waits the same time before each attempt."""
+        """Returns a strategy with the same delay, `backoff_time_millis`, before each of `max_attempts` attempts.
+
+        `result_predicate` and `exception_predicate` return whether an outcome is tried again.
+        """
         from millstream.datastream.async_retry_strategies import FixedDelayRetryStrategy
 
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
@@ -103,7 +106,11 @@ class AsyncRetryStrategy(ABC, Generic[T_contra]):
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ErrorPredicate | None = None,
     ) -> AsyncRetryStrategy[Any]:
-        """Returns a strategy that multiplies the wait before each attempt, up to `max_retry_delay` milliseconds."""
+        """Returns a strategy whose delay before each attempt grows: `multiplier` times the one before.
+
+        `max_attempts` is the number of attempts, `initial_delay` the first delay and `max_retry_delay` the longest one,
+        in milliseconds. `result_predicate` and `exception_predicate` return whether an outcome is tried again.
+        """
         from millstream.datastream.async_retry_strategies import ExponentialBackoffDelayRetryStrategy
 
         return ExponentialBackoffDelayRetryStrategy(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from millstream.core.records.type_variables import IN1_contra, IN2_contra, K, K_co, KEY_contra, OUT_co, T, V
 from millstream.datastream.functions.contexts import Context, KeyedContext, OnTimerContext
@@ -12,6 +12,9 @@ from millstream.datastream.functions.function import Function, TimedFunction
 from millstream.datastream.output_tag import OutputTag
 from millstream.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
 from millstream.datastream.state.descriptors import StateDescriptor
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeAliasType
 
 C_contra = TypeVar("C_contra", contravariant=True)
 
@@ -21,7 +24,7 @@ class BroadcastContext(Context):
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
-        """Returns the broadcast state of a descriptor, which has to be one of those passed to `broadcast(...)`.
+        """Returns the broadcast state of `state_descriptor`, one of the descriptors passed to `broadcast(...)`.
 
         The function has to write the same values on every subtask.
         """
@@ -31,7 +34,7 @@ class KeyedStateFunction(ABC, Generic[KEY_contra, T]):
     """The function that `apply_to_keyed_state` calls for each key: `KeyedStateFunction[KEY, STATE]`."""
 
     @abstractmethod
-    def process(self, key: KEY_contra, state: T) -> None:
+    def process(self, key: KEY_contra, state: T, /) -> None:
         """Called for each key with its state, which it may read and change."""
 
 
@@ -44,7 +47,7 @@ class KeyedBroadcastContext(BroadcastContext):
         state_descriptor: StateDescriptor,
         function: KeyedStateFunction[Any, Any] | Callable[[Any, Any], None],
     ) -> None:
-        """Calls a function `(key, state)` for all keys of this subtask that have a value in a keyed state."""
+        """Calls `function(key, state)` for all keys of this subtask with a value in the state of `state_descriptor`."""
 
 
 class ReadOnlyBroadcastContext(Context):
@@ -52,7 +55,7 @@ class ReadOnlyBroadcastContext(Context):
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
-        """Returns the broadcast state of a descriptor, which has to be one of those passed to `broadcast(...)`."""
+        """Returns the broadcast state of `state_descriptor`, one of the descriptors passed to `broadcast(...)`."""
 
 
 class KeyedReadOnlyBroadcastContext(ReadOnlyBroadcastContext, KeyedContext[K_co]):
@@ -68,9 +71,9 @@ class BaseBroadcastProcessFunction(Function, ABC, Generic[C_contra, IN2_contra, 
 
     @abstractmethod
     def process_broadcast_element(
-        self, value: IN2_contra, ctx: C_contra
+        self, value: IN2_contra, ctx: C_contra, /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called on every subtask for each broadcast record; may write the broadcast states."""
+        """Called on every subtask for each broadcast record, `value`; may write the broadcast states of `ctx`."""
 
 
 class BroadcastProcessFunction(
@@ -86,9 +89,9 @@ class BroadcastProcessFunction(
 
     @abstractmethod
     def process_element(
-        self, value: IN1_contra, ctx: ReadOnlyBroadcastContext
+        self, value: IN1_contra, ctx: ReadOnlyBroadcastContext, /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record that is not broadcast; may only read the broadcast states."""
+        """Called for each record that is not broadcast, `value`; may only read the broadcast states of `ctx`."""
 
 
 class KeyedBroadcastProcessFunction(
@@ -104,11 +107,15 @@ class KeyedBroadcastProcessFunction(
     """
 
     Context: TypeAlias = KeyedBroadcastContext
-    ReadOnlyContext: TypeAlias = KeyedReadOnlyBroadcastContext
-    OnTimerContext: TypeAlias = BroadcastTimerContext
+    if TYPE_CHECKING:  # aliases with a parameter: `Context[str]`, and `Context` alone
+        ReadOnlyContext = TypeAliasType("ReadOnlyContext", KeyedReadOnlyBroadcastContext[K_co], type_params=(K_co,))
+        OnTimerContext = TypeAliasType("OnTimerContext", BroadcastTimerContext[K_co], type_params=(K_co,))
+    else:
+        ReadOnlyContext = KeyedReadOnlyBroadcastContext
+        OnTimerContext = BroadcastTimerContext
 
     @abstractmethod
     def process_element(
-        self, value: IN1_contra, ctx: KeyedReadOnlyBroadcastContext[KEY_contra]
+        self, value: IN1_contra, ctx: KeyedReadOnlyBroadcastContext[KEY_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record of the keyed stream; may only read the broadcast states."""
+        """Called for each record of the keyed stream, `value`; may only read the broadcast states of `ctx`."""

@@ -47,9 +47,12 @@ class CheckpointedFunction(ABC):
     """A function with operator state."""
 
     @abstractmethod
-    def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Asks for state, and takes over what was restored."""
+    def initialize_state(self, context: FunctionInitializationContext, /) -> None:
+        """Called once before `open`; gets state from `context` and reads what was restored."""
 
     @abstractmethod
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Brings the state up to date; what it holds afterwards is part of the checkpoint. Must not block."""
+    def snapshot_state(self, context: FunctionSnapshotContext, /) -> None:
+        """Called at each checkpoint, which `context` describes; updates the state that is part of it.
+
+        It must not block.
+        """

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from millstream.core.records.type_variables import IN1_contra, IN2_contra, KEY_contra, OUT_co
+from millstream.core.records.type_variables import IN1_contra, IN2_contra, K_co, KEY_contra, OUT_co
 from millstream.datastream.functions.contexts import Context as _ProcessContext
 from millstream.datastream.functions.contexts import KeyedContext
 from millstream.datastream.functions.contexts import OnTimerContext as _TimerContext
 from millstream.datastream.functions.function import Function, TimedFunction
 from millstream.datastream.output_tag import OutputTag
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeAliasType
 
 
 class CoMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
@@ -21,24 +24,24 @@ class CoMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
     """
 
     @abstractmethod
-    def map1(self, value: IN1_contra) -> OUT_co | None:
-        """Called for each record of the first stream; returns the record that replaces it, or None."""
+    def map1(self, value: IN1_contra, /) -> OUT_co | None:
+        """Called for each record of the first stream, `value`; returns the record that replaces it, or None."""
 
     @abstractmethod
-    def map2(self, value: IN2_contra) -> OUT_co | None:
-        """Called for each record of the second stream; returns the record that replaces it, or None."""
+    def map2(self, value: IN2_contra, /) -> OUT_co | None:
+        """Called for each record of the second stream, `value`; returns the record that replaces it, or None."""
 
 
 class CoFlatMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Returns any number of records for each record of two connected streams: `CoFlatMapFunction[IN1, IN2, OUT]`."""
 
     @abstractmethod
-    def flat_map1(self, value: IN1_contra) -> Iterable[OUT_co] | None:
-        """Called for each record of the first stream; returns or yields its results."""
+    def flat_map1(self, value: IN1_contra, /) -> Iterable[OUT_co] | None:
+        """Called for each record of the first stream, `value`; returns or yields its results."""
 
     @abstractmethod
-    def flat_map2(self, value: IN2_contra) -> Iterable[OUT_co] | None:
-        """Called for each record of the second stream; returns or yields its results."""
+    def flat_map2(self, value: IN2_contra, /) -> Iterable[OUT_co] | None:
+        """Called for each record of the second stream, `value`; returns or yields its results."""
 
 
 class CoProcessFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
@@ -48,15 +51,21 @@ class CoProcessFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
 
     @abstractmethod
     def process_element1(
-        self, value: IN1_contra, ctx: _ProcessContext
+        self, value: IN1_contra, ctx: _ProcessContext, /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record of the first stream; yields results, or `(tag, result)` for a side output."""
+        """Called for each record of the first stream, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the timestamp of the record.
+        """
 
     @abstractmethod
     def process_element2(
-        self, value: IN2_contra, ctx: _ProcessContext
+        self, value: IN2_contra, ctx: _ProcessContext, /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record of the second stream; yields results, or `(tag, result)` for a side output."""
+        """Called for each record of the second stream, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the timestamp of the record.
+        """
 
 
 class KeyedCoProcessFunction(
@@ -67,17 +76,27 @@ class KeyedCoProcessFunction(
     Records of both streams with the same key are processed by the same subtask and share the state of the key.
     """
 
-    Context: TypeAlias = KeyedContext
-    OnTimerContext: TypeAlias = _TimerContext
+    if TYPE_CHECKING:  # aliases with a parameter: `Context[str]`, and `Context` alone
+        Context = TypeAliasType("Context", KeyedContext[K_co], type_params=(K_co,))
+        OnTimerContext = TypeAliasType("OnTimerContext", _TimerContext[K_co], type_params=(K_co,))
+    else:
+        Context = KeyedContext
+        OnTimerContext = _TimerContext
 
     @abstractmethod
     def process_element1(
-        self, value: IN1_contra, ctx: KeyedContext[KEY_contra]
+        self, value: IN1_contra, ctx: KeyedContext[KEY_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record of the first stream; yields results, or `(tag, result)` for a side output."""
+        """Called for each record of the first stream, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the key and the timestamp of the record, and the timer service.
+        """
 
     @abstractmethod
     def process_element2(
-        self, value: IN2_contra, ctx: KeyedContext[KEY_contra]
+        self, value: IN2_contra, ctx: KeyedContext[KEY_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record of the second stream; yields results, or `(tag, result)` for a side output."""
+        """Called for each record of the second stream, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the key and the timestamp of the record, and the timer service.
+        """

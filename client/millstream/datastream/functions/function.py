@@ -83,10 +83,11 @@ class RuntimeContext(KeyedStateStore, ABC):
 class Function:
     """Base of rich functions: `open` and `close` are called once in each subtask, around all records."""
 
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Called once before the first record; the place to get state, register metrics and open connections.
+    def open(self, runtime_context: RuntimeContext, /) -> None:
+        """Called once before the first record; gets state, registers metrics and opens connections.
 
-        An exception fails the task, which the job's restart strategy then handles.
+        `runtime_context` has the state, the metrics and the place of this subtask. An exception fails the task, which
+        the job's restart strategy then handles.
         """
 
     def close(self) -> None:
@@ -96,8 +97,9 @@ class Function:
 class TimedFunction(Function, Generic[C_contra, OUT_co]):
     """Base of the functions of keyed streams, which can register timers."""
 
-    def on_timer(self, timestamp: int, ctx: C_contra) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
+    def on_timer(self, timestamp: int, ctx: C_contra, /) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
         """Called when a registered timer fires; yields results as for a record.
 
-        `timestamp` is the time of the timer in milliseconds; the key and its state are those of the timer.
+        `timestamp` is the time of the timer in milliseconds; `ctx` has its key and its time domain, and keyed state is
+        that of the key.
         """

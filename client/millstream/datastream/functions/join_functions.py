@@ -18,16 +18,16 @@ class JoinFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Returns one result for each pair of records: `JoinFunction[IN1, IN2, OUT]`."""
 
     @abstractmethod
-    def join(self, first: IN1_contra, second: IN2_contra) -> OUT_co:
-        """Called with each pair of records that have the same key and window; returns the result of the pair."""
+    def join(self, first: IN1_contra, second: IN2_contra, /) -> OUT_co:
+        """Called with each pair of records, `first` and `second`, with the same key and window; returns the result."""
 
 
 class FlatJoinFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Returns any number of results for each pair of records: `FlatJoinFunction[IN1, IN2, OUT]`."""
 
     @abstractmethod
-    def join(self, first: IN1_contra, second: IN2_contra) -> Iterable[OUT_co] | None:
-        """Called with each pair of records that have the same key and window; returns or yields results."""
+    def join(self, first: IN1_contra, second: IN2_contra, /) -> Iterable[OUT_co] | None:
+        """Called with each pair of records, `first` and `second`, of the same key and window; yields results."""
 
 
 class CoGroupFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
@@ -37,8 +37,11 @@ class CoGroupFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
     """
 
     @abstractmethod
-    def co_group(self, first: Iterable[IN1_contra], second: Iterable[IN2_contra]) -> Iterable[OUT_co] | None:
-        """Called when a window is evaluated; one of the two may be empty. Returns or yields results."""
+    def co_group(self, first: Iterable[IN1_contra], second: Iterable[IN2_contra], /) -> Iterable[OUT_co] | None:
+        """Called when a window is evaluated; returns or yields results.
+
+        `first` and `second` are the records of both streams with the same key; one of the two may be empty.
+        """
 
 
 class JoinContext(ABC):
@@ -64,9 +67,12 @@ class ProcessJoinFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]
 
     @abstractmethod
     def process_element(
-        self, left: IN1_contra, right: IN2_contra, ctx: JoinContext
+        self, left: IN1_contra, right: IN2_contra, ctx: JoinContext, /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called with each pair; returns or yields results, or `(tag, result)` for a side output."""
+        """Called with each pair, `left` and `right`; returns or yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the timestamps of both records.
+        """
 
 
 class TaggedUnion(NamedTuple):

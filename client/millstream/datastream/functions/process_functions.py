@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from millstream.core.records.type_variables import IN_contra, KEY_contra, OUT_co
+from millstream.core.records.type_variables import IN_contra, K_co, KEY_contra, OUT_co
 from millstream.datastream.functions.contexts import Context as _ProcessContext
 from millstream.datastream.functions.contexts import KeyedContext
 from millstream.datastream.functions.contexts import OnTimerContext as _TimerContext
 from millstream.datastream.functions.function import Function, TimedFunction
 from millstream.datastream.output_tag import OutputTag
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeAliasType
 
 
 class ProcessFunction(Function, ABC, Generic[IN_contra, OUT_co]):
@@ -32,9 +35,12 @@ class ProcessFunction(Function, ABC, Generic[IN_contra, OUT_co]):
 
     @abstractmethod
     def process_element(
-        self, value: IN_contra, ctx: _ProcessContext
+        self, value: IN_contra, ctx: _ProcessContext, /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record; yields results, or `(tag, result)` for a side output. An exception fails the job."""
+        """Called for each record, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the timestamp of the record. An exception fails the job.
+        """
 
 
 class KeyedProcessFunction(
@@ -55,11 +61,18 @@ class KeyedProcessFunction(
                 yield ctx.get_current_key(), count
     """
 
-    Context: TypeAlias = KeyedContext
-    OnTimerContext: TypeAlias = _TimerContext
+    if TYPE_CHECKING:  # aliases with a parameter: `Context[str]`, and `Context` alone
+        Context = TypeAliasType("Context", KeyedContext[K_co], type_params=(K_co,))
+        OnTimerContext = TypeAliasType("OnTimerContext", _TimerContext[K_co], type_params=(K_co,))
+    else:
+        Context = KeyedContext
+        OnTimerContext = _TimerContext
 
     @abstractmethod
     def process_element(
-        self, value: IN_contra, ctx: KeyedContext[KEY_contra]
+        self, value: IN_contra, ctx: KeyedContext[KEY_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called for each record; yields results, or `(tag, result)` for a side output. An exception fails the job."""
+        """Called for each record, `value`; yields results, or `(tag, result)` for a side output.
+
+        `ctx` has the key and the timestamp of the record, and the timer service. An exception fails the job.
+        """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 from millstream.core.records.type_variables import ACC, IN_contra, K_co, KEY_contra, OUT_co, T
 from millstream.datastream.functions.function import Function
@@ -22,24 +22,27 @@ class MapFunction(Function, Generic[IN_contra, OUT_co], ABC):
     """
 
     @abstractmethod
-    def map(self, value: IN_contra) -> OUT_co:
-        """Called for each record; returns the record that replaces it. An exception fails the job."""
+    def map(self, value: IN_contra, /) -> OUT_co:
+        """Called for each record, `value`; returns the record that replaces it. An exception fails the job."""
 
 
 class FlatMapFunction(Function, Generic[IN_contra, OUT_co], ABC):
     """Returns any number of records for each record; `FlatMapFunction[str, str]` declares their types."""
 
     @abstractmethod
-    def flat_map(self, value: IN_contra) -> Iterable[OUT_co] | None:
-        """Called for each record; returns or yields its results. None is no result. An exception fails the job."""
+    def flat_map(self, value: IN_contra, /) -> Iterable[OUT_co] | None:
+        """Called for each record, `value`; returns or yields its results.
+
+        None is no result. An exception fails the job.
+        """
 
 
 class FilterFunction(Function, Generic[IN_contra], ABC):
     """Keeps some records and drops the others."""
 
     @abstractmethod
-    def filter(self, value: IN_contra) -> bool:
-        """Called for each record; a true result keeps the record. An exception fails the job."""
+    def filter(self, value: IN_contra, /) -> bool:
+        """Called for each record, `value`; a true result keeps the record. An exception fails the job."""
 
 
 class MapBatchesFunction(Function, ABC):
@@ -55,7 +58,7 @@ class MapBatchesFunction(Function, ABC):
     """
 
     @abstractmethod
-    def map_batches(self, batch: Any) -> Any:
+    def map_batches(self, batch: Any, /) -> Any:
         """Called for each Arrow record batch or pandas data frame; returns one of the same kind, or None for no result.
 
         The annotation of the parameter selects the kind, unless `map_batches` is called with a `batch_format`.
@@ -66,8 +69,15 @@ class ReduceFunction(Function, Generic[T], ABC):
     """Combines two values of one key into one value of the same type."""
 
     @abstractmethod
-    def reduce(self, value1: T, value2: T) -> T:
-        """Called with the combined value so far and the next record; returns the new combined value."""
+    def reduce(self, value1: T, value2: T, /) -> T:
+        """Returns the new combined value of `value1`, the combined value so far, and `value2`, the next record."""
+
+
+class SupportsReduce(Protocol[IN_contra, OUT_co]):
+    """What type checkers see of a `ReduceFunction`, apart from the types of its arguments and of its result."""
+
+    def reduce(self, value1: IN_contra, value2: IN_contra, /) -> OUT_co:
+        """Combines two values."""
 
 
 class AggregateFunction(Function, Generic[IN_contra, ACC, OUT_co], ABC):
@@ -78,16 +88,16 @@ class AggregateFunction(Function, Generic[IN_contra, ACC, OUT_co], ABC):
         """Returns an empty accumulator. Called for each new key and window."""
 
     @abstractmethod
-    def add(self, value: IN_contra, accumulator: ACC) -> ACC:
+    def add(self, value: IN_contra, accumulator: ACC, /) -> ACC:
         """Returns the accumulator with the value added. It may change and return the accumulator that it was given."""
 
     @abstractmethod
-    def get_result(self, accumulator: ACC) -> OUT_co:
+    def get_result(self, accumulator: ACC, /) -> OUT_co:
         """Returns the result of an accumulator. Called when a window is evaluated, or when state is read."""
 
     @abstractmethod
-    def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
-        """Returns one accumulator for two. It may change and return either. Called when session windows merge."""
+    def merge(self, acc_a: ACC, acc_b: ACC, /) -> ACC:
+        """Returns one accumulator for `acc_a` and `acc_b`; it may change either. Called when session windows merge."""
 
 
 class KeySelector(Function, Generic[IN_contra, K_co], ABC):
@@ -97,16 +107,16 @@ class KeySelector(Function, Generic[IN_contra, K_co], ABC):
     """
 
     @abstractmethod
-    def get_key(self, value: IN_contra) -> K_co:
-        """Returns the key of a record: always the same for the same record, on every machine."""
+    def get_key(self, value: IN_contra, /) -> K_co:
+        """Returns the key of the record `value`: always the same for the same record, on every machine."""
 
 
 class Partitioner(Function, Generic[KEY_contra], ABC):
     """Selects the subtask that receives a record. Each sending task opens and closes a partitioner of its own."""
 
     @abstractmethod
-    def partition(self, key: KEY_contra, num_partitions: int) -> int:
-        """Returns the number of the receiving subtask, from 0 to `num_partitions` - 1."""
+    def partition(self, key: KEY_contra, num_partitions: int, /) -> int:
+        """Returns the number of the subtask that receives records of `key`, from 0 to `num_partitions` - 1."""
 
 
 def as_callable(function: Any, method: str) -> Callable[..., Any]:

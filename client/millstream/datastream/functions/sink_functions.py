@@ -46,11 +46,14 @@ class SinkFunction(Function, Generic[T_contra]):
             )
 
     @abstractmethod
-    def invoke(self, value: T_contra, context: SinkContext) -> None:
-        """Called for each record; writes it. An exception fails the job."""
+    def invoke(self, value: T_contra, context: SinkContext, /) -> None:
+        """Called for each record; writes `value`. An exception fails the job.
+
+        `context` has the timestamp of the record and the clocks.
+        """
         raise NotImplementedError
 
-    def write_watermark(self, watermark: Watermark) -> None:  # a hook
+    def write_watermark(self, watermark: Watermark, /) -> None:  # a hook
         """Called when the watermark has advanced."""
 
     def finish(self) -> None:  # a hook

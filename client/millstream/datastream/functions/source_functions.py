@@ -30,15 +30,18 @@ class SourceContext(ABC, Generic[T_contra]):
 
     @abstractmethod
     def collect(self, element: T_contra) -> None:
-        """Emits a record without a timestamp. Blocks under backpressure."""
+        """Emits the record `element` without a timestamp. Blocks under backpressure."""
 
     @abstractmethod
     def collect_with_timestamp(self, element: T_contra, timestamp: int) -> None:
-        """Emits a record with its event time, in milliseconds since the epoch."""
+        """Emits the record `element` with its event time, the `timestamp` in milliseconds since the Unix epoch."""
 
     @abstractmethod
     def emit_watermark(self, timestamp: Any) -> None:
-        """Emits a `Watermark`, or its milliseconds: no record up to this time follows. Watermarks never go back."""
+        """Emits a watermark: no record up to `timestamp`, a `Watermark` or its milliseconds, follows.
+
+        Watermarks never decrease.
+        """
 
     @abstractmethod
     def mark_as_temporarily_idle(self) -> None:
@@ -74,8 +77,8 @@ class SourceFunction(Function, Generic[T_co]):
             )
 
     @abstractmethod
-    def run(self, ctx: SourceContext[T_co]) -> None:
-        """Emits records through the context. The source ends when it returns, and fails when it raises."""
+    def run(self, ctx: SourceContext[T_co], /) -> None:
+        """Emits records through `ctx`. The source ends when this returns, and fails when it raises."""
         raise NotImplementedError
 
     def cancel(self) -> None:  # a hook

@@ -20,9 +20,12 @@ class WindowFunction(Function, ABC, Generic[IN_contra, OUT_co, KEY_contra, W_con
 
     @abstractmethod
     def apply(
-        self, key: KEY_contra, window: W_contra, inputs: Iterable[IN_contra]
+        self, key: KEY_contra, window: W_contra, inputs: Iterable[IN_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output."""
+        """Called when `window` of `key` is evaluated; returns or yields results, or `(tag, result)` for a side output.
+
+        `inputs` are the records of the window, or the one result of a `reduce` or `aggregate`.
+        """
 
 
 class AllWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, W_contra]):
@@ -30,9 +33,12 @@ class AllWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, W_contra]):
 
     @abstractmethod
     def apply(
-        self, window: W_contra, inputs: Iterable[IN_contra]
+        self, window: W_contra, inputs: Iterable[IN_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output."""
+        """Called when `window` is evaluated; returns or yields results, or `(tag, result)` for a side output.
+
+        `inputs` are the records of the window, or the one result of a `reduce` or `aggregate`.
+        """
 
 
 class WindowContext(ABC, Generic[W_co]):
@@ -75,14 +81,15 @@ class ProcessWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, KEY_contra
 
     @abstractmethod
     def process(
-        self, key: KEY_contra, context: Context[W_contra], elements: Iterable[IN_contra]
+        self, key: KEY_contra, context: Context[W_contra], elements: Iterable[IN_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output.
+        """Called when a window of `key` is evaluated; returns or yields results, or `(tag, result)` for a side output.
 
-        `elements` are the records of the window, or the one result of a `reduce` or `aggregate`.
+        `context` has the window and its state. `elements` are the records of the window, or the one result of a
+        `reduce` or `aggregate`.
         """
 
-    def clear(self, context: Context[W_contra]) -> None:
+    def clear(self, context: Context[W_contra], /) -> None:
         """Called once after a window has expired: clears the state that `context.window_state()` holds."""
 
 
@@ -94,9 +101,13 @@ class ProcessAllWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, W_contr
 
     @abstractmethod
     def process(
-        self, context: Context[W_contra], elements: Iterable[IN_contra]
+        self, context: Context[W_contra], elements: Iterable[IN_contra], /
     ) -> Iterable[OUT_co | tuple[OutputTag[Any], Any]] | None:
-        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output."""
+        """Called when a window is evaluated; returns or yields results, or `(tag, result)` for a side output.
 
-    def clear(self, context: Context[W_contra]) -> None:
+        `context` has the window and its state. `elements` are the records of the window, or the one result of a
+        `reduce` or `aggregate`.
+        """
+
+    def clear(self, context: Context[W_contra], /) -> None:
         """Called once after a window has expired: clears the state that `context.window_state()` holds."""

@@ -54,7 +54,7 @@ class StateDescriptor:
         return self.types[-1]
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Sets the time after which entries expire: `StateTtlConfig.new_builder(Time.hours(1)).build()`.
+        """Sets the time after which entries expire: `ttl_config` is `StateTtlConfig.new_builder(...).build()`.
 
         Raises `InvalidProgramError` unless the argument is a `StateTtlConfig`.
         """

@@ -88,11 +88,11 @@ class ListState(MergingState[T, Iterable[T]]):
 
     @abstractmethod
     def update(self, values: Iterable[T]) -> None:
-        """Replaces all elements."""
+        """Replaces all elements by `values`."""
 
     @abstractmethod
     def add_all(self, values: Iterable[T]) -> None:
-        """Adds elements."""
+        """Adds the elements `values`."""
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())
@@ -144,7 +144,10 @@ class MapState(ReadOnlyBroadcastState[K, V]):
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Sets the values of several keys, from a mapping or from pairs as in PyFlink's keyed state."""
+        """Sets the values of several keys.
+
+        `dict_value` is a mapping, or an iterable of pairs as in PyFlink's keyed state.
+        """
 
     @abstractmethod
     def remove(self, key: K) -> None:
@@ -186,7 +189,10 @@ class KeyedStateStore:
     def get_state(self, state_descriptor: Any, value_type: Any = None) -> ValueState[Any]:
         """Returns state with one value for each key.
 
-        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        `state_descriptor` is a descriptor, or a name with the `value_type`.
+
+            self.count = runtime_context.get_state("count", int)
+            self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.DOUBLE()))
         """
         described = descriptor_of(ValueStateDescriptor, state_descriptor, value_type)
         return cast(ValueState[Any], self.keyed_state(described))
@@ -201,7 +207,10 @@ class KeyedStateStore:
     def get_list_state(self, state_descriptor: str, element_type: object = None) -> ListState[Any]: ...
 
     def get_list_state(self, state_descriptor: Any, element_type: Any = None) -> ListState[Any]:
-        """Returns state with a list for each key."""
+        """Returns state with a list for each key.
+
+        `state_descriptor` is a descriptor, or a name with the `element_type`.
+        """
         described = descriptor_of(ListStateDescriptor, state_descriptor, element_type)
         return cast(ListState[Any], self.keyed_state(described))
 
@@ -224,7 +233,12 @@ class KeyedStateStore:
     def get_map_state(
         self, state_descriptor: Any, key_type: Any = None, value_type: Any = None
     ) -> MapState[Any, Any]:
-        """Returns state with a map for each key."""
+        """Returns state with a map for each key.
+
+        `state_descriptor` is a descriptor, or a name with the `key_type` and the `value_type`.
+
+            self.pages = runtime_context.get_map_state("pages", str, int)
+        """
         described = descriptor_of(MapStateDescriptor, state_descriptor, key_type, value_type)
         return cast(MapState[Any, Any], self.keyed_state(described))
 
@@ -250,7 +264,10 @@ class KeyedStateStore:
     def get_reducing_state(
         self, state_descriptor: Any, reduce_function: Any = None, value_type: Any = None
     ) -> ReducingState[Any]:
-        """Returns state with one value for each key, which a reduce function combines with each added value."""
+        """Returns state with one value for each key, which a reduce function combines with each added value.
+
+        `state_descriptor` is a descriptor, or a name with a `reduce_function` and the `value_type`.
+        """
         described = descriptor_of(ReducingStateDescriptor, state_descriptor, reduce_function, value_type)
         return cast(ReducingState[Any], self.keyed_state(described))
 
@@ -267,7 +284,10 @@ class KeyedStateStore:
     def get_aggregating_state(
         self, state_descriptor: Any, agg_function: Any = None, accumulator_type: Any = None
     ) -> AggregatingState[Any, Any]:
-        """Returns state with an accumulator for each key; an aggregate function adds values and computes the result."""
+        """Returns state with an accumulator for each key; an aggregate function adds values and computes the result.
+
+        `state_descriptor` is a descriptor, or a name with an `agg_function` and the `accumulator_type`.
+        """
         described = descriptor_of(AggregatingStateDescriptor, state_descriptor, agg_function, accumulator_type)
         return cast(AggregatingState[Any, Any], self.keyed_state(described))
 
@@ -286,7 +306,10 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_list_state(self, state_descriptor: Any, element_type: Any = None) -> ListState[Any]:
-        """Returns a list whose elements are spread evenly over the subtasks when the parallelism changes."""
+        """Returns a list whose elements are distributed evenly over the subtasks when the parallelism changes.
+
+        `state_descriptor` is a descriptor, or a name with the `element_type`.
+        """
 
     @overload
     def get_union_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]: ...
@@ -301,7 +324,10 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: Any, element_type: Any = None) -> ListState[Any]:
-        """Returns a list of which every subtask receives all elements of all subtasks on restore."""
+        """Returns a list of which every subtask receives all elements of all subtasks on restore.
+
+        `state_descriptor` is a descriptor, or a name with the `element_type`.
+        """
 
     @overload
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]: ...
@@ -323,7 +349,10 @@ class OperatorStateStore(ABC):
     def get_broadcast_state(
         self, state_descriptor: Any, key_type: Any = None, value_type: Any = None
     ) -> BroadcastState[Any, Any]:
-        """Returns a map that is the same on every subtask."""
+        """Returns a map that is the same on every subtask.
+
+        `state_descriptor` is a descriptor, or a name with the `key_type` and the `value_type`.
+        """
 
 
 def descriptor_of(kind: type[D], given: D | str, *arguments: Any) -> D:

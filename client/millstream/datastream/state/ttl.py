@@ -186,7 +186,7 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Any) -> StateTtlConfig.Builder:
-        """Starts a configuration with the time that an entry lives."""
+        """Returns a builder of a configuration in which entries live for `ttl`, a duration."""
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> _UpdateType:

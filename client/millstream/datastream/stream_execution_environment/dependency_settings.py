@@ -18,7 +18,7 @@ class DependencySettings:
     _local_files: list[LocalFile]
 
     def add_python_file(self, file_path: str | os.PathLike[str]) -> None:
-        """Ships a .py, .zip or .whl file that the job's functions import, or a folder that they import from."""
+        """Ships `file_path`: a .py, .zip or .whl file that functions import, or a folder that they import from."""
         self._local_files.append(python_file(file_path, "add_python_file"))
 
     def set_python_requirements(
@@ -26,7 +26,8 @@ class DependencySettings:
     ) -> None:
         """Ships a requirements.txt that the job's environment is made from, in place of one set before.
 
-        With a folder of packages, as `pip download -d` fills it, these are shipped as well, and no index is asked.
+        `requirements_file_path` is the file. With `requirements_cache_dir`, a folder of packages as `pip download -d`
+        fills it, these are shipped as well, and no package index is used.
         """
         method = "set_python_requirements"
         files = [local_file(requirements_file_path, ArtifactKind.REQUIREMENTS, method)]
@@ -36,32 +37,32 @@ class DependencySettings:
         self._local_files = [f for f in self._local_files if f.kind not in replaced] + files
 
     def add_python_archive(self, archive_path: str | os.PathLike[str], target_dir: str | None = None) -> None:
-        """Ships an archive that is unpacked into a folder of the tasks' working directory.
+        """Ships the archive `archive_path`, which is unpacked into a folder of the tasks' working directory.
 
-        The folder has the target's name, or the archive's.
+        The folder has the name `target_dir`, without it that of the archive.
         """
         self._local_files.append(local_file(archive_path, ArtifactKind.ARCHIVE, "add_python_archive", target_dir))
 
     def register_cached_file(self, file_path: str | os.PathLike[str], name: str, executable: bool = False) -> None:
-        """Ships a file into the tasks' working directory, under this name; if so wanted, as a program."""
+        """Ships the file `file_path` into the tasks' working directory, under `name`; as a program if `executable`."""
         kind = ArtifactKind.EXECUTABLE if executable else ArtifactKind.FILE
         path = os.fspath(file_path).removeprefix("file://")
         self._local_files.append(local_file(path, kind, "register_cached_file", name))
 
     def add_jars(self, *jars_path: str) -> NoReturn:
-        """Refused: there is no JVM."""
+        """Raises an error for any `jars_path`: there is no JVM."""
         raise InvalidProgramError(
             f"add_jars: {', '.join(map(str, jars_path)) or 'a jar'} cannot be used, because there is no JVM here. "
             "Connectors and formats are Python: see the page on connectors; add_python_file() ships Python code"
         )
 
     def add_classpaths(self, *classpaths: str) -> NoReturn:
-        """Refused: there is no JVM."""
+        """Raises an error for any `classpaths`: there is no JVM."""
         raise InvalidProgramError(
             f"add_classpaths: {', '.join(map(str, classpaths)) or 'a class path'} cannot be used, because there is no "
             "JVM here; add_python_file() and add_python_archive() ship what functions need"
         )
 
     def set_python_executable(self, python_exec: str | os.PathLike[str]) -> None:
-        """The interpreter that the job's environment is made from."""
+        """Sets the interpreter that the job's environment is made from: `python_exec`."""
         self._explicit.set("python.executable", os.fspath(python_exec))

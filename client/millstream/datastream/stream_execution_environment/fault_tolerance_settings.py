@@ -28,7 +28,10 @@ class FaultToleranceSettings(ABC):
         """A copy of all options that hold."""
 
     def enable_checkpointing(self, interval: Interval, mode: CheckpointingMode | None = None) -> Self:
-        """Takes a checkpoint every interval: milliseconds, or a duration."""
+        """Takes a checkpoint every `interval`: `env.enable_checkpointing(10_000)`.
+
+        The interval is in milliseconds, or a duration; `mode` is a CheckpointingMode.
+        """
         self.get_checkpoint_config().set_checkpoint_interval(interval)
         if mode is not None:
             self.get_checkpoint_config().set_checkpointing_mode(mode)
@@ -57,7 +60,7 @@ class FaultToleranceSettings(ABC):
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def enable_changelog_state_backend(self, enabled: bool) -> Self:
-        """Refused when true: there is no changelog. Incremental checkpoints are what keeps checkpoints small here."""
+        """Accepts `enabled=False` only: there is no changelog. Incremental checkpoints keep checkpoints small."""
         if enabled:
             raise InvalidProgramError(
                 "enable_changelog_state_backend: there is no changelog of state; set "
@@ -81,7 +84,10 @@ class FaultToleranceSettings(ABC):
         return self.get_configuration().string(_SAVEPOINT_DIRECTORY) or None
 
     def set_state_backend(self, state_backend: StateBackend) -> Self:
-        """Where tasks keep their state."""
+        """Sets how tasks keep their state.
+
+        `state_backend` is a HashMapStateBackend or an EmbeddedRocksDBStateBackend.
+        """
         if not isinstance(state_backend, tuple(STATE_BACKENDS.values())):
             raise InvalidProgramError(
                 f"set_state_backend: expected a StateBackend such as HashMapStateBackend(), not {state_backend!r}"
@@ -95,7 +101,12 @@ class FaultToleranceSettings(ABC):
         return STATE_BACKENDS[options.string(_BACKEND)]() if options.is_set(_BACKEND) else None
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> Self:
-        """What happens when the job fails, in place of what was set before; made by `RestartStrategies`."""
+        """Sets what happens when the job fails: `RestartStrategies` makes a `restart_strategy_configuration`.
+
+        Raises `InvalidProgramError` for anything else.
+
+            env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 10_000))
+        """
         if not isinstance(restart_strategy_configuration, RestartStrategyConfiguration):
             raise InvalidProgramError(
                 f"set_restart_strategy: expected what RestartStrategies makes, not {restart_strategy_configuration!r}"

@@ -13,11 +13,16 @@ log = logging.getLogger(__name__)
 class JobListener:
     """Registered with `StreamExecutionEnvironment.register_job_listener`. What it raises is logged, and no more."""
 
-    def on_job_submitted(self, job_client: JobClient | None, throwable: BaseException | None) -> None:
-        """A job was accepted, and this is its client; or it was refused, and this is why."""
+    def on_job_submitted(self, job_client: JobClient | None, throwable: BaseException | None, /) -> None:
+        """Called when a job is submitted, with its `job_client`, or with the error `throwable` if it was refused."""
 
-    def on_job_executed(self, job_execution_result: JobExecutionResult | None, throwable: BaseException | None) -> None:
-        """A job that `execute()` waited for has ended, with this result; or failed, or was refused, with this."""
+    def on_job_executed(
+        self, job_execution_result: JobExecutionResult | None, throwable: BaseException | None, /
+    ) -> None:
+        """Called when a job that `execute()` waited for has ended, with its `job_execution_result`.
+
+        When it failed or was not accepted, the result is None and `throwable` is the error.
+        """
 
 
 class JobListeners:

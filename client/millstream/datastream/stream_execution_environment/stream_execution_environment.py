@@ -124,7 +124,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return StreamExecutionEnvironment(configuration)
 
     def configure(self, configuration: core.Configuration) -> StreamExecutionEnvironment:
-        """Adds options. Options that are set by the setters of this environment keep their values."""
+        """Adds the options of `configuration`.
+
+        Options that the setters of this environment have set keep their values.
+        """
         self._configuration.add_all(configuration)
         return self
 
@@ -149,7 +152,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return checked_parallelism("parallelism.default", self.get_configuration().integer("parallelism.default"))
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """Sets the maximum parallelism (the number of key groups) of the operators that do not set their own."""
+        """Sets `max_parallelism`, the number of key groups, of the operators that do not set their own."""
         self._explicit.set("pipeline.max-parallelism", checked_max_parallelism("set_max_parallelism", max_parallelism))
         return self
 
@@ -158,7 +161,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return self.get_configuration().integer("pipeline.max-parallelism")
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
-        """Registers the resources of a slot sharing group for operators that only name it; replaces earlier ones."""
+        """Registers the resources of `slot_sharing_group` for operators that only name it; replaces earlier ones."""
         if not isinstance(slot_sharing_group, SlotSharingGroup):
             raise InvalidProgramError(
                 f"register_slot_sharing_group: expected a SlotSharingGroup, got {slot_sharing_group!r}"
@@ -180,7 +183,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return True
 
     def set_buffer_timeout(self, timeout_millis: Any) -> StreamExecutionEnvironment:
-        """Sets how long records wait in a buffer before it is sent: milliseconds or a timedelta.
+        """Sets how long records wait in a buffer before it is sent: `timeout_millis`, milliseconds or a timedelta.
 
         0 sends every batch at once; -1 sends only full buffers. Raises `InvalidProgramError` for anything else.
         """
@@ -195,7 +198,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return -1 if seconds < 0 else round(seconds * 1000)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Sets whether jobs run as STREAMING, as BATCH, or AUTOMATIC: as a batch when all sources are bounded."""
+        """Sets `execution_mode`: STREAMING, BATCH, or AUTOMATIC, which is BATCH when all sources are bounded."""
         if not isinstance(execution_mode, RuntimeExecutionMode):
             raise InvalidProgramError(f"set_runtime_mode: expected a RuntimeExecutionMode, got {execution_mode!r}")
         self._explicit.set(RUNTIME_MODE, execution_mode.value)
@@ -233,7 +236,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     def from_source(
         self,
         source: Source[Any, T],
-        watermark_strategy: WatermarkStrategy[T] | None = None,
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
         source_name: str | None = None,
         type_info: None = None,
     ) -> DataStream[T]: ...
@@ -242,7 +245,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     def from_source(
         self,
         source: Source[Any, Any],
-        watermark_strategy: WatermarkStrategy[T] | None = None,
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
         source_name: str | None = None,
         *,
         type_info: TypeInformation[T] | type[T],
@@ -273,11 +276,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         source_name: str | None = None,
         type_info: Any = None,
     ) -> DataStream[Any]:
-        """Returns a stream of the records that a source reads.
+        """Returns a stream of the records that `source` reads.
 
-        With a watermark strategy the stream has event time, separately for each split of the source. `type_info` is
-        the type of the records; without it, the type that the source declares. Raises `InvalidProgramError` for
-        arguments of other types, and for a timestamp field that the type does not have.
+        With a `watermark_strategy` the stream has event time, separately for each split of the source. `source_name` is
+        the name of the operator. `type_info` is the type of the records; without it, the type that the source declares.
+        Raises `InvalidProgramError` for arguments of other types, and for a timestamp field that the type does not
+        have.
 
             env.from_source(FileSource.for_json_lines("in", type_info=Event), strategy, "events")
         """
@@ -293,9 +297,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return DataStream(self, operator, kind)
 
     def create_input(self, input_format: InputFormat, type_info: Any = None) -> DataStream[Any]:
-        """Returns a stream of the records that an input format, such as AvroInputFormat, reads from its own path.
+        """Returns a stream of the records that `input_format`, such as an AvroInputFormat, reads from its own path.
 
-        Raises `InvalidProgramError` for a format without a path of its own, which belongs into a FileSource.
+        `type_info` is the type of the records. Raises `InvalidProgramError` for a format without a path of its own,
+        which belongs into a FileSource.
         """
         from millstream.datastream.connectors.file_system import BulkFormat, FileFormat, FileSource
 
@@ -334,10 +339,11 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     def add_source(
         self, source_func: Any, source_name: str = "Custom Source", type_info: Any = None
     ) -> DataStream[Any]:
-        """Returns a stream of the records that a SourceFunction, or a callable `(ctx)`, collects.
+        """Returns a stream of the records that `source_func` collects: a SourceFunction, or a callable `(ctx)`.
 
-        It runs in one subtask unless it is a ParallelSourceFunction. `type_info` is the type of the records. Raises
-        `InvalidProgramError` for a Source, which belongs into `from_source`, and for an async function.
+        It runs in one subtask unless it is a ParallelSourceFunction. `source_name` is the name of the operator, and
+        `type_info` the type of the records. Raises `InvalidProgramError` for a Source, which belongs into
+        `from_source`, and for an async function.
         """
         function = source_function_of(source_func)
         kind = PICKLED if type_info is None else declared_type(type_info)
@@ -360,10 +366,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         *,
         on_error: OnError | OutputTag[Any] | str = "fail",
     ) -> DataStream[str]:
-        """Returns a bounded stream of the lines of a text file, or of the files in a directory.
+        """Returns a bounded stream of the lines of the text file `file_path`, or of the files in a directory.
 
-        `on_error` decides what happens to a line that cannot be decoded: `fail`, `skip`, `dead-letter` or the
-        OutputTag of a side output. A missing file fails the job.
+        `charset_name` is the character set. `on_error` decides what happens to a line that cannot be decoded: `fail`,
+        `skip`, `dead-letter` or the OutputTag of a side output. A missing file fails the job.
         """
         from millstream.datastream.connectors.file_system import FileSource, StreamFormat
 
@@ -373,7 +379,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return self.from_source(source, None, "File Source")
 
     def socket_text_stream(self, host: str, port: int) -> DataStream[str]:
-        """Returns a stream of the lines that a server sends over TCP, until it closes the connection."""
+        """Returns a stream of the lines that a TCP server at `host` and `port` sends, until it disconnects."""
         from millstream.datastream.connectors.socket import SocketTextSource
 
         return self.from_source(SocketTextSource(host, port), None, "Socket Stream").force_non_parallel()
@@ -391,8 +397,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Runs the job and waits for its end; returns its result, with the accumulators.
 
-        Raises `InvalidProgramError` when there is nothing to run, `ConfigurationError` for an invalid option, and
-        `JobExecutionError` when the job fails or is cancelled.
+        `job_name` is the name of the job. Raises `InvalidProgramError` when there is nothing to run,
+        `ConfigurationError` for an invalid option, and `JobExecutionError` when the job fails or is cancelled.
         """
         try:
             result = self._execute(job_name)
@@ -414,7 +420,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
             client.close()
 
     def register_job_listener(self, job_listener: JobListener) -> None:
-        """Registers a listener that is notified of the jobs of this environment."""
+        """Registers `job_listener`, which is notified of the jobs of this environment."""
         if not isinstance(job_listener, JobListener):
             raise InvalidProgramError(f"register_job_listener: expected a JobListener, got {job_listener!r}")
         self._listeners.listeners.append(job_listener)
@@ -430,13 +436,16 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Submits the job and returns a client for it as soon as it is accepted.
 
-        When the program runs detached, the client does not wait for the result of the job. Raises as `execute` does
-        until the job is accepted.
+        `job_name` is the name of the job. When the program runs detached, the client does not wait for the result of
+        the job. Raises as `execute` does until the job is accepted.
+
+            client = env.execute_async("orders")
+            client.stop_with_savepoint(False, "savepoints").result()
         """
         return self._submit(self._take_job(job_name))
 
     def collect_from(self, operator: OperatorTransformation, job_name: str | None) -> CloseableIterator[Any]:
-        """Runs the job and returns the records of one of its collect operators."""
+        """Runs the job `job_name` and returns the records of `operator`, one of its collect operators."""
         from millstream.datastream.execution.detached import is_detached
 
         try:
@@ -473,7 +482,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
             self.caches.close()
 
     def generate_job(self, job_name: str | None = None) -> GeneratedJob:
-        """Returns the job of all operators that were added since the last execution."""
+        """Returns the job `job_name` of all operators that were added since the last execution."""
         configuration = self.get_configuration()
         stream_graph = self._stream_graph()
         files = with_configured_files(configuration, self._local_files)
@@ -522,7 +531,11 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         output_type: TypeInformation,
         second_input: Transformation | None = None,
     ) -> OperatorTransformation:
-        """Adds an operator to the program; called by streams."""
+        """Adds an operator to the program; called by streams.
+
+        The operator has a `name`, one input (`input_`) or also a `second_input`, a `spec`, and results of
+        `output_type`.
+        """
         number = next(self.numbers)
         operator = OperatorTransformation(number, name, input_, spec, output_type, second_input=second_input)
         self._operators.append(operator)

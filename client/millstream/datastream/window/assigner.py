@@ -47,13 +47,16 @@ class WindowAssigner(ABC, Generic[T, W]):
 
     @abstractmethod
     def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext, /
     ) -> Collection[W]:
-        """The windows of a record: none, one or several. The timestamp is the lowest number if it has none."""
+        """Returns the windows of the record `element`: none, one or several.
+
+        `timestamp` is the event time of the record, -2^63 if it has none; `context` has the clock.
+        """
 
     @abstractmethod
-    def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, W]:
-        """What decides when the windows are evaluated, unless the program sets a trigger."""
+    def get_default_trigger(self, env: StreamExecutionEnvironment, /) -> Trigger[T, W]:
+        """Returns the trigger that decides when windows are evaluated, unless the program of `env` sets one."""
 
     @abstractmethod
     def get_window_serializer(self) -> TypeSerializer[W]:
@@ -75,5 +78,8 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
             """These windows, of which none is told twice, are one from now on."""
 
     @abstractmethod
-    def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W]) -> None:
-        """Called with the open windows of a key and a new one; calls back for each group that becomes one."""
+    def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W], /) -> None:
+        """Called with the open `windows` of a key and a new one.
+
+        Calls `callback` for each group that becomes one window.
+        """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.common.serializer import TypeSerializer
 from millstream.common.typeinfo import Types
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T
 from millstream.datastream.state import ValueStateDescriptor
 from millstream.datastream.window.assigner import WindowAssigner
@@ -39,17 +40,17 @@ class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
 
     @staticmethod
     def of(window_size: int) -> CountTumblingWindowAssigner[Any]:
-        """Windows of so many records."""
+        """Returns windows of `window_size` records."""
         return CountTumblingWindowAssigner(window_size)
 
+    @override
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[CountWindow]:
-        """The window that is being filled."""
         return [CountWindow(_counted(context, self._count) // self.window_size)]
 
+    @override
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, CountWindow]:
-        """Fires when a window is full, and only then."""
         return FullWindowTrigger(self.window_size)
 
     def get_window_serializer(self) -> TypeSerializer[CountWindow]:
@@ -74,20 +75,20 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Any]:
-        """Windows of so many records, a new one with every so many."""
+        """Returns windows of `window_size` records, a new one every `window_slide` records."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
+    @override
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[CountWindow]:
-        """The windows that are being filled, the latest first; none between two when they do not touch."""
         count = _counted(context, self._count)
         latest = count // self.window_slide
         full = max(-1, (count - self.window_size) // self.window_slide)  # the latest that the record comes too late for
         return [CountWindow(number) for number in range(latest, full, -1)]
 
+    @override
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, CountWindow]:
-        """Fires when a window is full, and only then."""
         return FullWindowTrigger(self.window_size)
 
     def get_window_serializer(self) -> TypeSerializer[CountWindow]:

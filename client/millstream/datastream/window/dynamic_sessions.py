@@ -8,6 +8,7 @@ from typing import Any
 
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T
 from millstream.datastream.window.lengths import positive_milliseconds
 from millstream.datastream.window.session_assigner import EventTimeSessions, ProcessingTimeSessions
@@ -17,8 +18,8 @@ class SessionWindowTimeGapExtractor(ABC):
     """Takes the gap from a record; a callable does as well."""
 
     @abstractmethod
-    def extract(self, element: Any) -> Interval:
-        """For how long after this record the session waits for another: milliseconds, or a duration; above 0."""
+    def extract(self, element: Any, /) -> Interval:
+        """Returns the gap after the record `element`: milliseconds or a duration, above 0."""
 
 
 class DynamicEventTimeSessionWindows(EventTimeSessions[T]):
@@ -33,11 +34,11 @@ class DynamicEventTimeSessionWindows(EventTimeSessions[T]):
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Interval],
     ) -> DynamicEventTimeSessionWindows[Any]:
-        """A session ends when no record came for as long as its records say."""
+        """Returns session windows whose gap `extractor` returns for each record."""
         return DynamicEventTimeSessionWindows(extractor)
 
+    @override
     def gap_of(self, element: T) -> int:
-        """What the record says."""
         return _checked(self, self._extract(element))
 
     def __repr__(self) -> str:
@@ -56,11 +57,11 @@ class DynamicProcessingTimeSessionWindows(ProcessingTimeSessions[T]):
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Interval],
     ) -> DynamicProcessingTimeSessionWindows[Any]:
-        """A session ends when no record came for as long as its records say."""
+        """Returns session windows whose gap `extractor` returns for each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
+    @override
     def gap_of(self, element: T) -> int:
-        """What the record says."""
         return _checked(self, self._extract(element))
 
     def __repr__(self) -> str:

@@ -55,15 +55,19 @@ class Evictor(ABC, Generic[T, W]):
 
     @abstractmethod
     def evict_before(
-        self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext
+        self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext, /
     ) -> None:
-        """Called before the window function; takes what it evicts out of the list, as `del elements[0]`.
+        """Called before the window function; removes the evicted records from the list, as `del elements[0]`.
 
-        The list has the window's records in the order in which they came, and `size` is how many.
+        `elements` are the records of `window` in their order of arrival, and `size` is their number. `evictor_context`
+        has the clocks.
         """
 
     @abstractmethod
     def evict_after(
-        self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext
+        self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext, /
     ) -> None:
-        """Called after the window function; takes what it evicts out of the list."""
+        """Called after the window function; removes the evicted records from the list `elements`.
+
+        The arguments `size`, `window` and `evictor_context` are those of `evict_before`.
+        """

@@ -8,6 +8,7 @@ from typing import Any, Generic
 
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T, W
 from millstream.datastream.window.evictor import Evictor, TimestampedValue
 from millstream.datastream.window.lengths import milliseconds, positive_count
@@ -19,17 +20,17 @@ class _OneSidedEvictor(Evictor[T, W]):
     def __init__(self, do_evict_after: bool) -> None:
         self.do_evict_after = do_evict_after
 
+    @override
     def evict_before(
         self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext
     ) -> None:
-        """Evicts, unless that is to be done after the window function."""
         if not self.do_evict_after:
             self._evict(elements)
 
+    @override
     def evict_after(
         self, elements: list[TimestampedValue[T]], size: int, window: W, evictor_context: Evictor.EvictorContext
     ) -> None:
-        """Evicts, if that is to be done after the window function."""
         if self.do_evict_after:
             self._evict(elements)
 
@@ -46,7 +47,10 @@ class CountEvictor(_OneSidedEvictor[T, W]):
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor[Any, Any]:
-        """Keeps so many."""
+        """Keeps the last `max_count` records.
+
+        Evicts before the function is called, or after it with `do_evict_after`.
+        """
         return CountEvictor(max_count, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:
@@ -67,7 +71,10 @@ class TimeEvictor(_OneSidedEvictor[T, W]):
 
     @staticmethod
     def of(window_size: Interval, do_evict_after: bool = False) -> TimeEvictor[Any, Any]:
-        """Keeps those of so much time."""
+        """Keeps the records of the last `window_size`, a duration.
+
+        Records are evicted before the function is called, or after it with `do_evict_after`.
+        """
         return TimeEvictor(window_size, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:
@@ -84,8 +91,8 @@ class DeltaFunction(ABC, Generic[T]):
     """How much two records differ; a callable `(old, new)` does as well."""
 
     @abstractmethod
-    def get_delta(self, old_data_point: T, new_data_point: T) -> float:
-        """The difference."""
+    def get_delta(self, old_data_point: T, new_data_point: T, /) -> float:
+        """Returns the difference of `old_data_point` and `new_data_point`."""
 
 
 class DeltaEvictor(_OneSidedEvictor[T, W]):
@@ -110,7 +117,11 @@ class DeltaEvictor(_OneSidedEvictor[T, W]):
     def of(
         threshold: float, delta_function: DeltaFunction[T] | Callable[[T, T], float], do_evict_after: bool = False
     ) -> DeltaEvictor[T, Any]:
-        """Evicts by a threshold and a function."""
+        """Evicts records that differ from the last one by `threshold` or more.
+
+        `delta_function` is a DeltaFunction or a callable `(old, new)`. Records are evicted before the function is
+        called, or after it with `do_evict_after`.
+        """
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:

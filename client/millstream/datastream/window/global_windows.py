@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from millstream.common.serializer import TypeSerializer
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T
 from millstream.datastream.window.assigner import WindowAssigner
 from millstream.datastream.window.serializers import GlobalWindowSerializer
@@ -27,14 +28,14 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
         """The assigner."""
         return GlobalWindows()
 
+    @override
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[GlobalWindow]:
-        """The global window."""
         return _THE_ONE
 
+    @override
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, GlobalWindow]:
-        """Never fires: set a trigger, as `.trigger(CountTrigger.of(100))`."""
         return NeverTrigger()
 
     def get_window_serializer(self) -> TypeSerializer[GlobalWindow]:

@@ -6,6 +6,7 @@ import struct
 from typing import BinaryIO
 
 from millstream.common.serializer import TypeSerializer
+from millstream.core.overriding import override
 from millstream.datastream.window.windows import CountWindow, GlobalWindow, TimeWindow
 
 _TIMES = struct.Struct(">qq")
@@ -15,36 +16,36 @@ _NUMBER = struct.Struct(">q")
 class TimeWindowSerializer(TypeSerializer[TimeWindow]):
     """16 bytes: the start and the end."""
 
+    @override
     def serialize(self, element: TimeWindow, stream: BinaryIO) -> None:
-        """Writes the window."""
         stream.write(_TIMES.pack(element.start, element.end))
 
+    @override
     def deserialize(self, stream: BinaryIO) -> TimeWindow:
-        """Reads a window."""
         return TimeWindow(*_TIMES.unpack(_read(stream, _TIMES.size, "time")))
 
 
 class CountWindowSerializer(TypeSerializer[CountWindow]):
     """8 bytes: the number."""
 
+    @override
     def serialize(self, element: CountWindow, stream: BinaryIO) -> None:
-        """Writes the window."""
         stream.write(_NUMBER.pack(element.id))
 
+    @override
     def deserialize(self, stream: BinaryIO) -> CountWindow:
-        """Reads a window."""
         return CountWindow(*_NUMBER.unpack(_read(stream, _NUMBER.size, "count")))
 
 
 class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
     """One byte, 0: there is only one such window."""
 
+    @override
     def serialize(self, element: GlobalWindow, stream: BinaryIO) -> None:
-        """Writes the window."""
         stream.write(b"\0")
 
+    @override
     def deserialize(self, stream: BinaryIO) -> GlobalWindow:
-        """Reads the window."""
         _read(stream, 1, "global")
         return GlobalWindow.get()
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from millstream.common.serializer import TypeSerializer
+from millstream.core.overriding import override
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.core.records.type_variables import T
 from millstream.datastream.window.assigner import MergingWindowAssigner, WindowAssigner, missing_timestamp
@@ -25,12 +26,12 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
 
     @abstractmethod
     def gap_of(self, element: T) -> int:
-        """For how many milliseconds after this record the session waits for another."""
+        """Returns the gap after the record `element`, in milliseconds."""
 
+    @override
     def merge_windows(
         self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
     ) -> None:
-        """Windows that overlap or touch become one."""
         TimeWindow.merge_windows(windows, callback)
 
     def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
@@ -41,16 +42,16 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
 class EventTimeSessions(SessionWindows[T]):
     """Sessions by the records' timestamps."""
 
+    @override
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """From the timestamp, as long as the gap."""
         if timestamp is None or timestamp == MIN_TIMESTAMP:
             raise missing_timestamp(self)
         return [TimeWindow(timestamp, timestamp + self.gap_of(element))]
 
+    @override
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
-        """Fires when the watermark has come to the session's end."""
         return EventTimeTrigger()
 
     def is_event_time(self) -> bool:
@@ -61,15 +62,15 @@ class EventTimeSessions(SessionWindows[T]):
 class ProcessingTimeSessions(SessionWindows[T]):
     """Sessions by the machine's time when a record comes."""
 
+    @override
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """From this moment, as long as the gap."""
         now = context.get_current_processing_time()
         return [TimeWindow(now, now + self.gap_of(element))]
 
+    @override
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
-        """Fires when the machine's time has come to the session's end."""
         return ProcessingTimeTrigger()
 
     def is_event_time(self) -> bool:

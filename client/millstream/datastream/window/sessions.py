@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.common.time import Interval
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T
 from millstream.datastream.window.dynamic_sessions import (
     DynamicEventTimeSessionWindows,
@@ -24,18 +25,18 @@ class EventTimeSessionWindows(EventTimeSessions[T]):
 
     @staticmethod
     def with_gap(size: Interval) -> EventTimeSessionWindows[Any]:
-        """A session ends when no record came for so long."""
+        """Returns session windows that end when there was no record for `size`, a duration."""
         return EventTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Interval],
     ) -> DynamicEventTimeSessionWindows[Any]:
-        """A session ends when no record came for as long as its records say."""
+        """Returns session windows whose gap `extractor` returns for each record."""
         return DynamicEventTimeSessionWindows(extractor)
 
+    @override
     def gap_of(self, element: T) -> int:
-        """The same for all."""
         return self.session_gap
 
     def __repr__(self) -> str:
@@ -50,18 +51,18 @@ class ProcessingTimeSessionWindows(ProcessingTimeSessions[T]):
 
     @staticmethod
     def with_gap(size: Interval) -> ProcessingTimeSessionWindows[Any]:
-        """A session ends when no record came for so long."""
+        """Returns session windows that end when there was no record for `size`, a duration."""
         return ProcessingTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[Any], Interval],
     ) -> DynamicProcessingTimeSessionWindows[Any]:
-        """A session ends when no record came for as long as its records say."""
+        """Returns session windows whose gap `extractor` returns for each record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
+    @override
     def gap_of(self, element: T) -> int:
-        """The same for all."""
         return self.session_gap
 
     def __repr__(self) -> str:

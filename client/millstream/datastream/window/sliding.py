@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from millstream.common.serializer import TypeSerializer
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.core.records.type_variables import T
 from millstream.datastream.window.assigner import WindowAssigner, missing_timestamp
@@ -61,16 +62,16 @@ class SlidingEventTimeWindows(_SlidingWindows[T]):
         """Windows of a size, which begin at multiples of the slide in UTC, moved by the offset."""
         return SlidingEventTimeWindows(size, slide, 0 if offset is None else offset)
 
+    @override
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """The windows that the timestamp falls into, the latest first."""
         if timestamp is None or timestamp == MIN_TIMESTAMP:
             raise missing_timestamp(self)
         return self._windows(timestamp)
 
+    @override
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
-        """Fires when the watermark has come to the window's end."""
         return EventTimeTrigger()
 
     def is_event_time(self) -> bool:
@@ -86,14 +87,14 @@ class SlidingProcessingTimeWindows(_SlidingWindows[T]):
         """Windows of a size, which begin at multiples of the slide in UTC, moved by the offset."""
         return SlidingProcessingTimeWindows(size, slide, 0 if offset is None else offset)
 
+    @override
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """The windows that this moment falls into, the latest first."""
         return self._windows(context.get_current_processing_time())
 
+    @override
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
-        """Fires when the machine's time has come to the window's end."""
         return ProcessingTimeTrigger()
 
     def is_event_time(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from millstream.common.serializer import TypeSerializer
 from millstream.common.time import Interval
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.core.records.type_variables import T
 from millstream.datastream.window.assigner import WindowAssigner, missing_timestamp
@@ -58,16 +59,16 @@ class TumblingEventTimeWindows(_TumblingWindows[T]):
         """
         return TumblingEventTimeWindows(size, 0 if offset is None else offset)
 
+    @override
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """The window of the timestamp."""
         if timestamp is None or timestamp == MIN_TIMESTAMP:
             raise missing_timestamp(self)
         return self._window(timestamp)
 
+    @override
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
-        """Fires when the watermark has come to the window's end."""
         return EventTimeTrigger()
 
     def is_event_time(self) -> bool:
@@ -86,14 +87,14 @@ class TumblingProcessingTimeWindows(_TumblingWindows[T]):
         """
         return TumblingProcessingTimeWindows(size, 0 if offset is None else offset)
 
+    @override
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """The window of this moment."""
         return self._window(context.get_current_processing_time())
 
+    @override
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
-        """Fires when the machine's time has come to the window's end."""
         return ProcessingTimeTrigger()
 
     def is_event_time(self) -> bool:

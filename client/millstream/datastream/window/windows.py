@@ -43,12 +43,12 @@ class TimeWindow(Window, msgspec.Struct, frozen=True, order=True, gc=False):
         return self.start <= other.end and other.start <= self.end
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """The smallest window around both."""
+        """Returns the smallest window that covers this one and `other`."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """Where the window of a timestamp begins when windows of a size begin at the offset and go both ways."""
+        """Returns the start of the window of `timestamp`, for windows of `window_size` that begin at `offset`."""
         return timestamp - (timestamp - offset) % window_size
 
     @staticmethod

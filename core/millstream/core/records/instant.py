@@ -21,7 +21,7 @@ class Instant:
 
     @staticmethod
     def of_epoch_milli(epoch_milli: int) -> Instant:
-        """So many milliseconds after 1970 began in UTC."""
+        """Returns the instant `epoch_milli` milliseconds after the Unix epoch."""
         seconds, milliseconds = divmod(epoch_milli, 1000)
         return Instant(seconds, milliseconds * 1_000_000)
 

@@ -46,11 +46,14 @@ class TypeInformation(Generic[T_co]):
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
-        """The value as the engine holds it: as it is."""
+        """Returns the engine's form of the value `obj`; the same object unless a type overrides this."""
         return obj
 
     def from_internal_type(self, obj: Any) -> Any:
-        """The value of what the engine holds: as it is."""
+        """Returns the value of `obj`, which is the engine's form of it.
+
+        The same object unless a type overrides this.
+        """
         return obj
 
     def __repr__(self) -> str:

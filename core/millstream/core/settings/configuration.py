@@ -142,7 +142,7 @@ class Configuration:
 
     @staticmethod
     def load(conf_dir: str | os.PathLike[str] | None = None, overrides: Iterable[str] = ()) -> Configuration:
-        """`config.yaml` of the directory (default `$MILLSTREAM_CONF_DIR`), then each `key=value`."""
+        """Reads `config.yaml` of `conf_dir` (default `$MILLSTREAM_CONF_DIR`), then each `key=value` of `overrides`."""
         directory = conf_dir or os.environ.get("MILLSTREAM_CONF_DIR")
         configuration = Configuration()
         if directory:
@@ -160,7 +160,7 @@ class Configuration:
 
     @staticmethod
     def from_yaml(path: Path) -> Configuration:
-        """Reads nested or dotted keys."""
+        """Reads nested or dotted keys from the file `path`."""
         import yaml
 
         try:
@@ -178,7 +178,7 @@ class Configuration:
         return configuration
 
     def set(self, key: str, value: Any) -> None:
-        """Checks and stores one option."""
+        """Checks `value` and sets the option `key` to it."""
         if isinstance(key, str) and (why := why_dropped(key)) is not None:
             warnings.warn(f"option '{key}' {why}: nothing comes of it", UserWarning, stacklevel=_calls_of_ours())
             return
@@ -213,43 +213,43 @@ class Configuration:
         return key
 
     def get(self, key: str) -> Any:
-        """The value that was set, or the option's default; of one of the user's own, its text or None."""
+        """Returns the value of `key`, or the default of the option; for the user's own keys, the text or None."""
         if key in self._parsed:
             return self._parsed[key]
         return OPTIONS[key].default if key in OPTIONS else None
 
     def string(self, key: str) -> str:
-        """A string or enum option."""
+        """Returns the value of `key`, an option that is text or an enum."""
         value = self.get(key)
         assert isinstance(value, str), key
         return value
 
     def mapping(self, key: str) -> dict[str, str]:
-        """An option that is a map."""
+        """Returns the value of `key`, an option that is a map."""
         value = self.get(key)
         assert isinstance(value, dict), key
         return value
 
     def integer(self, key: str) -> int:
-        """An int or memory option."""
+        """Returns the value of `key`, an option that is an integer or a memory size."""
         value = self.get(key)
         assert isinstance(value, int), key
         return value
 
     def boolean(self, key: str) -> bool:
-        """A bool option."""
+        """Returns the value of the boolean option `key`."""
         value = self.get(key)
         assert isinstance(value, bool), key
         return value
 
     def seconds(self, key: str) -> float:
-        """A duration option."""
+        """Returns the value of `key`, an option that is a duration, in seconds."""
         value = self.get(key)
         assert isinstance(value, float), key
         return value
 
     def is_set(self, key: str) -> bool:
-        """Whether the user set it."""
+        """Returns whether `key` is set."""
         return key in self._raw
 
     def merged(self, other: Configuration | Mapping[str, Any]) -> Configuration:

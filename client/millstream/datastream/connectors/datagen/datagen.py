@@ -7,14 +7,16 @@ The functions must answer the same for the same index: after a restore they are 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.conversion import to_record_batch
 from millstream.core.records.copying import is_immutable_type, private_columns
 from millstream.core.records.handover import Handover
+from millstream.core.records.type_variables import T_co
 from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.base import (
     Boundedness,
@@ -32,7 +34,7 @@ from millstream.datastream.connectors.index_split import IndexReader, IndexSplit
 SHORTEST_WAIT = 0.001  # seconds: a high rate is kept with small batches, not with a poll for each record
 
 
-class _GeneratorSource(Source[IndexSplit]):
+class _GeneratorSource(Source[IndexSplit, T_co]):
     """What the row and the column source have in common."""
 
     def __init__(
@@ -56,20 +58,20 @@ class _GeneratorSource(Source[IndexSplit]):
         """By its count."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self._count is None else Boundedness.BOUNDED
 
+    @override
     def create_enumerator(self, context: SplitEnumeratorContext[IndexSplit]) -> SplitEnumerator[IndexSplit]:
-        """A part of the indices for each subtask."""
         parallelism = context.current_parallelism()
         if self._count is None:
             return IndexEnumerator(context, self._range, lanes_of(parallelism, self._block))
         return IndexEnumerator(context, self._range, cut_range(0, self._count, parallelism))
 
+    @override
     def restore_enumerator(
         self, context: SplitEnumeratorContext[IndexSplit], state: Any
     ) -> SplitEnumerator[IndexSplit]:
-        """The parts not handed out, if the count is what it was."""
         return IndexEnumerator.restored(context, self._range, state)
 
-    def get_produced_type(self) -> TypeInformation:
+    def get_produced_type(self) -> TypeInformation[T_co]:
         """The declared type."""
         return self._type
 
@@ -79,8 +81,51 @@ class _GeneratorSource(Source[IndexSplit]):
         return RateLimiter(self._rate / context.runtime_context.get_number_of_parallel_subtasks())
 
 
-class DataGeneratorSource(_GeneratorSource):
+class DataGeneratorSource(_GeneratorSource[T_co]):
     """`generator_function(index)` for each index from 0 to before `count`, or forever."""
+
+    @overload
+    def __init__(
+        self,
+        generator_function: Callable[[int], T_co],
+        count: int | None = None,
+        rate_per_second: float | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        generator_function: Callable[[int], object],
+        count: int | None = None,
+        rate_per_second: float | None = None,
+        *,
+        type_info: TypeInformation[T_co] | type[T_co],
+        clock: Clock | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: DataGeneratorSource[Any],
+        generator_function: Callable[[int], object],
+        count: int | None = None,
+        rate_per_second: float | None = None,
+        *,
+        type_info: object,
+        clock: Clock | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: DataGeneratorSource[Any],
+        generator_function: Callable[[int], object],
+        count: int | None,
+        rate_per_second: float | None,
+        type_info: object,
+        *,
+        clock: Clock | None = None,
+    ) -> None: ...
 
     def __init__(
         self,
@@ -94,8 +139,8 @@ class DataGeneratorSource(_GeneratorSource):
         super().__init__(count, rate_per_second, 1, type_info, clock)
         self._function = generator_function
 
+    @override
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
-        """Calls the function for each index of its parts."""
         handover = Handover(not context.object_reuse and not is_immutable_type(self._type))
         return _RowReader(context, self._function, handover, self._limiter(context), self._clock)
 
@@ -104,11 +149,35 @@ class DataGeneratorSource(_GeneratorSource):
         return False
 
 
-class ColumnDataGeneratorSource(_GeneratorSource):
+class ColumnDataGeneratorSource(_GeneratorSource[T_co]):
     """`generator(start_index, n)` for runs of at most `rows_per_batch` indices; answers a record batch of n rows.
 
     What `map_batches` accepts as a result is accepted here too: tables, data frames, dicts of columns.
     """
+
+    @overload
+    def __init__(
+        self,
+        generator: Callable[[int, int], object],
+        count: int | None = None,
+        rate_per_second: float | None = None,
+        rows_per_batch: int = 65536,
+        *,
+        type_info: TypeInformation[T_co] | type[T_co],
+        clock: Clock | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: ColumnDataGeneratorSource[Any],
+        generator: Callable[[int, int], object],
+        count: int | None = None,
+        rate_per_second: float | None = None,
+        rows_per_batch: int = 65536,
+        type_info: object = PICKLED,
+        *,
+        clock: Clock | None = None,
+    ) -> None: ...
 
     def __init__(
         self,
@@ -130,8 +199,8 @@ class ColumnDataGeneratorSource(_GeneratorSource):
         """Always."""
         return True
 
+    @override
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
-        """Calls the generator for runs of its indices."""
         return _ColumnReader(context, self._generator, self._rows_per_batch, self._limiter(context), self._clock)
 
 

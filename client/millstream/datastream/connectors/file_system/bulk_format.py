@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from millstream.core.records.type_variables import T_co
 from millstream.datastream.connectors.file_system.splits import FileFormat
 
 
-class BulkFormat(FileFormat):
+class BulkFormat(FileFormat[T_co]):
     """Base of formats whose readers answer Arrow batches."""
 
     def produces_columns(self) -> bool:

@@ -6,11 +6,13 @@ import contextlib
 import copy
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from millstream.common.time import Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
+from millstream.core.records.type_variables import T_co
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.base import (
     Boundedness,
@@ -45,10 +47,12 @@ from millstream.datastream.connectors.malformed import (
 from millstream.datastream.connectors.split_queue import DiscoveringEnumerator, OneSplitReader, QueueEnumerator
 from millstream.datastream.functions import OutputTag
 
+RECORD = TypeVar("RECORD")
+
 DEFAULT_BLOCK_SIZE = 64 * 1024 * 1024
 
 
-class FileSource(Source[FileSplit]):
+class FileSource(Source[FileSplit, T_co]):
     """Reads files, directories (with their subdirectories; names that start with `.` or `_` are passed over) and globs.
 
     The factory methods answer a source that is ready to use; `build()` is there for PyFlink's builder style and answers
@@ -58,7 +62,7 @@ class FileSource(Source[FileSplit]):
 
     def __init__(
         self,
-        file_format: FileFormat,
+        file_format: FileFormat[T_co],
         *paths: PathLike,
         block_size: int = DEFAULT_BLOCK_SIZE,
         on_error: OnError | OutputTag | str = OnError.FAIL,
@@ -73,10 +77,43 @@ class FileSource(Source[FileSplit]):
 
     @staticmethod
     def for_record_stream_format(
-        stream_format: StreamFormat, *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
-    ) -> FileSource:
-        """By a stream format, such as `StreamFormat.text_line_format()`."""
+        stream_format: StreamFormat[RECORD], *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
+    ) -> FileSource[RECORD]:
+        """Returns a source that reads files record by record, with a format such as `StreamFormat.text_line_format()`.
+
+        `stream_format` is the format. `paths` are files, directories and globs. `on_error` is as in `for_json_lines`.
+        """
         return FileSource(stream_format, *paths, on_error=on_error)
+
+    @overload
+    @staticmethod
+    def for_csv(
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
+        types: TypeInformation[RECORD] | type[RECORD],
+        header: bool = True,
+        delimiter: str = ",",
+        quote: str | None = '"',
+        null_values: Sequence[str] | None = None,
+        charset: str = "UTF-8",
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[RECORD]: ...
+
+    @overload
+    @staticmethod
+    def for_csv(
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
+        types: object = None,
+        header: bool = True,
+        delimiter: str = ",",
+        quote: str | None = '"',
+        null_values: Sequence[str] | None = None,
+        charset: str = "UTF-8",
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[Any]: ...
 
     @staticmethod
     def for_csv(
@@ -90,16 +127,35 @@ class FileSource(Source[FileSplit]):
         charset: str = "UTF-8",
         max_line_length: int = LONGEST_LINE,
         on_error: OnError | OutputTag | str = OnError.FAIL,
-    ) -> FileSource:
-        """CSV files as column batches.
+    ) -> FileSource[Any]:
+        """Returns a source that reads CSV files as batches of columns.
 
-        With a header, `columns` chooses some of its columns; without one, it names all of them (f0, f1, ... when it is
-        not given). `types` maps columns to types, or is a row, tuple or dataclass type with the columns, in their
-        order, as its fields. A value that is one of `null_values` and not quoted is None; by default an empty one,
-        unless it is in a `str` field of a dataclass.
+        `paths` are files, directories and globs. With a `header`, `columns` selects columns; without one, it names all
+        of them (f0, f1, ... when it is not given). `types` maps columns to types, or is a row, tuple or dataclass type
+        with the columns, in their order, as its fields. `delimiter` separates columns, `quote` encloses text, and
+        `charset` is the character set. A value that is one of `null_values` and not quoted is None; by default an empty
+        one, unless it is in a `str` field of a dataclass. `max_line_length` and `on_error` are as in `for_json_lines`.
         """
         csv = CsvFormat(columns, types, header, delimiter, quote, null_values, charset, max_line_length=max_line_length)
         return FileSource(csv, *paths, on_error=on_error)
+
+    @overload
+    @staticmethod
+    def for_json_lines(
+        *paths: PathLike,
+        type_info: TypeInformation[RECORD] | type[RECORD],
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[RECORD]: ...
+
+    @overload
+    @staticmethod
+    def for_json_lines(
+        *paths: PathLike,
+        type_info: object = PICKLED,
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[Any]: ...
 
     @staticmethod
     def for_json_lines(
@@ -107,9 +163,34 @@ class FileSource(Source[FileSplit]):
         type_info: Any = PICKLED,
         max_line_length: int = LONGEST_LINE,
         on_error: OnError | OutputTag | str = OnError.FAIL,
-    ) -> FileSource:
-        """JSON lines as plain dicts and lists, or as the declared type (a dataclass, a type hint, `Types....`)."""
+    ) -> FileSource[Any]:
+        """Returns a source that reads JSON lines: dicts and lists, or records of a declared type.
+
+        `paths` are files, directories and globs. `type_info` is the type of the records: a dataclass, a type hint or
+        `Types....`. A line of more bytes than `max_line_length` is malformed. `on_error` decides what happens to
+        malformed records: `fail`, `skip`, `dead-letter` or the OutputTag of a side output.
+
+            FileSource.for_json_lines("events/*.jsonl", type_info=Event, on_error="dead-letter")
+        """
         return FileSource(JsonLinesFormat(type_info, max_line_length), *paths, on_error=on_error)
+
+    @overload
+    @staticmethod
+    def for_parquet(
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
+        type_info: TypeInformation[RECORD] | type[RECORD],
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[RECORD]: ...
+
+    @overload
+    @staticmethod
+    def for_parquet(
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
+        type_info: object = PICKLED,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[Any]: ...
 
     @staticmethod
     def for_parquet(
@@ -117,45 +198,55 @@ class FileSource(Source[FileSplit]):
         columns: Sequence[str] | None = None,
         type_info: Any = PICKLED,
         on_error: OnError | OutputTag | str = OnError.FAIL,
-    ) -> FileSource:
-        """Parquet files as column batches, with all columns or the named ones."""
+    ) -> FileSource[Any]:
+        """Returns a source that reads Parquet files as batches of columns.
+
+        `paths` are files, directories and globs. `columns` selects columns; without it, all are read. `type_info` is
+        the type of the records, and `on_error` as in `for_json_lines`.
+        """
         return FileSource(ParquetFormat(columns, type_info), *paths, on_error=on_error)
 
     @staticmethod
     def for_bulk_file_format(
-        bulk_format: BulkFormat, *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
-    ) -> FileSource:
-        """By a bulk format, such as `ParquetColumnarRowInputFormat`."""
+        bulk_format: BulkFormat[RECORD], *paths: PathLike, on_error: OnError | OutputTag | str = OnError.FAIL
+    ) -> FileSource[RECORD]:
+        """Returns a source that reads files with a bulk format, such as `ParquetColumnarRowInputFormat`.
+
+        `bulk_format` is the format. `paths` are files, directories and globs. `on_error` is as in `for_json_lines`.
+        """
         return FileSource(bulk_format, *paths, on_error=on_error)
 
-    def with_block_size(self, block_size: int) -> FileSource:
-        """A source that cuts files into splits of about this many bytes, where the format can be cut."""
+    def with_block_size(self, block_size: int) -> FileSource[T_co]:
+        """Returns a source that cuts files into splits of about `block_size` bytes, where the format can be cut."""
         return self._with(_block_size=_checked_block_size(block_size))
 
-    def monitor_continuously(self, discovery_interval: Interval) -> FileSource:
-        """A source that does not end: it looks for new files every so often, and reads each once."""
+    def monitor_continuously(self, discovery_interval: Interval) -> FileSource[T_co]:
+        """Returns an unbounded source that lists its paths every `discovery_interval` and reads each new file once.
+
+        The interval is in milliseconds, or a duration above 0.
+        """
         return self._with(_interval=_checked_interval(discovery_interval))
 
-    def process_static_file_set(self) -> FileSource:
+    def process_static_file_set(self) -> FileSource[T_co]:
         """A source that reads the files that are there when the job starts, and ends: the default."""
         return self._with(_interval=None)
 
-    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSource:
-        """A source that cuts files, or reads each in one piece."""
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSource[T_co]:
+        """Returns a source that cuts files into splits, or reads each in one piece, as `file_enumerator` defines."""
         return self._with(_block_size=DEFAULT_BLOCK_SIZE if file_enumerator.splits_files else sys.maxsize)
 
-    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSource:
-        """The one assigner that there is: all task managers see the same paths, so all splits are as near to each."""
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSource[T_co]:
+        """Returns this source, for any `split_assigner`: all task managers see the same paths."""
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise InvalidProgramError(f"expected a FileSplitAssignerProvider, got {split_assigner!r}")
         return self
 
-    def _with(self, **changed: Any) -> FileSource:
+    def _with(self, **changed: Any) -> FileSource[T_co]:
         other = copy.copy(self)
         vars(other).update(changed)
         return other
 
-    def build(self) -> FileSource:
+    def build(self) -> FileSource[T_co]:
         """The source itself."""
         return self
 
@@ -177,14 +268,14 @@ class FileSource(Source[FileSplit]):
                 raise
             return [FileSplit(file.path, 0, WHOLE)]  # its reader will meet the same, and count it
 
+    @override
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> SplitEnumerator[FileSplit]:
-        """Lists and cuts the files."""
         if self._interval is None:
             return DiscoveringEnumerator(context, self._discover)
         return MonitoringEnumerator(context, self._list, self._cut, self._interval)
 
+    @override
     def restore_enumerator(self, context: SplitEnumeratorContext[FileSplit], state: Any) -> SplitEnumerator[FileSplit]:
-        """The splits not handed out, and the files found."""
         if state is None:
             return self.create_enumerator(context)
         if self._interval is None:
@@ -196,8 +287,8 @@ class FileSource(Source[FileSplit]):
             )
         return MonitoringEnumerator(context, self._list, self._cut, self._interval, state)
 
+    @override
     def create_reader(self, context: SourceReaderContext) -> SourceReader[FileSplit]:
-        """Reads a split at a time."""
         return _FileReader(context, self._format, self._handling)
 
     def side_outputs(self) -> tuple[OutputTag, ...]:
@@ -212,7 +303,7 @@ class FileSource(Source[FileSplit]):
         """Every record is made again."""
         return False
 
-    def get_produced_type(self) -> TypeInformation:
+    def get_produced_type(self) -> TypeInformation[T_co]:
         """The format's."""
         return self._format.produced_type()
 

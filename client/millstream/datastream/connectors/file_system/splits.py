@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Generic
 
 from millstream.core.records.batches import Batch
+from millstream.core.records.type_variables import T_co
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.malformed import DeadLetter
@@ -36,15 +38,18 @@ class FormatReader(ABC):
     """Reads one split."""
 
     @abstractmethod
-    def read(self, max_rows: int) -> Batch | None:
-        """The next batch, or None at the end of the split; an empty one when all that was read is malformed."""
+    def read(self, max_rows: int, /) -> Batch | None:
+        """Returns the next batch of at most `max_rows` records, or None at the end of the split.
+
+        The batch is empty when all that was read is malformed.
+        """
 
     def malformed(self) -> list[DeadLetter]:
         """What the last `read` could not read and passed over; the position is behind it. Called once after each."""
         return []
 
-    def line_of(self, malformed: DeadLetter) -> int | None:
-        """The number, from 1, of the line where it begins, for people; None where there are no lines."""
+    def line_of(self, malformed: DeadLetter, /) -> int | None:
+        """Returns the number, from 1, of the line where `malformed` begins; None for a format without lines."""
         return None
 
     @abstractmethod
@@ -56,15 +61,18 @@ class FormatReader(ABC):
         """Closes the file. May be called twice."""
 
 
-class FileFormat(ABC):
-    """How files are cut and read. Picklable."""
+class FileFormat(ABC, Generic[T_co]):
+    """Cuts files into splits and reads them: `FileFormat[str]` reads text. It has to be picklable."""
 
     @abstractmethod
-    def cut(self, file: FoundFile, block_size: int) -> list[FileSplit]:
-        """The splits of a file, none for an empty one. May read the file."""
+    def cut(self, file: FoundFile, block_size: int, /) -> list[FileSplit]:
+        """Returns the splits of `file`, of about `block_size` bytes each; none for an empty file.
+
+        It may read the file.
+        """
 
     @abstractmethod
-    def open(self, split: FileSplit) -> FormatReader:
+    def open(self, split: FileSplit, /) -> FormatReader:
         """Starts or resumes a split. Raises ConnectorError naming the file when it cannot.
 
         A MalformedInputError, here or while reading, says that the file is there and what it holds cannot be read.
@@ -75,5 +83,5 @@ class FileFormat(ABC):
         return False
 
     @abstractmethod
-    def produced_type(self) -> TypeInformation:
-        """The type of the records."""
+    def produced_type(self) -> TypeInformation[T_co]:
+        """Returns the type of the records."""

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from millstream.common.io import InputFormat
+from millstream.core.overriding import override
 from millstream.core.records.batches import RowBatch
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
@@ -37,13 +38,13 @@ class AvroInputFormat(StreamFormat, InputFormat):
         """The same."""
         return self.get_produced_type()
 
+    @override
     def cut(self, file: FoundFile, block_size: int) -> list[FileSplit]:
-        """Byte ranges; a block belongs to the one with the first byte of the marker before it."""
         ranges = range(0, file.size, block_size)
         return [FileSplit(file.path, at, min(at + block_size, file.size)) for at in ranges]
 
+    @override
     def open(self, split: FileSplit) -> FormatReader:
-        """Reads its blocks. The position is the number of records that were read of them."""
         return _AvroReader(split, self._schema)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from millstream.common.serialization import DeserializationSchema, SerializationSchema
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.formats.avro.records import Convert, row_type, to_generic, to_row
 from millstream.datastream.formats.avro.schema import AvroSchema, fastavro, refusals, told
@@ -38,8 +39,8 @@ class AvroRowDeserializationSchema(_OfSchema, DeserializationSchema):
     def _rows(self) -> Convert:
         return to_row(self._schema)
 
+    @override
     def deserialize(self, message: bytes) -> Any:
-        """One row; its records inside are rows too."""
         stream = io.BytesIO(message)
         try:
             record = fastavro().schemaless_reader(stream, self._schema.parsed, None)
@@ -62,8 +63,8 @@ class AvroRowSerializationSchema(_OfSchema, SerializationSchema):
     def _generic(self) -> Convert:
         return to_generic(self._schema)
 
+    @override
     def serialize(self, value: Any) -> bytes:
-        """One message; what the schema does not allow raises."""
         stream, library = io.BytesIO(), fastavro()
         try:
             generic = self._generic(value)

@@ -42,7 +42,7 @@ class AvroSchema:
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
-        """From JSON; what is no schema is refused at once."""
+        """Returns the schema of the JSON text `json_schema`; raises `InvalidProgramError` if it is no schema."""
         try:
             schema = AvroSchema(json.dumps(json.loads(json_schema)))
             _ = schema.parsed
@@ -54,7 +54,10 @@ class AvroSchema:
 
     @staticmethod
     def parse_file(file_path: str | os.PathLike[str]) -> AvroSchema:
-        """From a file with JSON in it."""
+        """Returns the schema in the JSON file `file_path`.
+
+        Raises `InvalidProgramError` if it cannot be read or is no schema.
+        """
         try:
             with open(file_path, encoding="utf-8") as file:
                 text = file.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import RowBatch
 from millstream.core.records.types import TypeInformation
 from millstream.core.row import Row
@@ -22,7 +23,7 @@ from millstream.datastream.formats.csv.schema import CsvSchema
 _BLOCK = 1 << 20
 
 
-class CsvReaderFormat(StreamFormat):
+class CsvReaderFormat(StreamFormat[Row]):
     """Made with `for_schema`, for `FileSource.for_record_stream_format`."""
 
     def __init__(self, schema: CsvSchema, max_line_length: int = LONGEST_LINE) -> None:
@@ -35,12 +36,12 @@ class CsvReaderFormat(StreamFormat):
         """Rows with the schema's columns as their fields."""
         return CsvReaderFormat(schema)
 
+    @override
     def cut(self, file: FoundFile, block_size: int) -> list[FileSplit]:
-        """The whole file."""
         return [FileSplit(file.path, 0, WHOLE)] if file.size else []
 
+    @override
     def open(self, split: FileSplit) -> FormatReader:
-        """Reads from the start, and passes over what was read. The position is a number of records, of any kind."""
         return _CsvRowReader(split, self._schema, self._longest)
 
     def produced_type(self) -> TypeInformation:

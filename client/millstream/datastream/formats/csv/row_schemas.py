@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from millstream.common.serialization import DeserializationSchema, SerializationSchema
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.types import RowType, TypeInformation, from_hint
 from millstream.core.row import Row
 from millstream.datastream.formats.csv.columns import Column
@@ -125,8 +126,8 @@ class CsvRowDeserializationSchema(_OfRows, DeserializationSchema):
 class CsvRowSerializationSchema(_OfRows, SerializationSchema):
     """Messages of rows, each with a line end."""
 
+    @override
     def serialize(self, value: Any) -> bytes:
-        """One message; what a field cannot hold raises."""
         try:
             return (self._codec.record(value) + self._dialect.line_separator).encode()
         except CsvError as error:

@@ -76,22 +76,22 @@ class CsvSchemaBuilder:
         return self
 
     def add_array_column(self, name: str, separator: str = ";", element_type: Any = STRING) -> Self:
-        """A list, whose elements have the separator between them."""
+        """Adds the column `name`, a list of `element_type` with `separator` between its elements."""
         return self._add(name, ListType(_basic("add_array_column", element_type)), separator)
 
     def add_boolean_column(self, name: str) -> Self:
-        """True or false."""
+        """Adds the column `name`, a boolean."""
         return self._add(name, BOOLEAN)
 
     def add_number_column(self, name: str, number_type: Any = LONG) -> Self:
-        """A number of any type."""
+        """Adds the column `name`, a number of `number_type`."""
         kind = _basic("add_number_column", number_type)
         if kind.python_type not in _NUMBERS:
             raise InvalidProgramError(f"add_number_column: {kind.describe()} is no type of numbers")
         return self._add(name, kind)
 
     def add_string_column(self, name: str) -> Self:
-        """Text."""
+        """Adds the column `name`, text."""
         return self._add(name, STRING)
 
     def add_columns_from(self, schema: CsvSchema) -> Self:
@@ -105,11 +105,11 @@ class CsvSchemaBuilder:
         return self
 
     def set_allow_comments(self, allow: bool = True) -> Self:
-        """Whether lines that begin with # are passed over."""
+        """Sets whether lines that begin with # are ignored: `allow`."""
         return self._set("allow_comments", allow)
 
     def set_any_property_name(self, name: str) -> NoReturn:
-        """Not available."""
+        """Raises an error for any `name`: not available."""
         raise InvalidProgramError(
             "set_any_property_name: a row has no place for values without a column; declare a column for each"
         )
@@ -119,7 +119,7 @@ class CsvSchemaBuilder:
         return self.set_array_element_separator("")
 
     def remove_array_element_separator(self, index: int) -> Self:
-        """A column has no separator of its own."""
+        """Removes the separator of the elements of column `index`."""
         self._columns[index] = replace(self._columns[index], separator="")
         return self
 
@@ -129,7 +129,7 @@ class CsvSchemaBuilder:
         return self
 
     def set_column_separator(self, char: str) -> Self:
-        """What is between columns; a comma unless it is set."""
+        """Sets the character between columns to `char`; the default is a comma."""
         return self._write(delimiter=char)
 
     def disable_escape_char(self) -> Self:
@@ -137,15 +137,15 @@ class CsvSchemaBuilder:
         return self._write(escape=None)
 
     def set_escape_char(self, char: str) -> Self:
-        """What takes the character behind it for what it is."""
+        """Sets the escape character to `char`: the character after it has no special meaning."""
         return self._write(escape=char)
 
     def set_line_separator(self, separator: str) -> Self:
-        r"""What ends the lines that are written; \n, \r\n and \r are understood when they are read."""
+        r"""Sets the `separator` of the lines that are written; \n, \r\n and \r are recognized when lines are read."""
         return self._write(line_separator=separator)
 
     def set_null_value(self, null_value: str) -> Self:
-        """What stands for None, without quotes; nothing unless it is set."""
+        """Sets the text for None, without quotes, to `null_value`; the default is none."""
         return self._write(null_literal=null_value)
 
     def disable_quote_char(self) -> Self:
@@ -153,19 +153,19 @@ class CsvSchemaBuilder:
         return self._write(quote=None)
 
     def set_quote_char(self, char: str) -> Self:
-        """What text is put between."""
+        """Sets the character around text to `char`."""
         return self._write(quote=char)
 
     def set_skip_first_data_row(self, skip: bool = True) -> Self:
-        """Whether the first record is passed over."""
+        """Sets whether the first record is ignored: `skip`."""
         return self._set("skip_first_data_row", skip)
 
     def set_strict_headers(self, strict: bool = True) -> Self:
-        """Whether the header's names have to be those of the columns."""
+        """Sets whether the names in the header have to be those of the columns: `strict`."""
         return self._set("strict_headers", strict)
 
     def set_use_header(self, use: bool = True) -> Self:
-        """Whether the first line holds the names of the columns."""
+        """Sets whether the first line has the names of the columns: `use`."""
         return self._set("use_header", use)
 
     def _set(self, setting: str, value: bool) -> Self:

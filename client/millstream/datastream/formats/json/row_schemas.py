@@ -9,6 +9,7 @@ import msgspec
 
 from millstream.common.serialization import DeserializationSchema, SerializationSchema
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.types import TypeInformation, from_hint
 from millstream.datastream.connectors.file_system.lines.json_format import json_decoder
 from millstream.datastream.formats.json.json_schema import type_of_json_schema
@@ -108,8 +109,8 @@ class JsonRowSerializationSchema(SerializationSchema):
     def _written(self) -> Convert:
         return written(self._type) or (lambda value: value)
 
+    @override
     def serialize(self, value: Any) -> bytes:
-        """One message; NaN and infinity, which JSON does not have, raise."""
         try:
             return msgspec.json.encode(None if value is None else self._written(value))
         except (TypeError, ValueError, AttributeError, OverflowError, msgspec.MsgspecError) as error:

@@ -44,7 +44,10 @@ class AvroParquetWriters:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema, *, compression: str = "snappy") -> BatchWriterFactory:
-        """Files of one schema. Records are dicts, rows or dataclasses; what it does not allow fails the sink."""
+        """Returns a factory for Parquet files of the Avro schema `schema`, with a `compression` of Parquet's.
+
+        Records are dicts, rows or dataclasses; a record that does not fit the schema fails the sink.
+        """
         return BatchWriterFactory(_AvroParquetPartFormat(schema, compression), ".parquet")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import MalformedInputError
 from millstream.datastream.connectors.file_system.bulk_format import BulkFormat
@@ -44,12 +45,12 @@ class ParquetColumnarRowInputFormat(BulkFormat):
         self._batch_size = batch_size
         self._is_case_sensitive = is_case_sensitive
 
+    @override
     def cut(self, file: FoundFile, block_size: int) -> list[FileSplit]:
-        """Between row groups."""
         return cut_row_groups(file, block_size)
 
+    @override
     def open(self, split: FileSplit) -> FormatReader:
-        """Starts at the row group that holds the position."""
         found: dict[str, str] = {}  # the file's name of each declared column that it has
 
         def chosen(names: list[str]) -> list[str]:

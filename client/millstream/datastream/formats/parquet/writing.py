@@ -17,9 +17,10 @@ class ParquetBulkWriters:
     def for_row_type(
         row_type: Any, hadoop_config: Any = None, utc_timestamp: bool = False, *, compression: str = "snappy"
     ) -> BatchWriterFactory:
-        """Files of one row type: `Types.ROW_NAMED(...)`, a dataclass or a pyarrow schema.
+        """Returns a factory for Parquet files of `row_type`: `Types.ROW_NAMED(...)`, a dataclass or a pyarrow schema.
 
-        Times without a zone are written as such, so `utc_timestamp` makes no difference.
+        `compression` is a codec of Parquet's. Times without a zone are written as such, so that `utc_timestamp` makes
+        no difference. `hadoop_config` is accepted as in PyFlink, and has to be empty.
         """
         refuse_hadoop(hadoop_config)
         schema, type_info = declared_columns(row_type, "row_type")

@@ -10,6 +10,7 @@ from typing import Any
 
 from millstream.common.time import Interval
 from millstream.common.typeinfo import Types
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T
 from millstream.datastream.state import ReducingState, ReducingStateDescriptor
 from millstream.datastream.window.lengths import positive_milliseconds
@@ -29,8 +30,8 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
         """Fires at every multiple of the interval."""
         return ContinuousEventTimeTrigger(interval)
 
+    @override
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fires for a late record; otherwise sets the timers of the window's end and of the next evaluation."""
         end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
             return TriggerResult.FIRE
@@ -40,12 +41,12 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
             self.register_next_fire_timestamp(timestamp - timestamp % self.interval, window, ctx, due)
         return TriggerResult.CONTINUE
 
+    @override
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Nothing."""
         return TriggerResult.CONTINUE
 
+    @override
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fires if an evaluation is due, or the window at its end."""
         if time == window.max_timestamp():
             return TriggerResult.FIRE
         due = ctx.get_partitioned_state(self.state_desc)
@@ -55,15 +56,15 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
         self.register_next_fire_timestamp(time, window, ctx, due)
         return TriggerResult.FIRE
 
+    @override
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """The next evaluation of the new window is the first that was due in a former one."""
         ctx.merge_partitioned_state(self.state_desc)
         next_time = ctx.get_partitioned_state(self.state_desc).get()
         if next_time is not None:
             ctx.register_event_time_timer(next_time)
 
+    @override
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Takes the timers back, and forgets the next evaluation."""
         due = ctx.get_partitioned_state(self.state_desc)
         next_time = due.get()
         if next_time is not None:
@@ -78,7 +79,10 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
     def register_next_fire_timestamp(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: ReducingState[int]
     ) -> None:
-        """The next evaluation is one interval after `time`, and not after the window's end."""
+        """Registers the next timer with `ctx`: one interval after `time`, but not after the end of `window`.
+
+        `fire_timestamp_state` keeps its timestamp.
+        """
         next_time = min(time + self.interval, window.max_timestamp())
         fire_timestamp_state.add(next_time)
         ctx.register_event_time_timer(next_time)
@@ -99,16 +103,16 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
         """Fires at every multiple of the interval."""
         return ContinuousProcessingTimeTrigger(interval)
 
+    @override
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Sets the timer of the next evaluation, if there is none."""
         due = ctx.get_partitioned_state(self.state_desc)
         if due.get() is None:
             now = ctx.get_current_processing_time()
             self.register_next_fire_timestamp(now - now % self.interval, window, ctx, due)
         return TriggerResult.CONTINUE
 
+    @override
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fires if an evaluation is due."""
         due = ctx.get_partitioned_state(self.state_desc)
         if due.get() != time:
             return TriggerResult.CONTINUE
@@ -116,19 +120,19 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
         self.register_next_fire_timestamp(time, window, ctx, due)
         return TriggerResult.FIRE
 
+    @override
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Nothing."""
         return TriggerResult.CONTINUE
 
+    @override
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """The next evaluation of the new window is the first that was due in a former one."""
         ctx.merge_partitioned_state(self.state_desc)
         next_time = ctx.get_partitioned_state(self.state_desc).get()
         if next_time is not None:
             ctx.register_processing_time_timer(next_time)
 
+    @override
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Takes the timer back, and forgets the next evaluation."""
         due = ctx.get_partitioned_state(self.state_desc)
         next_time = due.get()
         if next_time is not None:
@@ -142,10 +146,10 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
     def register_next_fire_timestamp(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: ReducingState[int]
     ) -> None:
-        """The next evaluation is one interval after `time`, and not after the window's end if that is still to come.
+        """Registers the next timer with `ctx`: one interval after `time`, or at the end of `window` if that is earlier.
 
-        The end of a window of event time may be long past on the machine's clock: a timer there would fire at once,
-        and set itself anew, for ever.
+        `fire_timestamp_state` keeps its timestamp. The end of a window of event time may be long past on the machine's
+        clock: a timer there would fire at once, and register itself again, without end.
         """
         next_time = time + self.interval
         if time < window.max_timestamp():

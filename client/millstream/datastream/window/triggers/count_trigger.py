@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 from millstream.common.typeinfo import Types
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T, W
 from millstream.datastream.state import ReducingStateDescriptor
 from millstream.datastream.window.lengths import positive_count
@@ -21,11 +22,11 @@ class CountTrigger(Trigger[T, W]):
 
     @staticmethod
     def of(window_size: int) -> CountTrigger[Any, Any]:
-        """Fires with every so many records."""
+        """Returns a trigger that fires after every `window_size` records."""
         return CountTrigger(window_size)
 
+    @override
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Counts, and begins anew when it fires."""
         count = ctx.get_partitioned_state(self._count)
         count.add(1)
         if count.get() < self.window_size:
@@ -33,24 +34,24 @@ class CountTrigger(Trigger[T, W]):
         count.clear()
         return TriggerResult.FIRE
 
+    @override
     def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Nothing."""
         return TriggerResult.CONTINUE
 
+    @override
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Nothing."""
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
         """It can."""
         return True
 
+    @override
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """Adds up what was counted in the former windows; the next record tells whether that is enough."""
         ctx.merge_partitioned_state(self._count)
 
+    @override
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """Forgets the count."""
         ctx.get_partitioned_state(self._count).clear()
 
     def __repr__(self) -> str:

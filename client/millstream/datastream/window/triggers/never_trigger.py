@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T
 from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
 from millstream.datastream.window.windows import GlobalWindow
@@ -10,25 +11,27 @@ from millstream.datastream.window.windows import GlobalWindow
 class NeverTrigger(Trigger[T, GlobalWindow]):
     """Never fires."""
 
+    @override
     def on_element(
         self, element: T, timestamp: int, window: GlobalWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Nothing."""
         return TriggerResult.CONTINUE
 
+    @override
     def on_processing_time(self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Nothing."""
         return TriggerResult.CONTINUE
 
+    @override
     def on_event_time(self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Nothing."""
         return TriggerResult.CONTINUE
 
+    @override
     def on_merge(self, window: GlobalWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Nothing."""
+        pass
 
+    @override
     def clear(self, window: GlobalWindow, ctx: Trigger.TriggerContext) -> None:
-        """Nothing."""
+        pass
 
     def __repr__(self) -> str:
         return "NeverTrigger()"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T, W
 from millstream.datastream.window.triggers.trigger import Trigger, TriggerResult
 
@@ -19,31 +20,31 @@ class PurgingTrigger(Trigger[T, W]):
 
     @staticmethod
     def of(nested_trigger: Trigger[T, W]) -> PurgingTrigger[T, W]:
-        """Purges what the trigger evaluates."""
+        """Returns a trigger that purges a window whenever `nested_trigger` fires."""
         return PurgingTrigger(nested_trigger)
 
+    @override
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """As the trigger inside, purging."""
         return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
+    @override
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """As the trigger inside, purging."""
         return _purging(self.nested_trigger.on_event_time(time, window, ctx))
 
+    @override
     def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """As the trigger inside, purging."""
         return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
 
+    @override
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """As the trigger inside."""
         self.nested_trigger.clear(window, ctx)
 
     def can_merge(self) -> bool:
         """If the trigger inside can."""
         return self.nested_trigger.can_merge()
 
+    @override
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """As the trigger inside."""
         self.nested_trigger.on_merge(window, ctx)
 
     def __repr__(self) -> str:

@@ -88,27 +88,30 @@ class Trigger(ABC, Generic[T, W]):
             """Makes the state of the former windows the new one's; it must be of a kind that can be merged."""
 
     @abstractmethod
-    def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Called for each record that came into the window; it is in there already."""
+    def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext, /) -> TriggerResult:
+        """Called for each record, `element`, after it was added to `window`; returns what happens to the window.
+
+        `timestamp` is the event time of the record; `ctx` has state, the clocks and timers.
+        """
 
     @abstractmethod
-    def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Called when a processing-time timer of the window has come to its time."""
+    def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext, /) -> TriggerResult:
+        """Called when a processing-time timer of `window` fires at `time`; `ctx` has state, the clocks and timers."""
 
     @abstractmethod
-    def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Called when an event-time timer of the window has come to its time."""
+    def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext, /) -> TriggerResult:
+        """Called when an event-time timer of `window` fires at `time`; `ctx` has state, the clocks and timers."""
 
     def can_merge(self) -> bool:
         """Whether it can be used with windows that merge; it needs `on_merge` then."""
         return False
 
-    def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """Called after windows became this one: merge the state, and set the timers that this window needs."""
+    def on_merge(self, window: W, ctx: Trigger.OnMergeContext, /) -> None:
+        """Called after windows became `window`: merges their state and registers its timers, with `ctx`."""
         raise MillstreamError(
             f"{type(self).__qualname__} cannot be used with windows that merge: it has no on_merge(window, ctx)"
         )
 
     @abstractmethod
-    def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """Called when the window is gone: take its timers back, and clear the trigger's state."""
+    def clear(self, window: W, ctx: Trigger.TriggerContext, /) -> None:
+        """Called when `window` has expired: deletes its timers and clears the trigger's state, with `ctx`."""

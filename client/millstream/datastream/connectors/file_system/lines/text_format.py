@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 from millstream.core.records.batches import RowBatch
+from millstream.core.records.type_variables import T_co
 from millstream.core.records.types import STRING, TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
 from millstream.datastream.connectors.file_system.compression import DAMAGE, open_bytes
@@ -19,18 +20,22 @@ from millstream.datastream.connectors.malformed import LONGEST_LINE, LONGEST_RAW
 _PIECE = 1 << 16
 
 
-class StreamFormat(FileFormat):
-    """PyFlink's name for the formats that read a file record by record."""
+class StreamFormat(FileFormat[T_co]):
+    """Reads a file record by record: `StreamFormat[str]` reads text. The name is PyFlink's."""
 
     @staticmethod
     def text_line_format(
         charset_name: str = "UTF-8", *, charset: str | None = None, max_line_length: int = LONGEST_LINE
-    ) -> StreamFormat:
-        r"""Lines of text; `\n` and `\r\n` end them. A line of more bytes than `max_line_length` cannot be read."""
+    ) -> StreamFormat[str]:
+        r"""Returns the format of text files, one record a line; `\n` and `\r\n` end lines.
+
+        `charset_name`, or `charset` for short, is the character set. A line of more bytes than `max_line_length` cannot
+        be read.
+        """
         return TextLineFormat(charset or charset_name, max_line_length)
 
 
-class TextLineFormat(StreamFormat):
+class TextLineFormat(StreamFormat[str]):
     """Lines in any character set; files whose line ends are single bytes are cut into splits."""
 
     def __init__(self, charset: str = "UTF-8", max_line_length: int = LONGEST_LINE) -> None:
@@ -49,7 +54,7 @@ class TextLineFormat(StreamFormat):
             return _ByteLines(split, self._charset, self._longest)
         return _DecodedLines(split, self._charset, self._longest)
 
-    def produced_type(self) -> TypeInformation:
+    def produced_type(self) -> TypeInformation[str]:
         """Text."""
         return STRING
 

@@ -26,8 +26,11 @@ class BucketAssigner(ABC):
     """
 
     @abstractmethod
-    def split(self, batch: Batch, now_ms: int) -> Iterable[tuple[str, Batch]]:
-        """The batch's parts by bucket; records of one bucket keep their order."""
+    def split(self, batch: Batch, now_ms: int, /) -> Iterable[tuple[str, Batch]]:
+        """Returns the parts of `batch` by bucket; records of one bucket keep their order.
+
+        `now_ms` is the time in milliseconds since the Unix epoch.
+        """
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
@@ -36,11 +39,11 @@ class BucketAssigner(ABC):
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """By the time at which a record is written, in a time zone; the machine's without one.
+        """Assigns buckets by the time at which a record is written.
 
-        A zone is a name such as `Europe/Lisbon` or an offset such as `GMT-08:00`.
-
-        The format has Java's letters: yyyy yy MM dd HH mm ss DDD, and text in quotes; a slash makes folders in folders.
+        `format_str` has Java's letters: yyyy yy MM dd HH mm ss DDD, and text in quotes; a slash makes folders in
+        folders. `timezone_id` is a name such as `Europe/Lisbon` or an offset such as `GMT-08:00`; without it, the
+        machine's time zone.
         """
         return _DateTime(format_str, timezone_id)
 

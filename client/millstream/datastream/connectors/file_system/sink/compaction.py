@@ -42,7 +42,7 @@ class FileCompactStrategy:
         return FileCompactStrategyBuilder()
 
     def is_enough(self, checkpoints: int, size: int) -> bool:
-        """Whether what was gathered over so many checkpoints is to become one part."""
+        """Returns whether parts that were gathered over this many `checkpoints`, of `size` bytes, are compacted now."""
         return (self.checkpoints is not None and checkpoints >= self.checkpoints) or (
             self.size_threshold is not None and size >= self.size_threshold
         )
@@ -95,7 +95,7 @@ class FileCompactor:
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """One behind the other, with a delimiter in between if there is one."""
+        """Returns a compactor that concatenates files, with the bytes `file_delimiter` between them if given."""
         return FileCompactor(_Way.CONCATENATE, file_delimiter or b"")
 
     @staticmethod
@@ -109,7 +109,7 @@ class FileCompactor:
         return self.way is _Way.CONCATENATE
 
     def write(self, parts: Sequence[GatheredPart], target: BinaryIO) -> None:
-        """Writes them as one."""
+        """Writes the files `parts` to the file `target`, as one."""
         for number, part in enumerate(parts):
             if number:
                 target.write(self.delimiter)

@@ -16,6 +16,7 @@ from millstream.common.serialization import BulkWriterFactory, Encoder
 from millstream.common.time import Interval
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.base import StreamTransformer, SupportsPreprocessing
@@ -61,14 +62,21 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
 
     @staticmethod
     def for_row_format(base_path: PathLike, encoder: Encoder | None = None) -> FileSink:
-        """A line of text for each record."""
+        """Returns a sink of text files in the directory `base_path`, with a line for each record.
+
+        `encoder` turns a record into text; without it, as `Encoder.simple_string_encoder()`.
+        """
         return FileSink(base_path, TextFormat(encoder or Encoder.simple_string_encoder()), OutputFileConfig())
 
     @staticmethod
     def for_bulk_format(base_path: PathLike, writer_factory: BulkWriterFactory) -> FileSink:
-        """Files that are written as a whole, by a factory such as those of `millstream.datastream.formats`.
+        """Returns a sink of files that a bulk writer writes, such as those of `millstream.datastream.formats`.
 
-        They end with every checkpoint, and only then unless another rolling policy is given.
+        `base_path` is the directory, and `writer_factory` creates a writer for each file. Files end with every
+        checkpoint, and only then unless another rolling policy is set. Raises `InvalidProgramError` unless the factory
+        is a BulkWriterFactory.
+
+            FileSink.for_bulk_format("out", ParquetBulkWriters.for_row_type(row_type))
         """
         if not isinstance(writer_factory, BulkWriterFactory):
             raise InvalidProgramError(f"for_bulk_format: expected a BulkWriterFactory, got {writer_factory!r:.200}")
@@ -85,22 +93,33 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         delimiter: str = ",",
         null_literal: str = "",
     ) -> FileSink:
-        """CSV; the columns are the fields of the declared type, else those of the first records.
+        """Returns a sink of CSV files in the directory `path`.
 
-        `null_literal` is written for None, without quotes; text always has quotes.
+        The columns are the fields of `type_info`, without it those of the stream's type or of the first records.
+        `header` writes the names of the columns first; `delimiter` separates columns. `null_literal` is written for
+        None, without quotes; text always has quotes.
         """
         part_format = CsvPartFormat(from_hint(type_info), header, delimiter, null_literal)
         return FileSink(path, part_format, OutputFileConfig(part_suffix=".csv"))
 
     @staticmethod
     def for_json_lines(path: PathLike, *, non_finite: NonFinite | str = NonFinite.FAIL) -> FileSink:
-        """A JSON value on a line for each record; NaN and infinity fail the sink, or are null."""
+        """Returns a sink of files in the directory `path` with a JSON value on a line for each record.
+
+        NaN and infinity fail the sink, or are written as null: `non_finite` is `fail` or `null`.
+
+            events.sink_to(FileSink.for_json_lines("out")).uid("events")
+        """
         part_format = JsonLinesPartFormat(NonFinite.of(non_finite))
         return FileSink(path, part_format, OutputFileConfig(part_suffix=".jsonl"))
 
     @staticmethod
     def for_parquet(path: PathLike, schema: Any = None, *, compression: str = "snappy") -> FileSink:
-        """Parquet; the schema is a pyarrow schema, a type (`Types....`, a dataclass), or that of the first records."""
+        """Returns a sink of Parquet files in the directory `path`.
+
+        `schema` is a pyarrow schema or a type (`Types....`, a dataclass); without it, the schema of the first records.
+        `compression` is a codec of Parquet's, such as `zstd`.
+        """
         arrow, type_info = (None, PICKLED) if schema is None else declared_columns(schema, "a Parquet schema")
         part_format = ParquetPartFormat(arrow, type_info, compression)
         return FileSink(path, part_format, OutputFileConfig(part_suffix=".parquet"))
@@ -108,18 +127,21 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
     def with_output_file_config(
         self, output_file_config: OutputFileConfig | str, suffix: str | None = None
     ) -> FileSink:
-        """With other names for part files: a configuration, or a prefix and a suffix."""
+        """Returns a sink with other names of part files.
+
+        `output_file_config` is an OutputFileConfig, or a prefix with a `suffix`.
+        """
         config = output_file_config
         if isinstance(config, str):
             config = OutputFileConfig(config, self._config.part_suffix if suffix is None else suffix)
         return self._with(_config=config)
 
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSink:
-        """With other limits for part files."""
+        """Returns a sink that ends part files by `rolling_policy`."""
         return self._with(_policy=rolling_policy)
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> FileSink:
-        """With folders below the path, by record."""
+        """Returns a sink that writes into folders below its path: `bucket_assigner` selects the folder of a record."""
         return self._with(_assigner=bucket_assigner)
 
     def with_bucket_check_interval(self, interval: Interval) -> FileSink:
@@ -127,7 +149,11 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         return self._with(check_interval=interval_seconds(interval))
 
     def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> FileSink:
-        """With small parts made into large ones before they become visible."""
+        """Returns a sink that joins small parts before they become visible.
+
+        `strategy` decides when parts are joined, and `compactor` how. Raises `InvalidProgramError` for a format whose
+        files cannot be concatenated.
+        """
         if compactor.joins and not self._format.joinable:
             raise InvalidProgramError(
                 "enable_compact: files of this format cannot be joined by writing one behind the other; let parts grow "
@@ -148,8 +174,8 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         vars(other).update(changed)
         return other
 
+    @override
     def for_type(self, record_type: TypeInformation) -> FileSink:
-        """With lines that are written as the type has it."""
         return self._with(_format=self._format.for_type(record_type))
 
     def build(self) -> FileSink:
@@ -160,8 +186,8 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         """None: it takes records as they are."""
         return None
 
+    @override
     def open(self, context: RuntimeContext) -> None:
-        """Makes the directory."""
         self._opened = FileWriter(
             self._directory, self._format, self._config, self._policy, self._assigner, self._clock, context,
             self._compaction,
@@ -176,53 +202,53 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         """The parts that are finished from now on."""
         return self._writer.begin()
 
+    @override
     def write(self, transaction: FileTransaction, batch: Batch) -> None:
-        """Writes to the open parts, and rolls them when the policy says so."""
         self._writer.write(transaction, batch)
 
+    @override
     def check(self, transaction: FileTransaction) -> None:
-        """Rolls parts by time."""
         self._writer.roll_by_time(transaction)
 
+    @override
     def pre_commit(self, transaction: FileTransaction) -> None:
-        """Finished parts are durable under their hidden names."""
         self._writer.pre_commit(transaction)
 
+    @override
     def pre_commit_for_savepoint(self, transaction: FileTransaction, checkpoint_id: int) -> None:
-        """The same for all parts: a savepoint holds no part that continues, and names files that no attempt removes."""
         self._writer.pre_commit_for_savepoint(transaction, checkpoint_id)
 
+    @override
     def snapshot_writer_state(self, checkpoint_id: int) -> list[PartState | GatheredPart]:
-        """The open parts, which continue."""
         return self._writer.hold()
 
+    @override
     def commit(self, transaction: FileTransaction) -> None:
-        """Gives finished parts their visible names."""
         publish(transaction)
 
+    @override
     def recover_and_commit(self, transaction: FileTransaction) -> None:
-        """The same, where they do not have them yet."""
         publish(transaction, recovered=True)
 
+    @override
     def abort(self, transaction: FileTransaction) -> None:
-        """Removes finished parts, but for those that a checkpoint may hold."""
         discard(transaction)
 
+    @override
     def restore_writer_state(self, states: Sequence[PartState | GatheredPart]) -> None:
-        """Goes on with copies of the parts that were open."""
         self._writer.restore(states)
 
+    @override
     def abort_leftovers(
         self,
         known: Sequence[FileTransaction],
         known_states: Sequence[PartState | GatheredPart],
         failed_savepoints: Collection[int],
     ) -> None:
-        """Removes hidden files of this sink's dead attempts."""
         self._writer.remove_leftovers(known, known_states, failed_savepoints)
 
+    @override
     def finish(self, transaction: FileTransaction) -> None:
-        """Finishes all parts."""
         self._writer.finish(transaction)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ class PartWriter(ABC):
     """Writes one part file into a stream that the sink opens and closes."""
 
     @abstractmethod
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: Batch, /) -> None:
         """Writes or holds a batch."""
 
     def held_bytes(self) -> int:
@@ -46,12 +46,12 @@ class PartFormat(ABC):
         """Whether one file behind another is a file with the records of both."""
         return False
 
-    def for_type(self, record_type: TypeInformation) -> PartFormat:
+    def for_type(self, record_type: TypeInformation, /) -> PartFormat:
         """The format for records of this type."""
         return self
 
     @abstractmethod
-    def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
+    def open(self, stream: BinaryIO, state: Any = None, /) -> PartWriter:
         """A writer for a new part file, or with a state for one that holds what was written up to there."""
 
 

@@ -23,7 +23,10 @@ class RollingPolicy:
         rollover_interval: Interval = 60 * 1000,
         inactivity_interval: Interval = 60 * 1000,
     ) -> RollingPolicy:
-        """By size in bytes, by age, and by time without records."""
+        """Returns a policy that ends a part file by size, by age, and by time without records.
+
+        `part_size` is in bytes; `rollover_interval` and `inactivity_interval` are milliseconds or durations.
+        """
         if part_size < 1:
             raise InvalidProgramError(f"a rolling policy's part_size must be at least 1 byte, got {part_size}")
         return RollingPolicy(part_size, interval_seconds(rollover_interval), interval_seconds(inactivity_interval))
@@ -38,7 +41,7 @@ class RollingPolicy:
         return self.part_size is not None and size >= self.part_size
 
     def is_over(self, opened: float, last_write: float, now: float) -> bool:
-        """Whether a part opened and last written to at these times takes no more records."""
+        """Returns whether a part, opened at `opened` and last written to at `last_write`, ends at the time `now`."""
         return (self.rollover_seconds is not None and now - opened >= self.rollover_seconds) or (
             self.inactivity_seconds is not None and now - last_write >= self.inactivity_seconds
         )
@@ -85,7 +88,7 @@ class OutputFileConfig:
         return self.part_suffix
 
     def part_name(self, writer: str, number: int) -> str:
-        """The visible name of a part."""
+        """Returns the visible name of part `number` of the writer `writer`."""
         return f"{self.part_prefix}-{writer}-{number}{self.part_suffix}"
 
 
