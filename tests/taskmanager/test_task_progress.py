@@ -40,7 +40,7 @@ def test_a_valve_names_the_slowest_that_are_not_idle_and_since_when_they_are_the
     def named(channel: Any, stream: StreamTime) -> StreamTime:
         return StreamTime(channel, stream.watermark, stream.moved_at, idle=stream.idle)
 
-    told = valve.told(named)
+    told = valve.progress(named)
     assert (told.watermark, told.idle, told.highest) == (MIN_TIMESTAMP, False, 50)
     assert (told.streams, told.idle_streams) == (6, 1)
     assert told.slowest == (
@@ -48,7 +48,7 @@ def test_a_valve_names_the_slowest_that_are_not_idle_and_since_when_they_are_the
     )  # fmt: skip
     for channel in "acdef":
         valve.status(channel, True, 10)
-    told = valve.told(named)
+    told = valve.progress(named)
     assert (told.idle, told.watermark, told.slowest[0]) == (True, 50, StreamTime("f", MIN_TIMESTAMP, 10, idle=True))
 
 

@@ -243,7 +243,7 @@ def test_the_read_only_state_is_no_map_state() -> None:
 @pytest.mark.parametrize(
     ("descriptor", "message"),
     [
-        (MapStateDescriptor("rulez"), r"there is no broadcast state 'rulez' here, only 'rules'; pass its descriptor"),
+        (MapStateDescriptor("rulez"), r"unknown broadcast state 'rulez', only 'rules' exist; pass its descriptor"),
         ("rules", "expected a MapStateDescriptor, not 'rules'"),
     ],
 )

@@ -111,7 +111,7 @@ def test_it_reports_the_slowest_channels_that_are_not_idle_and_since_when_they_s
     valve.watermark("a", 10, at=3)
     valve.watermark("b", 7, at=4)
     valve.status("c", True, at=5)
-    event_time = valve.told(lambda channel, stream: replace(stream, name=str(channel)))
+    event_time = valve.progress(lambda channel, stream: replace(stream, name=str(channel)))
     assert [(s.name, s.watermark, s.moved_at) for s in event_time.slowest] == [("b", 7, 4), ("a", 10, 2)]
     assert (event_time.watermark, event_time.highest, event_time.streams, event_time.idle_streams) == (7, 10, 3, 1)
 
@@ -121,7 +121,7 @@ def test_when_all_are_idle_it_reports_all_of_them() -> None:
     valve.watermark("a", 3)
     valve.status("a", True, at=6)
     valve.status("b", True, at=7)
-    event_time = valve.told(lambda channel, stream: replace(stream, name=str(channel)))
+    event_time = valve.progress(lambda channel, stream: replace(stream, name=str(channel)))
     assert [(s.name, s.idle, s.moved_at) for s in event_time.slowest] == [("b", True, 7), ("a", True, 6)]
     assert event_time.highest == MIN_TIMESTAMP
 

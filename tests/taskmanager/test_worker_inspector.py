@@ -34,7 +34,7 @@ def test_it_answers_beside_the_loop_and_only_so_many() -> None:
             worker.asked.get(timeout=DEADLINE)
     refused = answers.get(timeout=DEADLINE)
     assert (refused.request_id, refused.stacks) == ("4", ())
-    assert "4 others inspect it" in refused.problem
+    assert "4 inspections of this worker are in progress" in refused.problem
     worker.may_go.set()
     sampled = [answers.get(timeout=DEADLINE) for _ in range(4)]
     assert {answer.request_id for answer in sampled} == set("0123")

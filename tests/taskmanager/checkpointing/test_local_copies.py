@@ -269,7 +269,7 @@ def test_a_task_is_restored_from_its_copies_alone(
     (tmp_path / "remote").rename(tmp_path / "away")
     with caplog.at_level("INFO"):
         finished(worker(**LOCAL), ack, before)
-    assert f"{len(copies(tmp_path))} state files came from local copies, 0 from file://" in caplog.text
+    assert f"read {len(copies(tmp_path))} state files from local copies, 0 from file://" in caplog.text
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
@@ -288,7 +288,7 @@ def test_a_copy_that_is_not_whole_is_read_from_the_storage(
             found[0].unlink()
     with caplog.at_level("INFO"):
         finished(worker(**LOCAL), ack, before)
-    assert f"{len(found) - 1} state files came from local copies, 1 from file://" in caplog.text
+    assert f"read {len(found) - 1} state files from local copies, 1 from file://" in caplog.text
     assert ("a local copy is of no use" in caplog.text) == (damage != "gone")
 
 
@@ -353,4 +353,4 @@ def test_object_storage_is_copied_like_any_other(
         system.delete_file(name)
     with caplog.at_level("INFO"):
         finished(started(**LOCAL), ack, before)
-    assert f"{len(lost)} state files came from local copies, 1 from s3://bucket/" in caplog.text
+    assert f"read {len(lost)} state files from local copies, 1 from s3://bucket/" in caplog.text

@@ -272,7 +272,7 @@ def test_a_peer_whose_native_code_holds_the_interpreter_lock_is_not_lost(
     end = ends(**{"heartbeat.interval": "10 ms", "heartbeat.timeout": f"{DEADLINE} s"})
     with child(end) as (address, process):
         tell(process, b"now\n")
-        wait_until(lambda: f"{address} is silent, but its process answers" in caplog.text, "an answer of the process")
+        wait_until(lambda: f"{address} is silent, but its process responds" in caplog.text, "an answer of the process")
         tell(process, b"x")
         assert end.next() == FrameArrived(address, Credit(5, 1))
 
@@ -282,7 +282,7 @@ def test_a_peer_that_is_frozen_is_lost(ends: Any) -> None:
     end = ends(**{"heartbeat.interval": "10 ms", "heartbeat.timeout": "100 ms"})
     with child(end, "frozen") as (address, process):
         tell(process, b"now\n")
-        assert end.lost(address) == "no sign of life for 0.1 s"
+        assert end.lost(address) == "no heartbeat for 0.1 s"
 
 
 def test_a_peer_that_nobody_hears_of_is_lost_after_the_timeout(ends: Any) -> None:
@@ -301,7 +301,7 @@ def test_a_peer_that_nobody_hears_of_is_lost_after_the_timeout(ends: Any) -> Non
         (b"\x7a\x01a", "it has no kind"),
         (FRAME.to_bytes(credit(1)), "the first frame has to be a hello"),
         (FRAME.to_bytes(hello(job="job-2")), "this worker runs job job-1, not job-2"),
-        (FRAME.to_bytes(hello(address="127.0.0.1:99999")), "must wait to be dialled"),
+        (FRAME.to_bytes(hello(address="127.0.0.1:99999")), "must wait for the connection"),
     ],
     ids=["malformed", "empty", "unknown kind", "no hello", "another job", "wrong direction"],
 )
@@ -400,8 +400,8 @@ def test_refusing_a_peer_tells_it_why_and_loses_it(ends: Any, stranger_at: Any) 
     stranger.greet()
     left.plane.send(LOW, credit(1))
     assert stranger.hear() == credit(1)
-    left.plane.refuse(LOW, "buffer 7 on channel 1, where 5 was to come")
-    assert stranger.refusal() == left.lost(LOW) == "buffer 7 on channel 1, where 5 was to come"
+    left.plane.refuse(LOW, "buffer 7 on channel 1 instead of 5")
+    assert stranger.refusal() == left.lost(LOW) == "buffer 7 on channel 1 instead of 5"
     check_exchange(left, right)
 
 

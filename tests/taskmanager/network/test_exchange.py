@@ -380,7 +380,7 @@ class TestViolations:
         [
             ([data(n, ROWS) for n in range(3)], data(3, ROWS), "without credit"),
             ([], data(0, 7), "codec 7 on channel 0"),
-            ([], data(0, 77), "a signal of the unknown tag 77, on channel 0"),
+            ([], data(0, 77), "a signal with the unknown tag 77, on channel 0"),
             ([], data(0, more=True), "a signal on channel 0 in parts, compressed, or within a batch"),
             ([], data(0, compressed=True), "a signal on channel 0 in parts, compressed, or within a batch"),
             ([data(0, ROWS, more=True)], data(1), "within a batch"),

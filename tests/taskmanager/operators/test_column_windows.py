@@ -158,7 +158,7 @@ def test_columns_of_a_batch_are_taken_as_their_declared_type_where_nothing_is_lo
     assert rows_of(harness) == [("a", 3)]
     with pytest.raises(OperatorError, match="column 'v' of double does not fit int64"):
         harness.process(ColumnBatch(pa.record_batch({"k": ["a"], "v": [1.5]}), pa.array([2**62])))
-    with pytest.raises(OperatorError, match="has not exactly one column 'v'"):
+    with pytest.raises(OperatorError, match="does not have exactly one column 'v'"):
         harness.process(ColumnBatch(pa.record_batch({"k": ["a"]}), pa.array([2**62])))
 
 

@@ -121,7 +121,7 @@ def test_what_nobody_builds_is_named() -> None:
 
     harness = OperatorHarness(plan.MapSpec(str))
     setup = OperatorSetup(None, "id", "mine", None, (), harness.out)  # type: ignore[arg-type]  # neither is asked
-    with pytest.raises(LookupError, match=r"'mine' is a .*Unknown, which nothing in .* builds"):
+    with pytest.raises(LookupError, match=r"'mine' is a .*Unknown, for which .* has no operator"):
         build_operator(setup, Unknown())
 
 

@@ -60,7 +60,7 @@ def polled(answer: Any) -> Batch | PollStatus:
 
 @pytest.mark.parametrize("answer", [None, [1, 2], "ab", True])
 def test_a_reader_that_answers_no_batch_is_told_what_it_has_to_answer(answer: Any) -> None:
-    with pytest.raises(OperatorError, match=r"poll_next must answer a RowBatch.*not a (NoneType|list|str|bool)"):
+    with pytest.raises(OperatorError, match=r"poll_next must return a RowBatch.*not a (NoneType|list|str|bool)"):
         polled(answer)
 
 

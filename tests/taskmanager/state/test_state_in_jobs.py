@@ -219,5 +219,5 @@ def test_using_state_in_open_is_an_error() -> None:
 
 
 def test_asking_for_state_on_a_stream_without_keys_is_an_error() -> None:
-    with pytest.raises(JobExecutionError, match="'count' needs a keyed stream, and this operator's has no keys"):
+    with pytest.raises(JobExecutionError, match="'count' requires a keyed stream, but the input of this operator is"):
         collected(here().from_collection(["a"]).map(Numbered()))
