@@ -101,7 +101,7 @@ class FunctionMetrics:
             except TaskInterrupted:
                 raise
             except Exception as error:
-                log.warning("the gauge %s is disabled: %s", name, one_line(error))
+                log.warning("disabled the gauge %s: %s", name, one_line(error))
                 del self.gauges[name]
         for name, meter in self.meters.items():
             found[f"{name}.rate"] = meter.rate(now)

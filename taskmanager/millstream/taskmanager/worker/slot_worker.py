@@ -268,7 +268,7 @@ class SlotWorker:
             case Stop():
                 self._stopped = True
             case StartWorker() | InspectWorker():
-                log.error("unexpected command %s", type(command).__name__)
+                log.error("ignored the unexpected command %s", type(command).__name__)
             case _:
                 assert_never(command)
 
@@ -307,16 +307,16 @@ class SlotWorker:
     def _deliver(self, mail: OperatorMail) -> Any:
         """Delivers a mail to an operator and returns its result, or None if there is no such operator."""
         task = self._tasks.get(mail.attempt_id)
-        answers: list[Any] = [None]
+        results: list[Any] = [None]
         if task is not None and task.state is ExecutionState.RUNNING:
-            self._in_task(task, lambda: answers.append(task.deliver(mail)))
-        return answers[-1]
+            self._in_task(task, lambda: results.append(task.deliver(mail)))
+        return results[-1]
 
     def _collect(self, command: CollectFromTask) -> None:
         request = command.request
-        answer = self._deliver(OperatorMail(command.attempt_id, request.operator_id, request))
+        response = self._deliver(OperatorMail(command.attempt_id, request.operator_id, request))
         gone = CollectResponse(request.request_id, error="the collecting task is not running")
-        self._send(gone if answer is None else answer)
+        self._send(gone if response is None else response)
 
     def _trigger_checkpoint(self, command: TriggerCheckpoint) -> None:
         options = command.options
@@ -334,8 +334,8 @@ class SlotWorker:
         for attempt_id in notice.attempt_ids:
             task = self._tasks.get(attempt_id)
             if task is not None and task.state is ExecutionState.RUNNING:
-                tell = task.checkpoints.completed if notice.completed else task.checkpoints.aborted
-                self._in_task(task, partial(tell, notice.checkpoint_id))
+                notify = task.checkpoints.completed if notice.completed else task.checkpoints.aborted
+                self._in_task(task, partial(notify, notice.checkpoint_id))
 
     def _snapshot_written(self, mail: SnapshotWritten) -> None:
         task = self._tasks.get(mail.attempt_id)
@@ -397,8 +397,8 @@ class SlotWorker:
             log.error("task %s failed:\n%s", name, "\n".join(failure_lines(failure)), extra=REPORTED)
         else:
             again = ordinal(repeats.count)
-            told = "task %s failed with the same error, %s time: %s"
-            log.error(told, name, again, cause_line(failure), extra=REPORTED)
+            message = "task %s failed with the same error, %s time: %s"
+            log.error(message, name, again, cause_line(failure), extra=REPORTED)
 
     def _cancel(self, task: Task) -> None:
         self._close(task)
@@ -415,7 +415,7 @@ class SlotWorker:
             self.current = None
         for error in errors:
             with lines_of(task.origin):
-                log.warning("closing %s: %s", task.deployment.task_name, error)
+                log.warning("failed to close %s: %s", task.deployment.task_name, error)
         return errors
 
     def _forget(self, task: Task) -> None:
@@ -434,10 +434,10 @@ class SlotWorker:
 
     def _report_metrics(self) -> None:
         running = [task for task in self._tasks.values() if task.state is ExecutionState.RUNNING]
-        told = tuple([attempt_metrics(task) for task in running])
-        if told:
-            self._send(TaskMetricsReport(self._allocation, told))
+        reports = tuple([attempt_metrics(task) for task in running])
+        if reports:
+            self._send(TaskMetricsReport(self._allocation, reports))
         now = self._clock.monotonic()
-        groups = [g for task, t in zip(running, told, strict=True) for g in task.figures.groups(t.metrics, now)]
+        groups = [g for task, t in zip(running, reports, strict=True) for g in task.figures.groups(t.metrics, now)]
         use = own_use()
         self._send(SlotMetrics(self._allocation, encode_groups(groups), *msgspec.structs.astuple(use)))

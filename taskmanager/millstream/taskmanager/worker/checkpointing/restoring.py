@@ -207,8 +207,8 @@ def restore_task(deployment: TaskDeployment, storage: FileSource, copies: LocalC
     if copies is not None:
         read = [file for _, state, _ in reads for file in state.files if file.inline is None]
         log.info(
-            "%s read %d state files from local copies, %d from %s",
-            deployment.task_name, len(reader.copied), len(read) - len(reader.copied), location,
+            "read %d state files from local copies, %d from %s, for %s",
+            len(reader.copied), len(read) - len(reader.copied), location, deployment.task_name,
         )  # fmt: skip
         copies.restored(deployment.restored_checkpoint_id, location, read)
     finished = bool(operators) and all(operator.finished for operator in operators)

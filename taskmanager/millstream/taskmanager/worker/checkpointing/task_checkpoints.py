@@ -183,7 +183,9 @@ class TaskCheckpoints:
         elif self._task.life.commit_failed(checkpoint_id) >= _COMMIT_ATTEMPTS:
             raise failure
         else:
-            log.warning("%s cannot commit checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, failure)
+            log.warning(
+                "failed to commit checkpoint %d of %s: %s", checkpoint_id, self._task.deployment.task_name, failure
+            )
             allocation_id, attempt_id = self._services.allocation_id, self._task.attempt_id
             self._services.send(CommitFailed(allocation_id, attempt_id, checkpoint_id, summary(failure)))
 
@@ -387,6 +389,6 @@ class TaskCheckpoints:
     def _decline(
         self, checkpoint_id: int, reason: DeclineReason, message: str, failure: TaskFailure | None = None
     ) -> None:
-        log.info("%s declined checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, message)
+        log.info("declined checkpoint %d of %s: %s", checkpoint_id, self._task.deployment.task_name, message)
         allocation_id, attempt_id = self._services.allocation_id, self._task.attempt_id
         self._services.send(CheckpointDecline(allocation_id, attempt_id, checkpoint_id, reason, message, failure))
