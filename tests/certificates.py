@@ -10,12 +10,12 @@ _LOOPBACK = "subjectAltName=IP:127.0.0.1,DNS:localhost"
 
 
 def openssl(folder: Path, *arguments: str) -> None:
-    """Runs it in a folder."""
+    """Runs openssl in a folder."""
     subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
 
 def make_authority(folder: Path, name: str) -> None:
-    """As `name.pem` and `name.key`; it may also serve with it."""
+    """Creates `name.pem` and `name.key`; the authority may also serve with them."""
     openssl(
         folder, "req", "-x509", *_KEY, "-days", "2", "-subj", f"/CN={name}", "-addext", _LOOPBACK,
         "-keyout", f"{name}.key", "-out", f"{name}.pem",
@@ -23,7 +23,7 @@ def make_authority(folder: Path, name: str) -> None:
 
 
 def make_certificate(folder: Path, name: str, authority: str) -> None:
-    """One that the authority signed, as `name.pem` and `name.key`."""
+    """Creates a certificate signed by the authority, as `name.pem` and `name.key`."""
     openssl(folder, "req", *_KEY, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
     (folder / f"{name}.ext").write_text(_LOOPBACK)
     openssl(
@@ -33,7 +33,7 @@ def make_certificate(folder: Path, name: str, authority: str) -> None:
 
 
 def secured(folder: Path, certificate: str = "service", authority: str = "ours") -> dict[str, str]:
-    """Mutual TLS between services."""
+    """Options for mutual TLS between services."""
     return {
         "security.ssl.internal.enabled": "true",
         "security.ssl.internal.cert": str(folder / f"{certificate}.pem"),

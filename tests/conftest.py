@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Applies to all tests."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from waiting import run
 
 register_profiles()
 
-# A shell that runs the tests in the background has them ignore SIGINT, and so every process that they start: the tests
-# of Ctrl-C would wait forever. With a handler of its own in this process, children start with the default again.
+# A shell that runs the tests in the background makes them ignore SIGINT, and so every process that they start: the
+# tests of Ctrl-C would wait forever. With a handler of its own in this process, children start with the default again.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What runs on this machine is reached without the proxy that packages may have to come through.
+# Services on this machine are reached without the proxy that downloads of packages may need.
 os.environ["no_proxy"] = ",".join(filter(None, (os.environ.get("no_proxy"), "127.0.0.1", "localhost")))
 
-# Spark runs for seconds here: what its JVM compiles thoroughly, which takes half of its time, would never pay.
+# Spark runs for seconds here: the JVM's optimizing compiler, which takes half of its time, would never pay off.
 os.environ["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -31,8 +31,8 @@ def _of_this_test(record: logging.LogRecord) -> bool:
     return "PollerCompletionQueue" not in record.getMessage() or "Event loop is closed" not in str(record.exc_info)
 
 
-# gRPC has one queue for all loops of a process. What comes for that of a test which has ended is said in the log of the
-# next one, where it is nobody's.
+# gRPC has one queue for all loops of a process. Errors from the queue of a test which has ended are logged during the
+# next one, to which they do not belong.
 logging.getLogger("asyncio").addFilter(_of_this_test)
 
 
@@ -45,7 +45,7 @@ _LONG_FILES = ("test_rest_fuzzed", "test_docs_bootstrap", "test_dashboard_pages"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take minutes begin first: else one core waits at the end for the last of them."""
+    """Runs files that take minutes first: otherwise one core waits at the end for the last of them."""
     order = {name: at for at, name in enumerate(_LONG_FILES)}
     items.sort(key=lambda item: min((at for name, at in order.items() if name in item.nodeid), default=len(order)))
 
@@ -56,9 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that is a coroutine runs on a loop of its own, within the deadline.
+    """Runs a test that is a coroutine on a loop of its own, within the deadline.
 
-    A fixture of it that is an asynchronous context manager is entered on that loop: the test gets what it yields.
+    A fixture that is an asynchronous context manager is entered on that loop: the test gets what it yields.
     """
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
@@ -77,7 +77,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What a test logged or printed goes to another process, which takes only UTF-8."""
+    """Removes invalid characters from logged or printed text, since xdist sends it to another process as UTF-8."""
     report = yield
     report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     return report
@@ -85,7 +85,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(scope="session")
 def s3_root() -> Iterator[str]:
-    """The URI of a bucket in a real S3 API on loopback, with `{path}` in the place of the path."""
+    """The URI of a bucket in a real S3 API on loopback, with `{path}` in place of the path."""
     from moto.server import ThreadedMotoServer
     from pyarrow import fs
 

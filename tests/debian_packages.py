@@ -1,6 +1,6 @@
-"""Programs of Debian's packages, as tests use them: installed where the tests run as root, else only looked for.
+"""Programs of Debian packages, as tests use them: installed if the tests run as root, otherwise only searched for.
 
-Several tests may want one at a time: dpkg's lock is waited for.
+Several tests may install packages at the same time: dpkg's lock is waited for.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ _UPDATE = ("apt-get", "update", "--quiet", "--option", "DPkg::Lock::Timeout=300"
 
 @functools.cache
 def program_of(package: str, program: str) -> str:
-    """Where the program is; its package is installed first where that is possible. Skips the test where it is not."""
+    """The path of the program; its package is installed first where that is possible.
+
+    Skips the test where it is not.
+    """
     found = shutil.which(program)
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        if not _done(*_INSTALL, package):  # without lists of packages, there are none to install
+        if not _done(*_INSTALL, package):  # without lists of packages, none can be installed
             _done(*_UPDATE)
             _done(*_INSTALL, package)
         found = shutil.which(program)
@@ -33,6 +36,6 @@ def program_of(package: str, program: str) -> str:
 
 
 def _done(*command: str) -> bool:
-    # A service of the package is not started: what tests need of it, they start and stop themselves.
+    # Services of the package are not started: tests start and stop what they need themselves.
     quietly = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     return subprocess.run(command, env=quietly, capture_output=True, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Messages of any contract with anything in them, and bytes that are none: for whatever listens to other processes."""
+"""Arbitrary messages of any contract, and bytes that are not messages, for tests of all listening processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BOUNDS = {
 
 
 def words(*known: str) -> Words:
-    """Texts, some of which mean something where they are sent."""
+    """Texts, some of which are meaningful to the receiver."""
     return st.sampled_from([*known, "", "0", "../..", "\0", "\n", "a" * 32, "127.0.0.1:1", "é"]) | st.text(max_size=5)
 
 
@@ -43,7 +43,7 @@ def of_kind(descriptor: Descriptor, kind: str, texts: Words) -> st.SearchStrateg
 
 
 def anything(descriptor: Descriptor, texts: Words) -> st.SearchStrategy[bytes]:
-    """Valid messages, messages with a flaw, and bytes that are none."""
+    """Valid messages, messages with a flaw, and bytes that are not messages."""
     valid = messages(descriptor, texts)
     at = st.integers(0, 200)
     cut = st.tuples(valid, at).map(lambda drawn: drawn[0][: drawn[1]])

@@ -1,8 +1,8 @@
-"""Hosts of a network of the tests' own, for what has to be cut off: network namespaces around one that routes.
+"""Hosts in a network for tests that cut connections: network namespaces around one that routes.
 
-Each host has one address, which only these hosts reach. What goes from one to another passes the router, and a rule
-there drops it silently, one way or both, as a broken network does: the sender is told nothing. That takes root and
-iproute2, nothing else. What is left of an earlier run that was killed is removed with its processes.
+Each host has one address, which only these hosts reach. Packets from one to another pass the router, where a rule drops
+them silently, in one direction or both, as a broken network does: the sender gets no error. That requires root and
+iproute2, nothing else. Leftovers of an earlier run that was killed are removed with their processes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 
 
 def why_no_hosts() -> str | None:
-    """Why there can be none, if so. CI has what it takes."""
+    """Why hosts cannot be created, if so. CI can create them."""
     if "CI" in os.environ:
         return None
     if _rights() & _NEEDED != _NEEDED:
@@ -42,7 +42,7 @@ def _rights() -> int:
 
 
 class Hosts:
-    """By their names. Made by `network`."""
+    """Hosts by name. Created by `network`."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._own = f"{_PREFIX}-{os.getpid()}-{next(_numbers)}"
@@ -50,16 +50,16 @@ class Hosts:
         self._dropped: set[tuple[str, str]] = set()
 
     def address(self, name: str) -> str:
-        """Of the range that is set aside for tests of networks."""
+        """The address of a host, in the range reserved for tests of networks."""
         return f"198.18.{self._names.index(name) + 1}.2"
 
     def within(self, name: str) -> list[str]:
-        """Put before a command, it runs on this host."""
+        """A prefix that runs a command on this host."""
         return ["ip", "netns", "exec", self._space(name)]
 
     @contextmanager
     def entered(self, name: str) -> Iterator[None]:
-        """This thread, and whatever it starts in here, is on this host."""
+        """Inside of the context, this thread, and whatever it starts, is on this host."""
         with Path("/proc/thread-self/ns/net").open() as here, (_FOLDER / self._space(name)).open() as there:
             _enter(there.fileno())
             try:
@@ -68,14 +68,14 @@ class Hosts:
                 _enter(here.fileno())
 
     def drop(self, sources: Iterable[str], destinations: Iterable[str]) -> Callable[[], None]:
-        """From now on, nothing that the first ones send reaches the others. Answers what undoes just that."""
+        """Drops everything that the sources send to the destinations. Returns a function that undoes just that."""
         pairs = {pair for pair in itertools.product(sources, destinations) if pair[0] != pair[1]} - self._dropped
         self._rules("add", pairs)
         self._dropped |= pairs
         return lambda: self._heal(pairs)
 
     def heal(self) -> None:
-        """Everything passes again."""
+        """Removes all rules."""
         self._heal(self._dropped)
 
     def _heal(self, pairs: set[tuple[str, str]]) -> None:
@@ -99,7 +99,7 @@ class Hosts:
         subprocess.run([*self.within(_ROUTER), "sh", "-c", forwarding], check=True, capture_output=True)
 
     def remove(self) -> None:
-        """With whatever still runs on them."""
+        """Removes the hosts with all processes on them."""
         for name in (*self._names, _ROUTER):
             _remove(self._space(name))
 
@@ -113,7 +113,7 @@ class Hosts:
 
 @contextmanager
 def network(*names: str) -> Iterator[Hosts]:
-    """Hosts with these names; nothing of them is left afterwards."""
+    """Creates hosts with these names, and removes them afterwards."""
     hosts = Hosts(names)
     try:
         hosts.make()
@@ -123,7 +123,7 @@ def network(*names: str) -> Iterator[Hosts]:
 
 
 def _remove_forsaken() -> None:
-    """Namespaces of runs whose process is gone."""
+    """Removes namespaces of runs whose process is gone."""
     for space in list(_FOLDER.glob(f"{_PREFIX}-*")) if _FOLDER.exists() else ():
         if not is_alive(int(space.name.removeprefix(f"{_PREFIX}-").partition("-")[0])):
             _remove(space.name)

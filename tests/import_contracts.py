@@ -1,6 +1,7 @@
-"""The contract type for import-linter, which finds the folders of a package by its spec: once it has been imported.
+"""The contract type for import-linter, which finds the folders of a package by its spec, after it was imported.
 
-The folders of `millstream` are joined when it is imported; `lint-imports` imports this module before it looks for them.
+The folders of `millstream` are joined when it is imported; `lint-imports` imports this module before it searches for
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A session that a test dials, in place of the service that would."""
+"""A session that a test opens, in place of a service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def next_of(received: asyncio.Queue[Any], kind: type[M]) -> M:
 
 
 class Link(Generic[Up, Down]):
-    """One session: what arrived, and a way to send. It begins with what the service registers with."""
+    """One session: what arrived, and a way to send. It starts with the registration of the service."""
 
     def __init__(
         self, address: str, contract: SessionContract[Up, Down], configuration: Configuration, *registration: Up,

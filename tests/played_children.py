@@ -1,4 +1,4 @@
-"""A child process that a test plays: it says what it is told to, and ends."""
+"""A child process that sends predefined messages, and ends."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class SayingChild:
         return self
 
     def send(self, message: bytes) -> None:
-        """It does not listen."""
+        """Ignores the message."""
 
     async def receive(self, on_message: Callable[[bytes], None]) -> None:
         for message in self._messages:
             on_message(message)
 
     async def wait(self) -> str:
-        return "it has said all that it had to say"
+        return "no more messages"
 
     def kill(self) -> None:
         self.was_killed = True

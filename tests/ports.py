@@ -1,6 +1,6 @@
-"""Free ports for servers that start later than they are chosen, or go away and come back.
+"""Free ports for servers that start later than they are chosen, or that are stopped and started again.
 
-They are held until the tests end, so that no other process chooses one meanwhile.
+They are held until the tests end, so that no other process takes one meanwhile.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ atexit.register(_held.close)
 
 
 def free_ports() -> dict[str, int]:
-    """One for each option."""
+    """One free port for each option."""
     chosen = _held.enter_context(held_ports(Configuration(dict.fromkeys(KEYS, 0))))
     return {key: chosen.integer(key) for key in KEYS}
 
 
 def free_port() -> int:
-    """One."""
+    """A free port."""
     return free_ports()["rest.port"]

@@ -1,7 +1,7 @@
-"""Tests that start a process carry the marker `process`; any other test that starts one fails, and says so.
+"""Tests that start a process carry the marker `process`; any other test that starts one fails with an explanation.
 
-So `-m "not process"` is what runs in seconds, several at a time, and it stays so: `make check`, and the first part of
-`make test`. An audit hook keeps the rule: it sees what any thread of this process starts, by whatever library.
+So `-m "not process"` takes seconds, with several tests at a time: `make check`, and the first part of `make test`. An
+audit hook enforces the rule: it sees every process that a thread of this process starts, by whatever library.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-_SPAWNING = "multiprocessing.spawn"  # our own: Python reports none where `multiprocessing` starts a fresh interpreter
+# an event of our own: Python reports none where `multiprocessing` starts a fresh interpreter
+_SPAWNING = "multiprocessing.spawn"
 _STARTING = {"os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen", _SPAWNING}
 
 
@@ -24,17 +25,17 @@ class UnmarkedProcessError(AssertionError):
 
 
 class ProcessWatch:
-    """Lets no process start in a test that is not marked; the test fails even if it catches the error."""
+    """Prevents that a process starts in a test that is not marked; the test fails even if it catches the error."""
 
     def __init__(self) -> None:
-        self._pid = os.getpid()  # a child that was forked inherits the hook, and may start what it likes
+        self._pid = os.getpid()  # a forked child inherits the hook, and may start processes
         self._test: str | None = None
         self._caught: UnmarkedProcessError | None = None
         sys.addaudithook(self._saw)
 
     @contextmanager
     def over(self, test: str) -> Iterator[None]:
-        """No process may start in here."""
+        """No process may start inside of the context."""
         self._test, self._caught = test, None
         try:
             yield
@@ -53,7 +54,10 @@ class ProcessWatch:
 
 
 class ProcessMarks:
-    """The pytest plugin. Taking fixtures down is not watched: they may be shared with marked tests of the module."""
+    """The pytest plugin.
+
+    The teardown of fixtures is not watched: they may be shared with marked tests of the module.
+    """
 
     def __init__(self) -> None:
         self._watch = ProcessWatch()

@@ -1,6 +1,6 @@
 """The processes that tests start: what they inherit, which of them still run, and their end.
 
-What a test starts is found again by a text that only it has in its command line or environment, such as a folder.
+A process that a test started is found by a text that only it has in its command line or environment, such as a folder.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _OF_USERS = ("MILLSTREAM_CONF_DIR", "MILLSTREAM_CLUSTER_DIR", "PYTHONPATH")
 
 
 def fresh_environment(**variables: str) -> dict[str, str]:
-    """That of this process with these variables, and without those by which a user chooses a cluster or modules."""
+    """The environment of this process with these variables, and without those that select a cluster or modules."""
     return {key: value for key, value in os.environ.items() if key not in _OF_USERS} | variables
 
 
 def processes_with(text: str) -> list[int]:
-    """The live processes whose command line or environment holds this text; not this one."""
+    """The live processes whose command line or environment contains this text, except this one."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         if int(entry.name) != os.getpid():
@@ -34,7 +34,7 @@ def processes_with(text: str) -> list[int]:
 
 
 def kill_those_with(text: str) -> None:
-    """Ends them at once."""
+    """Kills them at once."""
     for pid in processes_with(text):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -42,7 +42,7 @@ def kill_those_with(text: str) -> None:
 
 @contextmanager
 def frozen(*pids: int) -> Iterator[None]:
-    """These processes do nothing meanwhile. They may be killed."""
+    """Stops these processes inside of the context. They may be killed."""
     try:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -54,7 +54,7 @@ def frozen(*pids: int) -> Iterator[None]:
 
 
 def command_of(pid: int) -> str:
-    """Its command line; nothing if it is gone."""
+    """Its command line; empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
     except OSError:
@@ -75,5 +75,5 @@ def is_alive(pid: int) -> bool:
 
 
 def _stat(pid: int) -> list[str]:
-    """What is known of it, behind its name: its state, its parent, and more."""
+    """The fields of its stat file after its name: its state, its parent, and more."""
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

@@ -30,7 +30,7 @@ def hears(hosts: Hosts, sender: str, receiver: str) -> bool:
             return False
 
 
-def test_what_is_dropped_one_way_passes_the_other_way_and_all_passes_when_healed() -> None:
+def test_a_drop_affects_one_direction_and_healing_removes_it() -> None:
     with network("a", "b", "c") as hosts:
         assert hears(hosts, "a", "b")
         hosts.drop(["a"], ["a", "b"])

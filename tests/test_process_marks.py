@@ -1,4 +1,4 @@
-"""Marked themselves, so that only the watch of these tests looks; no process is started in the end."""
+"""Marked themselves, so that only the watch of these tests is active; no process is started in the end."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How many cases a test tries where any number would do: all in `make test-slow`, a quarter in the smaller targets.
 
-`make check` and `make test` run pytest with `--hypothesis-profile=daily`, which is the whole difference.
+`make check` and `make test` run pytest with `--hypothesis-profile=daily`, which is the only difference.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ DAILY = 25
 
 
 def register_profiles() -> None:
-    """Loads the full one; the option of pytest, which is read later, may choose the other."""
-    # On a busy machine any example may take its time, above all the first one, which loads what it needs; so may making
-    # it. In CI the examples are the same each time, as Hypothesis has it by default there: chance is for daily runs.
+    """Loads the full profile; pytest's option, which is read later, may select the other."""
+    # On a busy machine any example may be slow, above all the first one, which loads its modules; so may generating it.
+    # In CI the examples are the same each time, Hypothesis's default there: daily runs are random.
     for name, examples in (("full", FULL), ("daily", DAILY)):
         settings.register_profile(
             name,
@@ -29,10 +29,10 @@ def register_profiles() -> None:
 
 
 def cases(full: int) -> int:
-    """How many cases of so many are looked at in this run: for the examples of a test, its seeds, its schedules."""
+    """The number of cases, out of `full`, in this run: for the examples of a test, its seeds, its schedules."""
     return max(1, full * settings.default.max_examples // FULL)
 
 
 def every(step: int = 1) -> int:
-    """The step through a range of cases that is taken in this run, for one that is taken in CI."""
+    """The step through a range of cases in this run; `step` is the one in CI."""
     return step * FULL // settings.default.max_examples

@@ -1,4 +1,4 @@
-"""Waiting in tests for what other processes and threads do, always with a deadline."""
+"""Waiting in tests for other processes and threads, always with a deadline."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 DEADLINE = 200.0
-"""Only bounds what would never come: a machine that is stopped for a while must not reach it."""
+"""Only bounds what would never happen: a machine that is stopped for a while must not reach it."""
 
 
 class DeadlineError(AssertionError):
-    """What a test waited for did not come in time: the one failure after which CI runs a test once more."""
+    """What a test waited for did not happen in time: the only failure after which CI runs a test once more."""
 
 
 def wait_until(condition: Callable[[], Any], what: str, deadline: float = DEADLINE) -> Any:
-    """Polls other processes until the condition gives something true; fails with what was waited for."""
+    """Polls until the condition returns something true; fails with the description of what was awaited."""
     end = time.monotonic() + deadline
     pause = 0.001
     while time.monotonic() < end:

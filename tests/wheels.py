@@ -1,4 +1,4 @@
-"""Wheels written by hand: modules, what they need, an entry point, and whatever else they carry."""
+"""Wheels written by tests: modules, requirements, an entry point, and other files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def wheel_bytes(
     files: Mapping[str, str | bytes], name: str = "tinyjob", version: str = "1.0", *, entry: str | None = None,
     requires: Iterable[str] = (), tag: str = "py3-none-any",
 ) -> bytes:  # fmt: skip
-    """With these files. `entry` is a function in the group for jobs."""
+    """A wheel with these files. `entry` is a function in the group for jobs."""
     info = f"{name}-{version}.dist-info"
     needs = "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
     members = {
@@ -35,7 +35,7 @@ def write_wheel(
     folder: Path, files: Mapping[str, str | bytes], name: str = "tinyjob", version: str = "1.0",
     entry: str | None = None,
 ) -> Path:  # fmt: skip
-    """The same as a file."""
+    """The same, written to a file."""
     path = folder / f"{name}-{version}-py3-none-any.whl"
     path.write_bytes(wheel_bytes(files, name, version, entry=entry))
     return path

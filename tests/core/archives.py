@@ -17,7 +17,7 @@ def zip_of(members: Mapping[str | zipfile.ZipInfo, str | bytes]) -> bytes:
 
 
 def tar_of(members: Mapping[str | tarfile.TarInfo, bytes], mode: str = "w:gz") -> bytes:
-    """Of files, or of whatever a member's header says that it is."""
+    """An archive of files, or of whatever a member's header specifies."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode=mode, format=tarfile.PAX_FORMAT) as tar:  # type: ignore[call-overload]
         for name, content in members.items():

@@ -1,4 +1,4 @@
-"""What declared types make of values: single precision, and rows with their names."""
+"""Conversions by declared types: single precision, and rows with their names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Tree:
     ],
     ids=str,
 )  # fmt: skip
-def test_nearly_all_types_leave_values_alone(kind: t.TypeInformation) -> None:
+def test_most_types_do_not_change_values(kind: t.TypeInformation) -> None:
     assert adopter(kind) is None
 
 
@@ -96,7 +96,7 @@ def test_single_precision(value: float) -> None:
     ],
     ids=repr,
 )
-def test_what_types_make_of_values(kind: t.TypeInformation, value: Any, adopted: Any) -> None:
+def test_conversions_by_type(kind: t.TypeInformation, value: Any, adopted: Any) -> None:
     before = repr(value)
     adopt = adopter(kind)
     assert adopt is not None

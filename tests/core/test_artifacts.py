@@ -1,4 +1,4 @@
-"""What a wheel says about itself, and files that appear whole or not at all."""
+"""Metadata of wheels, and files that appear completely or not at all."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_entry_named_millstream_counts_without_the_group(tmp_path: Path) -> N
     assert validate_wheel(path, 10_000).entry() == "pkg:main"
 
 
-def test_no_entry_point_says_how_to_add_one(tmp_path: Path) -> None:
+def test_a_missing_entry_point_is_reported_with_how_to_add_one(tmp_path: Path) -> None:
     info = validate_wheel(write(tmp_path, GOOD), 10_000)
     assert info.entry_points == {}
     with pytest.raises(InvalidProgramError, match=r"names no entry point: .*millstream\.jobs.*-c package\.module:main"):
@@ -108,7 +108,7 @@ def test_damaged_wheels_are_refused_with_a_reason(
         validate_wheel(path, 10_000)
 
 
-def test_files_appear_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_files_appear_completely_or_not_at_all(tmp_path: Path) -> None:
     digest = hashlib.sha256(b"abc").hexdigest()
     with WholeFile(tmp_path / "deep" / "file", digest) as file:
         file.write(b"ab")

@@ -1,4 +1,4 @@
-"""Batches of rows: what happens to timestamps beside records that are replaced, chosen, cut and joined."""
+"""Batches of rows: the timestamps of records that are replaced, selected, split and joined."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def chosen_of(batch: RowBatch, mask: list[bool], as_bytes: bool) -> RowBatch:
 
 
 @given(TIMES, st.data())
-def test_chosen_records_keep_their_timestamps_however_often_they_are_chosen(
+def test_selected_records_keep_their_timestamps_however_often_they_are_selected(
     times: list[int], data: st.DataObject
 ) -> None:
-    batch = RowBatch(list(times), times)  # each record is its own time
+    batch = RowBatch(list(times), times)  # each record is its own timestamp
     for _ in range(data.draw(st.integers(0, 3))):
         size = len(batch)
         mask = data.draw(st.lists(st.booleans(), min_size=size, max_size=size))
@@ -36,13 +36,13 @@ def test_chosen_records_keep_their_timestamps_however_often_they_are_chosen(
     assert list(batch.slice(0, half).timestamps or []) == batch.rows[:half]
 
 
-def test_a_batch_without_timestamps_has_none_after_any_choice() -> None:
+def test_a_batch_without_timestamps_has_none_after_any_selection() -> None:
     batch = RowBatch(["a", "b"]).chosen(["b"], [False, True]).with_rows(["c"])
     assert not batch.is_timed
     assert batch.timestamps is None
 
 
-def test_chosen_records_join_and_travel_with_their_timestamps() -> None:
+def test_selected_records_are_joined_and_encoded_with_their_timestamps() -> None:
     first = RowBatch(["a", "b"], [1, 2]).chosen(["b"], [False, True])
     second = RowBatch(["c"], [3])
     assert may_join(first, second)
@@ -53,7 +53,7 @@ def test_chosen_records_join_and_travel_with_their_timestamps() -> None:
     assert list(pickle.loads(pickle.dumps(first)).timestamps) == [2]
 
 
-def test_what_is_added_to_the_timestamps_of_chosen_records_stays_with_them() -> None:
+def test_timestamps_appended_to_those_of_selected_records_are_kept() -> None:
     origin = RowBatch(["a", "b"], [1, 2])
     part = origin.chosen(["a"], [True, False])
     assert part.timestamps is not None

@@ -1,4 +1,4 @@
-"""How a server shows that it knows a token; the dashboard's tests have the same figures."""
+"""How a server proves that it knows a token; the dashboard's tests have the same figures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_names_and_proofs(token: str, name: str, proof: str) -> None:
     assert challenge.proof(challenge.hash_of(token), NONCE) == proof
 
 
-def test_a_proof_is_of_one_token_and_one_number() -> None:
+def test_a_proof_is_for_one_token_and_one_number() -> None:
     secret = ClusterSecret("the secret of this cluster")
     tokens = [secret.rest_token("read", 1), secret.rest_token("read", 2), secret.rest_token("submit", 1), "x" * 32]
     proofs = {challenge.proof(challenge.hash_of(token), nonce) for token in tokens for nonce in (NONCE, "0" * 32)}

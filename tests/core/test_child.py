@@ -92,7 +92,7 @@ def modules(tmp_path: Path) -> Path:
 
 
 class Conversation:
-    """A started child, and what it says."""
+    """A started child, and its messages."""
 
     def __init__(self, child: ChildProcess) -> None:
         self.child = child
@@ -122,7 +122,7 @@ async def started(modules: Path, *words: str, **options: Any) -> AsyncIterator[C
 
 @contextlib.contextmanager
 def watching(pid: int) -> Iterator[Callable[[], bool]]:
-    """Answers whether the process ends within the deadline; a survivor is killed."""
+    """Returns whether the process ends within the deadline; a survivor is killed."""
     descriptor = os.pidfd_open(pid)
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -135,7 +135,7 @@ def watching(pid: int) -> Iterator[Callable[[], bool]]:
 
 
 @pytest.mark.process
-async def test_messages_pass_both_ways_in_order(modules: Path) -> None:
+async def test_messages_are_delivered_in_order_in_both_directions(modules: Path) -> None:
     async with started(modules) as talk:
         for number in range(200):
             talk.say(f"echo {number}")
@@ -181,7 +181,7 @@ async def test_a_child_whose_pipe_was_closed_by_its_own_code_is_killed_with_the_
 
 
 @pytest.mark.process
-async def test_a_child_is_started_as_it_was_asked_for(modules: Path, tmp_path: Path) -> None:
+async def test_a_child_is_started_as_requested(modules: Path, tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     environment = Environment(sys.executable, (), str(folder))
@@ -202,9 +202,7 @@ async def test_a_child_is_started_as_it_was_asked_for(modules: Path, tmp_path: P
         (f"signal {int(signal.SIGKILL)}", "was killed by SIGKILL, not by Millstream", False),
     ],
 )
-async def test_the_end_of_a_child_says_how_it_came_about(
-    modules: Path, command: str, reason: str, crashed: bool
-) -> None:
+async def test_the_end_of_a_child_reports_its_cause(modules: Path, command: str, reason: str, crashed: bool) -> None:
     async with started(modules) as talk:
         talk.say(command)
         await talk.closed
@@ -220,7 +218,7 @@ async def test_a_child_that_cannot_be_started_raises(modules: Path) -> None:
 
 
 @pytest.mark.process
-async def test_kill_ends_the_child_and_what_it_started(modules: Path) -> None:
+async def test_kill_ends_the_child_and_its_descendants(modules: Path) -> None:
     async with started(modules) as talk:
         talk.say("spawn")
         with watching(int(await talk.hear())) as ends:
@@ -230,7 +228,7 @@ async def test_kill_ends_the_child_and_what_it_started(modules: Path) -> None:
 
 
 @pytest.mark.process
-async def test_kill_reaches_what_a_child_that_is_gone_left_behind(modules: Path) -> None:
+async def test_kill_reaches_the_descendants_of_a_child_that_is_gone(modules: Path) -> None:
     async with started(modules) as talk:
         talk.say("spawn")
         with watching(int(await talk.hear())) as ends:
@@ -242,7 +240,9 @@ async def test_kill_reaches_what_a_child_that_is_gone_left_behind(modules: Path)
 
 @pytest.mark.process
 @pytest.mark.parametrize("command", ["fork", "fork and leave"])
-async def test_the_death_of_a_child_is_noticed_while_what_it_forked_holds_its_pipe(modules: Path, command: str) -> None:
+async def test_the_end_of_a_child_is_noticed_while_a_process_it_forked_holds_its_pipe(
+    modules: Path, command: str
+) -> None:
     async with started(modules) as talk:
         talk.say(command)
         forked = int(await talk.hear())
@@ -252,14 +252,14 @@ async def test_the_death_of_a_child_is_noticed_while_what_it_forked_holds_its_pi
             os.kill(talk.child.pid, signal.SIGKILL)
             assert "SIGKILL, not by Millstream" in await talk.child.wait()
             await talk.closed
-            if command == "fork":  # into a process group of its own: it is still of the child's session
+            if command == "fork":  # into a process group of its own: it is still in the child's session
                 assert ends()
-            else:  # what has left on purpose is not touched
+            else:  # a process that has left on purpose is not touched
                 os.kill(forked, 0)
 
 
 @pytest.mark.process
-async def test_what_a_child_said_before_its_end_is_delivered(modules: Path) -> None:
+async def test_messages_sent_before_the_end_of_a_child_are_delivered(modules: Path) -> None:
     async with started(modules) as talk:
         talk.say("fork and leave")
         with watching(int(await talk.hear())):
@@ -296,7 +296,7 @@ def test_import_paths_of_the_parent_do_not_leak_into_a_job_environment(monkeypat
     assert child_variables(HERE, variables={"A": "b"})["A"] == "b"
 
 
-def test_a_child_keeps_the_memory_of_its_buffers_unless_its_parent_was_told_otherwise(
+def test_a_child_keeps_the_memory_of_its_buffers_unless_configured_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
@@ -323,7 +323,7 @@ def _echo(pipe: ControlPipe) -> None:
 @pytest.mark.parametrize(
     ("command", "reason"), [(b"end", "its thread ended"), (b"fail", "its thread ended with ValueError('told to')")]
 )
-async def test_a_thread_holds_the_same_conversation(command: bytes, reason: str) -> None:
+async def test_a_thread_exchanges_messages_like_a_process(command: bytes, reason: str) -> None:
     child = await ChildThread.start(_echo, "echo")
     heard: asyncio.Queue[bytes] = asyncio.Queue()
     closed = asyncio.get_running_loop().create_task(child.receive(heard.put_nowait))
@@ -369,7 +369,7 @@ def test_the_pipe_keeps_message_boundaries(messages: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("cut", [framed(b"cut short")[:end] for end in (2, 4, 8, 12)])
-def test_a_message_cut_short_is_the_end(cut: bytes) -> None:
+def test_a_truncated_message_is_the_end(cut: bytes) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         received: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -381,7 +381,7 @@ def test_a_message_cut_short_is_the_end(cut: bytes) -> None:
 
 
 @given(garbage=st.binary(min_size=8, max_size=50).filter(lambda content: not framed(b"").startswith(content[:4])))
-def test_what_is_no_message_is_the_end_at_both_ends(garbage: bytes) -> None:
+def test_an_invalid_message_is_the_end_on_both_sides(garbage: bytes) -> None:
     with pytest.raises(BrokenPipeContentError, match="where a message should begin"):
         length_in(garbage[:8])
     ours, theirs = socket.socketpair()
@@ -393,7 +393,7 @@ def test_what_is_no_message_is_the_end_at_both_ends(garbage: bytes) -> None:
         assert received.get(timeout=DEADLINE) is None
 
 
-def test_a_child_that_does_not_understand_its_parent_ends(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_child_that_receives_an_invalid_message_ends(capsys: pytest.CaptureFixture[str]) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ended = threading.Event()
@@ -403,7 +403,7 @@ def test_a_child_that_does_not_understand_its_parent_ends(capsys: pytest.Capture
     assert "cannot be understood, so this is the end: this is no millstream" in capsys.readouterr().err
 
 
-async def test_a_child_that_is_not_understood_is_ended_with_the_reason() -> None:
+async def test_a_child_that_sends_an_invalid_message_is_ended_with_the_reason() -> None:
     def speaks(pipe: ControlPipe) -> None:
         pipe.send(b"understood")
         pipe.send(b"\xff")

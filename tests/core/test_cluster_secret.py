@@ -1,4 +1,4 @@
-"""The secret of a cluster: its file, and calls between real servers and clients that have it or not."""
+"""The secret of a cluster: its file, and calls between real servers and clients with and without it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_no_token_or_certificate_shows_the_secret() -> None:
     assert secret.rest_token("read") != secret.rest_token("submit") != secret.seal("rest", b"submit ")
 
 
-def test_a_new_file_is_its_owners_alone_and_one_that_is_there_stays(tmp_path: Path) -> None:
+def test_a_new_file_is_private_to_its_owner_and_an_existing_one_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     before = os.umask(0)
     try:
@@ -56,7 +56,7 @@ def test_a_new_file_is_its_owners_alone_and_one_that_is_there_stays(tmp_path: Pa
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o622])
-def test_a_file_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_file_that_others_may_access_is_refused(tmp_path: Path, mode: int) -> None:
     file = tmp_path / "secret"
     make_secret_file(file)
     file.chmod(mode)
@@ -75,7 +75,7 @@ def test_a_missing_or_useless_file_is_named(tmp_path: Path) -> None:
             cluster_secret(Configuration({"security.cluster.secret-file": str(file)}))
 
 
-def test_the_secret_is_hidden_among_options_and_where_it_lies_is_not() -> None:
+def test_the_secret_is_hidden_among_options_and_its_path_is_not() -> None:
     options = {"security.cluster.secret": "x" * 20, "security.cluster.secret-file": "/a/file"}
     assert shown_options(options) == {"security.cluster.secret": "******", "security.cluster.secret-file": "/a/file"}
     plain, secret = split_options(options)
@@ -83,7 +83,7 @@ def test_the_secret_is_hidden_among_options_and_where_it_lies_is_not() -> None:
 
 
 class Dispatcher:
-    """Of each kind of call one; counts those that came through."""
+    """Serves one call of each kind; counts those that were received."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -128,7 +128,7 @@ async def serving(configuration: Configuration) -> AsyncIterator[tuple[Dispatche
 
 
 async def every_kind(channel: grpc.aio.Channel) -> list[Any]:
-    """What each kind of call answers; its error when it has one."""
+    """The result of each kind of call, or its error."""
     stub = Stub(channel, DISPATCHER)
 
     async def unary() -> Any:
@@ -177,7 +177,7 @@ def refusals(outcomes: Sequence[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("options", [NONE, OURS], ids=["without a secret", "with one"])
-async def test_who_has_the_same_is_served(options: Configuration) -> None:
+async def test_clients_with_the_same_secret_are_served(options: Configuration) -> None:
     async with serving(options) as (service, address), open_channel(address, options) as channel:
         assert await every_kind(channel) == [msg.JobList(()), [b"a", b"b"], "name", [b"ONE", b"TWO"]]
         assert (service.calls, service.received) == (4, [b"code"])
@@ -191,7 +191,7 @@ async def test_who_has_the_same_is_served(options: Configuration) -> None:
         (OURS, NONE, "does not use TLS"),
     ],
 )
-async def test_who_has_not_is_refused_before_anything_is_read(
+async def test_clients_without_the_secret_are_refused_before_anything_is_read(
     client: Configuration, server: Configuration, said: str
 ) -> None:
     async with serving(server) as (service, address), open_channel(address, client) as channel:
@@ -215,8 +215,8 @@ async def test_a_client_without_a_certificate_of_the_secret_is_not_served() -> N
             assert service.calls == 0
 
 
-async def test_what_is_recorded_on_the_way_cannot_be_sent_again() -> None:
-    """A process between both ends passes everything on, and sends what the client sent to the service once more."""
+async def test_recorded_messages_cannot_be_replayed() -> None:
+    """A process between both ends forwards everything, and sends the client's messages to the service once more."""
     recorded: list[bytes] = []
     async with serving(OURS) as (service, address):
         host, _, port = address.rpartition(":")
@@ -248,7 +248,7 @@ async def test_what_is_recorded_on_the_way_cannot_be_sent_again() -> None:
         assert service.calls == 1
 
 
-async def test_silent_connections_keep_no_call_out() -> None:
+async def test_silent_connections_do_not_block_calls() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))  # both ends are in this process
     try:
@@ -263,7 +263,7 @@ async def test_silent_connections_keep_no_call_out() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-async def test_a_server_that_is_not_there_is_unavailable_as_ever() -> None:
+async def test_a_missing_server_is_reported_as_unavailable() -> None:
     async with open_channel("127.0.0.1:1", OURS) as channel:
         for outcome in await every_kind(channel):
             assert outcome.code() is grpc.StatusCode.UNAVAILABLE

@@ -1,4 +1,4 @@
-"""Options from YAML, from `-D` and from code: syntax, checks, and errors that say what would be right."""
+"""Options from YAML, from `-D` and from code: syntax, checks, and errors that suggest the correct value."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_size_without_a_unit_is_in_bytes(number: int) -> None:
     assert parse_memory(str(number)) == number
 
 
-def test_fractions_are_understood() -> None:
+def test_fractions_are_accepted() -> None:
     assert parse_duration("1.5 s") == 1.5
     assert parse_memory("0.5 kb") == 512
 
@@ -60,7 +60,7 @@ def test_fractions_are_understood() -> None:
         (parse_memory, ["", "mb", "-1", "1 s", "1 kbit", "0x10"], "memory size"),
     ],
 )
-def test_what_is_neither_is_refused(parse: Callable[[str], float], texts: list[str], reason: str) -> None:
+def test_invalid_text_is_refused(parse: Callable[[str], float], texts: list[str], reason: str) -> None:
     for text in texts:
         with pytest.raises(ValueError, match=f"is not a {reason}; write it like '"):
             parse(text)
@@ -100,13 +100,13 @@ def test_values_have_the_type_of_their_option() -> None:
     assert configuration.string("pipeline.name") == "a job"
 
 
-def test_python_values_are_taken_too() -> None:
+def test_python_values_are_accepted_too() -> None:
     configuration = Configuration({"rest.port": 0, "security.allow-insecure": True})
     assert configuration.integer("rest.port") == 0
     assert configuration.boolean("security.allow-insecure") is True
 
 
-def test_what_was_not_set_has_its_default() -> None:
+def test_an_option_that_is_not_set_has_its_default() -> None:
     configuration = Configuration()
     assert configuration.integer("rest.port") == 8081
     assert not configuration.is_set("rest.port")
@@ -151,13 +151,13 @@ def test_an_unknown_key_suggests_the_nearest_one(key: str, nearest: str) -> None
     assert str(caught.value) == f"unknown option '{key}'; did you mean '{nearest}'?"
 
 
-def test_keys_of_older_versions_lead_to_keys_that_are_there() -> None:
+def test_keys_of_older_versions_refer_to_existing_keys() -> None:
     assert FORMER_KEYS.keys().isdisjoint(OPTIONS)
     assert set(FORMER_KEYS.values()) <= set(OPTIONS)
 
 
 @pytest.mark.parametrize(("former", "present"), FORMER_KEYS.items())
-def test_a_key_of_older_versions_is_taken_for_the_present_one_with_a_warning(former: str, present: str) -> None:
+def test_a_key_of_an_older_version_sets_the_current_one_with_a_warning(former: str, present: str) -> None:
     option = OPTIONS[present]
     with pytest.warns(FutureWarning, match=f"option '{former}' is now '{present}'") as told:
         configuration = Configuration({former: _written(option)})
@@ -186,7 +186,7 @@ def test_an_option_that_is_a_map_is_text_or_a_mapping(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["DEBUG", ":DEBUG", "a:LOUD", "a", "a:DEBUG,b"])
-def test_what_is_no_map_of_these_values_is_refused(wrong: str) -> None:
+def test_an_invalid_map_is_refused(wrong: str) -> None:
     with pytest.raises(ConfigurationError, match=r"is not a name and a value|is not one of OFF, CRITICAL"):
         Configuration({LOGGERS: wrong})
 
@@ -199,13 +199,13 @@ def test_options_of_messages_between_java_processes_are_dropped_with_a_warning(k
 
 
 @pytest.mark.parametrize("key", ["yarn.application.name", "table.exec.state.ttl", "zookeeper.x", "s3.zzzzzzzzzzzzzzzz"])
-def test_a_key_in_a_namespace_of_flinks_is_never_the_users(key: str) -> None:
+def test_an_unknown_key_in_a_namespace_of_flinks_is_refused(key: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^unknown option '{key}'"):
         Configuration({key: 1})
 
 
 @pytest.mark.parametrize("key", ["zzzzz", "k1", "env", "my.key", "orders.state.dir"])
-def test_any_other_key_is_the_users_own(key: str) -> None:
+def test_any_other_key_is_user_defined(key: str) -> None:
     configuration = Configuration({key: 1, "rest.port": 2})
     assert configuration.get(key) == "1"
     assert job_parameters(configuration.to_dict()) == {key: "1"}
@@ -218,12 +218,12 @@ def test_job_parameters_may_have_any_name_below_their_option() -> None:
     assert job_parameters(options) == {"rest.port": "1"}
 
 
-def test_a_job_brings_its_own_keys_over_those_of_the_cluster() -> None:
+def test_a_jobs_own_keys_override_those_of_the_cluster() -> None:
     cluster = Configuration({"tenant": "ours", "zone": "a"})
     assert job_parameters(cluster.for_job({"tenant": "theirs"}).to_dict()) == {"tenant": "theirs", "zone": "a"}
 
 
-def test_merging_lets_the_other_win_and_changes_neither() -> None:
+def test_merging_prefers_the_other_and_changes_neither() -> None:
     first = Configuration({"rest.port": 1, "pipeline.name": "a"})
     second = Configuration({"rest.port": 2})
     merged = first.merged(second)
@@ -233,7 +233,7 @@ def test_merging_lets_the_other_win_and_changes_neither() -> None:
     assert second.to_dict() == {"rest.port": "2"}
 
 
-def test_a_configuration_survives_the_wire() -> None:
+def test_a_configuration_is_decoded_unchanged() -> None:
     original = Configuration({"heartbeat.timeout": "90 s", "security.allow-insecure": True, "rest.port": 5})
     copy = Configuration(original.to_dict())
     assert copy == original
@@ -301,7 +301,7 @@ def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:
         Configuration.load(tmp_path)
 
 
-def test_a_directory_without_a_file_is_an_error_when_it_was_asked_for(tmp_path: Path) -> None:
+def test_a_configured_directory_without_a_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"no config.yaml in the configuration directory {tmp_path}"):
         Configuration.load(tmp_path)
 
@@ -382,7 +382,7 @@ def test_no_key_is_the_parent_of_another() -> None:
         assert not any(other.startswith(f"{key}.") for other in OPTIONS), f"{key} cannot be written nested"
 
 
-def test_a_job_decides_only_about_what_is_its_own() -> None:
+def test_a_job_sets_only_its_own_options() -> None:
     ours = {"io.tmp.dirs": "/ours", "task.cancellation.timeout": "5 s", "python.unpack.max-size": "1 mb"}
     cluster = Configuration(ours)
     asked = {
@@ -401,6 +401,6 @@ def test_a_job_decides_only_about_what_is_its_own() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs", "counts"), [(0, 64, 64), (64, 32, 32), (64, 128, 64), (64, 0, 64), (0, 0, 0)]
 )
-def test_a_job_lowers_a_limit_and_does_not_lift_it(ours: int, theirs: int, counts: int) -> None:
+def test_a_job_can_lower_a_limit_but_not_raise_it(ours: int, theirs: int, counts: int) -> None:
     key = "taskmanager.memory.task.heap.size"
     assert Configuration({key: f"{ours} mb"}).for_job({key: f"{theirs} mb"}).integer(key) == counts * 1024**2

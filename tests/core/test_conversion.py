@@ -93,7 +93,7 @@ _CASES: list[tuple[t.TypeInformation, st.SearchStrategy[Any]]] = [
 
 @pytest.mark.parametrize(("type_info", "records"), _CASES, ids=[c[0].describe() for c in _CASES])
 @given(data=st.data())
-def test_a_declared_type_survives_both_ways(
+def test_a_declared_type_is_converted_in_both_directions(
     type_info: t.TypeInformation, records: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:
     rows = data.draw(st.lists(records, max_size=5))
@@ -170,7 +170,7 @@ _OTHERS: list[tuple[t.TypeInformation, Any, str]] = [
 
 
 def _around(type_info: t.TypeInformation, value: Any) -> list[tuple[t.TypeInformation, Any, str]]:
-    """The value as a record, and inside of others: with the field that the error names."""
+    """The value as a record, and nested in others: with the field that the error names."""
     return [
         (type_info, value, "value"),
         (t.TupleType((t.STRING, type_info)), ("a", value), "f1"),
@@ -180,7 +180,7 @@ def _around(type_info: t.TypeInformation, value: Any) -> list[tuple[t.TypeInform
     ]
 
 
-def test_an_instant_is_a_moment_of_its_column_wherever_it_stands() -> None:
+def test_an_instant_is_the_same_moment_at_any_position_of_its_column() -> None:
     at = datetime.datetime(1969, 12, 31, 23, 59, 58, 999_999, tzinfo=datetime.UTC)
     for around, record, _ in _around(t.INSTANT, Instant(-2, 999_999_000)):
         [read] = record_batch_to_rows(rows_to_record_batch([record], around), around)
@@ -190,7 +190,7 @@ def test_an_instant_is_a_moment_of_its_column_wherever_it_stands() -> None:
 @pytest.mark.parametrize(
     ("type_info", "value", "reason"), _OTHERS, ids=[f"{kind!r}-{type(value).__name__}" for kind, value, _ in _OTHERS]
 )
-def test_what_a_column_would_change_is_refused_with_its_record_and_field(
+def test_a_value_that_a_column_would_change_is_refused_with_its_record_and_field(
     type_info: t.TypeInformation, value: Any, reason: str
 ) -> None:
     for around, record, field_name in _around(type_info, value):
@@ -224,14 +224,14 @@ def test_what_a_column_would_change_is_refused_with_its_record_and_field(
     ],
     ids=repr,
 )
-def test_the_same_number_of_another_class_is_taken(type_info: t.TypeInformation, value: Any, held: Any) -> None:
+def test_an_equal_number_of_another_class_is_accepted(type_info: t.TypeInformation, value: Any, held: Any) -> None:
     for around, record in ((type_info, value), (t.TupleType((t.ListType(type_info),)), ([value],))):
         (back,) = record_batch_to_rows(rows_to_record_batch([record], around), around)
         expected = held if around is type_info else ([held],)
         assert repr(back) == repr(expected)
 
 
-def test_columns_of_single_precision_become_such_numbers() -> None:
+def test_columns_of_single_precision_become_single_precision_numbers() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [0.1, None]})
     assert record_batch_to_rows(batch, t.FLOAT) == [0.10000000149011612, None]
     with pytest.raises(ConversionError, match="too large for single precision"):
@@ -288,7 +288,7 @@ def test_columns_are_cast_to_the_declared_type() -> None:
     values = record_batch_to_rows(batch, t.DOUBLE)
     assert values == [1.0, 2.0]
     assert type(values[0]) is float
-    pandas_like = pa.RecordBatch.from_pydict({"value": [1.0, None]})  # whole numbers, of which one is missing
+    pandas_like = pa.RecordBatch.from_pydict({"value": [1.0, None]})  # integers, of which one is missing
     assert repr(record_batch_to_rows(pandas_like, t.LONG)) == "[1, None]"
 
 

@@ -1,4 +1,4 @@
-"""What counts as unchangeable, and copies: equal, of the same classes and shapes, with nothing in common to change."""
+"""Which values are immutable, and copies: equal, of the same classes and shapes, sharing no mutable object."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Named(NamedTuple):
 
 
 class NamedWithAttributes(namedtuple("NamedWithAttributes", ["part"])):
-    """Has a dictionary, as it says nothing of slots."""
+    """Has a dictionary, as it defines no slots."""
 
 
 class Ordinary:
@@ -96,14 +96,14 @@ MUTABLE = [
 
 
 @pytest.mark.parametrize("value", IMMUTABLE, ids=lambda value: f"{type(value).__name__} {value!s:.20}")
-def test_what_nobody_can_change_is_shared(value: Any) -> None:
+def test_immutable_values_are_shared(value: Any) -> None:
     assert is_immutable(value)
     assert private_copy(value) is value
     assert private_copy([value])[0] is value
 
 
 @pytest.mark.parametrize("value", MUTABLE, ids=lambda value: f"{type(value).__name__} {value!s:.20}")
-def test_what_can_be_changed_is_copied(value: Any) -> None:
+def test_mutable_values_are_copied(value: Any) -> None:
     assert not is_immutable(value)
     for copied in (private_copy(value), private_copy({"in": value})["in"], private_copy((value,))[0]):
         assert copied is not value
@@ -112,7 +112,7 @@ def test_what_can_be_changed_is_copied(value: Any) -> None:
         assert not changeable_parts(value) & changeable_parts(copied)
 
 
-def test_what_a_frozen_object_caches_counts_as_a_part_of_it() -> None:
+def test_attributes_cached_by_a_frozen_object_are_part_of_it() -> None:
     value = Frozen(1)
     assert is_immutable(value)
     value.listed.append(2)
@@ -121,13 +121,13 @@ def test_what_a_frozen_object_caches_counts_as_a_part_of_it() -> None:
     assert private_copy(value).listed is not value.listed
 
 
-def test_parts_that_are_one_object_stay_one() -> None:
+def test_shared_parts_stay_shared_in_the_copy() -> None:
     part = [1]
     copied = private_copy({"a": part, "b": (part,), "c": Plain(part), "d": Ordinary(part), "e": Row(part)})
     assert copied["a"] is copied["b"][0] is copied["c"].part is copied["d"].part is copied["e"][0] is not part
 
 
-def test_what_contains_itself_is_copied() -> None:
+def test_a_value_that_contains_itself_is_copied() -> None:
     loop: list[Any] = [1]
     pair = (loop, "a")
     loop += [loop, {"loop": loop}, pair, Plain(loop)]
@@ -137,7 +137,7 @@ def test_what_contains_itself_is_copied() -> None:
     assert again[0][3] is again is not pair
 
 
-def test_what_cannot_be_copied_is_shared_and_told_of() -> None:
+def test_an_uncopyable_value_is_shared_and_reported() -> None:
     lock = threading.Lock()
     value = {"lock": lock, "again": (lock,), "object": Ordinary([threading.Lock()]), "list": [1]}
     with pytest.raises(TypeError, match="pickle"):
@@ -150,7 +150,7 @@ def test_what_cannot_be_copied_is_shared_and_told_of() -> None:
     assert uncopied == [lock, value["object"]]
 
 
-def test_a_failure_leaves_no_half_of_a_copy() -> None:
+def test_a_failure_leaves_no_partial_copy() -> None:
     inner = Ordinary([1])
     value = [Ordinary([inner, threading.Lock()]), inner]
     copied = private_copy(value, [])
@@ -158,7 +158,7 @@ def test_a_failure_leaves_no_half_of_a_copy() -> None:
     assert copied[1].part is not inner.part
 
 
-def test_declared_types_that_cannot_be_changed() -> None:
+def test_declared_immutable_types() -> None:
     assert is_immutable_type(t.TupleType((t.LONG, t.TupleType((t.STRING,)))))
     assert not is_immutable_type(t.TupleType((t.LONG, t.ListType(t.LONG))))
     assert not is_immutable_type(t.PICKLED)
@@ -183,7 +183,7 @@ values = st.recursive(
 
 
 @given(values)
-def test_a_copy_is_equal_and_has_nothing_in_common_that_could_be_changed(value: Any) -> None:
+def test_a_copy_is_equal_and_shares_no_mutable_object(value: Any) -> None:
     copied = private_copy(value)
     assert repr(copied) == repr(value) or type(value) is Ordinary or "Ordinary" in repr(value)
     assert pickle.dumps(pickle.loads(pickle.dumps(copied))) == pickle.dumps(pickle.loads(pickle.dumps(value)))
@@ -192,7 +192,7 @@ def test_a_copy_is_equal_and_has_nothing_in_common_that_could_be_changed(value: 
 
 
 def changeable_parts(value: Any) -> set[int]:
-    """The identities of everything inside of the value that is no plain value itself, told without our own code."""
+    """The identities of all mutable objects inside of the value, determined independently of the implementation."""
     found: set[int] = set()
     keep: list[Any] = []
     waiting = [value]

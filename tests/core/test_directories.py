@@ -1,4 +1,4 @@
-"""The folders that code is run from: made for this user only, and refused when someone else has a hand in them."""
+"""The folders from which code is run: private to this user, and refused if others could modify them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def mode(path: Path) -> int:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary folder of the system's kind: all may write, each changes only their own."""
+    """A temporary folder as systems have it: all users may write, each changes only their own files."""
     folder = tmp_path / "tmp"
     folder.mkdir()
     folder.chmod(0o1777)
@@ -49,7 +49,7 @@ def own(temporary: Path) -> Path:
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_every_folder_that_is_made_is_this_users_only(tmp_path: Path, temporary: Path, mask: int) -> None:
+def test_every_created_folder_is_private_to_this_user(tmp_path: Path, temporary: Path, mask: int) -> None:
     with umask(mask):
         default = work_directory(Configuration(), "environments")
         named = private_folder(tmp_path / "a" / "b", "c", option=_OPTION)
@@ -58,7 +58,7 @@ def test_every_folder_that_is_made_is_this_users_only(tmp_path: Path, temporary:
         assert mode(folder) == 0o700, folder
 
 
-def test_what_is_there_and_ours_is_used_as_it_is(temporary: Path) -> None:
+def test_an_existing_folder_of_this_user_is_used_unchanged(temporary: Path) -> None:
     own(temporary).mkdir(mode=0o755)
     assert work_directory(Configuration()) == own(temporary)
     assert work_directory(Configuration(), "log") == work_directory(Configuration(), "log")
@@ -106,13 +106,13 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, temporary: Path) ->
         os.chown(folder, 0, 0)
 
 
-def test_a_temporary_folder_in_which_all_may_replace_all_is_refused(temporary: Path) -> None:
+def test_a_temporary_folder_without_the_sticky_bit_is_refused(temporary: Path) -> None:
     temporary.chmod(0o777)
     with pytest.raises(ConfigurationError, match="no sticky bit"):
         work_directory(Configuration())
 
 
-def test_the_user_may_name_a_link_of_theirs(tmp_path: Path) -> None:
+def test_the_user_may_configure_a_link_of_theirs(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk")
     assert work_directory(Configuration({_OPTION: str(tmp_path / "link")}), "log") == tmp_path / "link" / "log"
@@ -126,7 +126,7 @@ def test_the_user_may_name_a_link_of_theirs(tmp_path: Path) -> None:
             work_directory(Configuration({_OPTION: str(tmp_path / "link")}), "log")
 
 
-def test_the_user_may_name_the_systems_temporary_folder(tmp_path: Path, temporary: Path) -> None:
+def test_the_user_may_configure_the_systems_temporary_folder(tmp_path: Path, temporary: Path) -> None:
     options = Configuration({_OPTION: str(temporary)})
     assert mode(work_directory(options, "log")) == 0o700
     (temporary / "environments").symlink_to(tmp_path)
@@ -136,7 +136,7 @@ def test_the_user_may_name_the_systems_temporary_folder(tmp_path: Path, temporar
         private_folder(temporary, option="web.upload.dir")
 
 
-def test_a_place_where_nothing_can_be_made_is_named_with_its_option(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_named_with_its_option(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match=r"option 'io.tmp.dirs': cannot use .*file"):
         private_folder(tmp_path / "file" / "below", option=_OPTION)
@@ -161,7 +161,7 @@ def test_uploads_and_local_state_are_checked_too(tmp_path: Path) -> None:
     assert (shared / "victim").exists()
 
 
-def test_a_folder_of_ours_that_others_could_look_into_is_closed_to_them(tmp_path: Path) -> None:
+def test_a_folder_of_this_user_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
     inner = tmp_path / "named" / "inner"
     inner.mkdir(parents=True)
     inner.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Job environments, made with the real venv and pip from wheels that the tests write; no index is asked."""
+"""Job environments, created with the real venv and pip from wheels that the tests write; no package index is used."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_jobs_wheel_hides_the_same_version_in_the_runtime(tmp_path: Path, stor
 
 
 @pytest.mark.process
-def test_a_failed_install_is_pips_reason_and_leaves_nothing(tmp_path: Path, store: Store) -> None:
+def test_a_failed_install_reports_pips_reason_and_leaves_nothing(tmp_path: Path, store: Store) -> None:
     job = store.wheel("badjob", "1.0", {"badjob.py": ""}, requires=("no-such-library-at-all==9",))
     with pytest.raises(ImpossibleEnvironmentError) as caught:
         store.prepare(EnvironmentCache(tmp_path), job)
@@ -159,7 +159,7 @@ def test_what_millstream_needs_cannot_be_replaced_by_something_older(tmp_path: P
 
 
 @pytest.mark.process
-def test_a_requirements_file_that_is_wrong(tmp_path: Path, store: Store) -> None:
+def test_an_invalid_requirements_file(tmp_path: Path, store: Store) -> None:
     requirements = store.add("requirements.txt", b"not a requirement at all\n", ArtifactKind.REQUIREMENTS)
     with pytest.raises(ImpossibleEnvironmentError, match=r"cannot install requirements.txt: .*Invalid requirement"):
         store.prepare(EnvironmentCache(tmp_path), requirements)
@@ -208,7 +208,7 @@ def test_refused_archives(tmp_path: Path, store: Store, name: str, content: byte
     assert not list(tmp_path.rglob("evil.txt"))
 
 
-def test_a_partial_environment_is_made_again_and_others_remains_are_removed(tmp_path: Path, store: Store) -> None:
+def test_a_partial_environment_is_rebuilt_and_leftovers_of_others_are_removed(tmp_path: Path, store: Store) -> None:
     artifact = store.module()
     environment = store.prepare(EnvironmentCache(tmp_path), artifact)
     folder = Path(environment.python_path[0]).parents[1]
@@ -220,15 +220,15 @@ def test_a_partial_environment_is_made_again_and_others_remains_are_removed(tmp_
     assert {path.name for path in tmp_path.iterdir()} == {folder.name, f"{folder.name}.lock"}
 
 
-def test_a_lock_file_that_was_removed_while_it_was_waited_for_is_taken_anew(
+def test_a_lock_file_that_was_removed_while_waiting_is_locked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a process would run in an environment that another one finds unused, and removes."""
+    """Otherwise a process would run in an environment that another one considers unused, and removes."""
     folder, locked = tmp_path / "environment", []
 
     def flock(held: int, operation: int) -> None:
         if not locked:
-            lock_of(folder).unlink()  # by the one that held it until now
+            lock_of(folder).unlink()  # by the previous holder
         locked.append(operation)
 
     monkeypatch.setattr("millstream.core.environments.environment_use.fcntl.flock", flock)
@@ -238,7 +238,7 @@ def test_a_lock_file_that_was_removed_while_it_was_waited_for_is_taken_anew(
 
 
 class Disk:
-    """In place of the C library: what it was asked to make durable, as it was at that moment."""
+    """Replaces the C library: records what was made durable, with its contents at that moment."""
 
     def __init__(self, folder: Path, status: int = 0) -> None:
         self.folder, self.status = folder, status
@@ -253,7 +253,7 @@ class Disk:
 def test_an_environment_is_on_the_disk_before_it_counts_as_ready(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a power cut, a marker without all that it vouches for would start workers in half of an environment."""
+    """After a power failure, a marker without the files would start workers in an incomplete environment."""
     disk = Disk(tmp_path)
     monkeypatch.setattr(ctypes, "CDLL", lambda *arguments, **options: disk)
     artifact = store.module()
@@ -302,7 +302,7 @@ async def test_cancelling_stops_the_install_and_releases_the_environment(tmp_pat
 
 
 @pytest.mark.process
-def test_unused_environments_go_when_all_are_too_large(tmp_path: Path, store: Store) -> None:
+def test_unused_environments_are_removed_when_all_together_are_too_large(tmp_path: Path, store: Store) -> None:
     files = [store.add(f"file{n}.py", b"#" * 1000 + bytes([65 + n]), ArtifactKind.PYTHON_FILE) for n in range(4)]
 
     def folder(environment: Environment) -> Path:
@@ -318,10 +318,10 @@ def test_unused_environments_go_when_all_are_too_large(tmp_path: Path, store: St
     try:
         for environment, seconds in ((running, 1), (older, 2), (old, 3)):
             unused_since(environment, seconds)
-        assert store.prepare(roomy, files[1]) == old  # asked for just now: it may be about to be used
+        assert store.prepare(roomy, files[1]) == old  # requested just now: it may be about to be used
         new = store.prepare(tight, files[3])
         assert [folder(e).exists() for e in (running, older, old, new)] == [True, False, True, True]
-        assert store.prepare(roomy, files[2]) == older  # made again
+        assert store.prepare(roomy, files[2]) == older  # rebuilt
         assert store.fetched.count(files[2].name) == 2
     finally:
         process.kill()
@@ -338,7 +338,7 @@ def test_unused_environments_go_when_all_are_too_large(tmp_path: Path, store: St
     )
 
 
-async def test_whoever_waits_takes_over_when_the_first_is_cancelled(tmp_path: Path, store: Store) -> None:
+async def test_a_waiting_process_takes_over_when_the_first_is_cancelled(tmp_path: Path, store: Store) -> None:
     artifact, fetching, waiting = store.module(), asyncio.Event(), asyncio.Event()
 
     async def endless_fetch(artifact: Artifact, path: Path) -> None:
@@ -356,10 +356,8 @@ async def test_whoever_waits_takes_over_when_the_first_is_cancelled(tmp_path: Pa
     assert store.fetched == ["one.py"]
 
 
-async def test_an_archive_that_is_not_needed_any_more_is_let_go_before_its_folder_is(
-    tmp_path: Path, store: Store
-) -> None:
-    """Its thread cannot be killed: were the lock released while it writes, the next one would find its files."""
+async def test_an_unneeded_archive_is_released_before_its_folder(tmp_path: Path, store: Store) -> None:
+    """Its thread cannot be killed: if the lock were released while it writes, the next holder would find its files."""
     artifact = store.add("some.zip", zip_of({"member": "x"}), ArtifactKind.ARCHIVE)
 
     def progress(line: str) -> None:
@@ -373,7 +371,7 @@ async def test_an_archive_that_is_not_needed_any_more_is_let_go_before_its_folde
 
 
 @pytest.mark.timeout(60)
-async def test_who_sees_that_it_is_made_may_use_it_at_once_on_the_loop_of_its_maker(
+async def test_an_environment_can_be_used_at_once_on_the_loop_that_created_it(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache, module, seen = EnvironmentCache(tmp_path / "environments"), store.module(), threading.Event()
@@ -393,7 +391,7 @@ async def test_who_sees_that_it_is_made_may_use_it_at_once_on_the_loop_of_its_ma
     assert await making == environment
 
 
-def test_who_waits_for_an_environment_goes_on_once_it_is_there_although_processes_in_it_hold_its_lock(
+def test_a_waiting_process_continues_once_the_environment_exists_although_its_lock_is_held(
     tmp_path: Path,
     store: Store,
 ) -> None:
@@ -403,7 +401,7 @@ def test_who_waits_for_an_environment_goes_on_once_it_is_there_although_processe
     hidden = ready.rename(ready.with_name("hidden"))
 
     def progress(_: str) -> None:
-        hidden.rename(ready)  # made by someone else in the meantime, whose processes run in it already
+        hidden.rename(ready)  # created by another process in the meantime, whose processes run in it already
 
     with in_use(first.lock):
         second = EnvironmentCache(tmp_path).prepare([artifact], store.fetch, progress)
@@ -422,15 +420,13 @@ def test_who_waits_for_an_environment_goes_on_once_it_is_there_although_processe
         ("ERROR: ResolutionImpossible: for help visit https://example.org", 1, False),
     ],
 )
-def test_only_what_may_pass_is_worth_another_try(line: str, status: int, may_pass: bool) -> None:
+def test_only_transient_errors_are_retried(line: str, status: int, may_pass: bool) -> None:
     error = failed("cannot install x", ["Looking in indexes: https://example.org", line], status)
     assert type(error) is (EnvironmentFailedError if may_pass else ImpossibleEnvironmentError)
 
 
 @pytest.mark.process
-def test_requirements_are_installed_from_the_packages_that_come_with_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requirements_are_installed_from_bundled_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/no-index-is-asked")
     store = Store()
@@ -444,7 +440,7 @@ def test_requirements_are_installed_from_the_packages_that_come_with_them(
 
 
 @pytest.mark.process
-def test_what_stops_a_package_from_being_built_is_told(tmp_path: Path) -> None:
+def test_the_reason_of_a_failed_build_is_reported(tmp_path: Path) -> None:
     described = b"Metadata-Version: 1.0\nName: built\nVersion: 1.0\n"
     content = tar_of({"built-1.0/setup.py": b"", "built-1.0/PKG-INFO": described})
     store = Store()

@@ -1,4 +1,4 @@
-"""What a forked child finds of its parent's: its own connections as they were, those of the runtime gone."""
+"""What a forked child inherits from its parent: its own connections unchanged, those of the runtime closed."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_forked_child_has_none_of_our_connections_and_all_of_the_users() -> No
         ("ValueError('what')", 1, "ValueError: what"),
     ],
 )
-def test_a_forked_child_that_comes_back_to_the_runtime_ends_as_a_program_would(
+def test_a_forked_child_that_returns_to_the_runtime_ends_as_a_program_would(
     raised: str, status: int, told: str
 ) -> None:
     done = _run(LEAVING.replace("RAISED", raised))

@@ -1,4 +1,4 @@
-"""What is told from the code of a user's function, and above all what is not."""
+"""What is derived from the code of a user function, and above all what is not."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Selector:
         Selector().stamp,
     ],
 )
-def test_a_function_that_picks_a_part_has_a_getter_that_gives_the_same(function: Callable[..., Any]) -> None:
+def test_a_function_that_selects_a_part_has_an_equivalent_getter(function: Callable[..., Any]) -> None:
     found = getter(function)
     assert found is not None
     arguments = function.__code__.co_argcount - hasattr(function, "__self__")
@@ -65,14 +65,14 @@ def test_a_getter_stands_for_itself() -> None:
         assert getter(part) is part
 
 
-def test_a_getter_that_fails_for_a_row_picks_nothing() -> None:
+def test_a_getter_that_fails_for_a_row_selects_nothing() -> None:
     part = getter(lambda v: v[1])
     assert picked(part, [(1, 2), (3, 4)]) == [2, 4]
     assert picked(part, [(1, 2), (3,)]) is None
     assert picked(None, [(1, 2)]) is None
 
 
-def test_a_function_that_answers_its_argument_picks_the_rows_themselves() -> None:
+def test_a_function_that_returns_its_argument_selects_the_rows_themselves() -> None:
     assert picked(getter(lambda v, _: v), [1, 2]) == [1, 2]
 
 
@@ -99,16 +99,16 @@ def test_expressions_of_operators_and_tuples_only_calculate(function: Any) -> No
         lambda *all: all, lambda x: (yield x), lambda x: lambda: x, Selector().get_key, len, None,
     ],
 )  # fmt: skip
-def test_what_calls_reads_names_or_makes_containers_may_do_anything(function: Any) -> None:
+def test_a_function_with_calls_global_names_or_containers_may_do_anything(function: Any) -> None:
     assert not only_calculates(function)
 
 
-def test_what_a_closure_holds_may_be_changed() -> None:
+def test_the_contents_of_a_closure_may_change() -> None:
     held: list[int] = []
     assert not only_calculates(lambda x: (x, held))
 
 
-def test_only_values_without_classes_of_the_users_are_plain() -> None:
+def test_only_values_without_user_defined_classes_are_plain() -> None:
     for hint in int, tuple[str, tuple[int, float]]:
         assert is_plain_type(from_hint(hint))
     for hint in list[int], Pair, tuple[int, Any]:

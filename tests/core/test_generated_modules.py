@@ -1,4 +1,4 @@
-"""The generated modules and what the package requires fit each other."""
+"""The generated modules match the versions that the package requires."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream.proto import graph_pb2
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_protobuf_that_is_required_is_the_one_that_the_modules_were_generated_for() -> None:
+def test_the_required_protobuf_is_the_one_that_the_modules_were_generated_for() -> None:
     """An older one refuses them, and the next major version warns of them."""
     (generated,) = re.findall(r"^# Protobuf Python Version: (\S+)$", Path(graph_pb2.__file__).read_text(), re.M)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -1,4 +1,4 @@
-"""What a producer hands over is nobody else's, or is refused; what cannot be changed is handed over as it is."""
+"""Records that a producer emits are not shared with others, or are refused; immutable ones are passed by reference."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ def test_a_function_that_raises_stop_iteration_does_not_end_the_batch() -> None:
             Handover(copies).mapped(lambda row: next(iter(())), iter([1, 2]))
 
 
-def test_what_cannot_be_changed_is_handed_over_itself() -> None:
+def test_immutable_values_are_passed_by_reference() -> None:
     records = ["a", 1, (1, "a"), (1, ("a", 2.5)), None, frozenset({1})]
     for handed, record in zip(Handover().all(iter(records)), records, strict=True):
         assert handed is record
 
 
-def test_without_copies_everything_is() -> None:
+def test_without_copies_everything_is_passed_by_reference() -> None:
     records = [{}, [Connection()]]
     assert all(a is b for a, b in zip(Handover(copies=False).all(records), records, strict=True))
     assert Handover(copies=False).one(records) is records
 
 
-def test_what_cannot_be_copied_goes_on_when_nobody_else_holds_it() -> None:
+def test_an_uncopyable_record_is_passed_if_it_is_not_referenced_elsewhere() -> None:
     handover = Handover()
     assert [c.number for c in handover.mapped(Connection, iter(range(3)))] == [0, 1, 2]
     assert len(handover.all(Connection() for _ in range(3))) == 3
@@ -83,7 +83,7 @@ def test_what_cannot_be_copied_goes_on_when_nobody_else_holds_it() -> None:
     assert [c.number for c in handover.all(by_a_variable())] == [0, 1, 2]
 
 
-def test_what_cannot_be_copied_goes_on_when_it_came_in() -> None:
+def test_an_uncopyable_record_is_passed_if_it_is_the_input() -> None:
     rows = [Connection(n) for n in range(3)]
     records = [{"c": row} for row in rows]
     handover = Handover()
@@ -95,7 +95,7 @@ def test_what_cannot_be_copied_goes_on_when_it_came_in() -> None:
 @pytest.mark.parametrize(
     "make", [lambda c: c, lambda c: (1, c), lambda c: {"c": [c]}], ids=["itself", "in a tuple", "in a dict"]
 )
-def test_what_cannot_be_copied_is_refused_when_its_producer_keeps_it(make: Callable[[Any], Any]) -> None:
+def test_an_uncopyable_record_is_refused_if_its_producer_keeps_it(make: Callable[[Any], Any]) -> None:
     kept = Connection()
     with pytest.raises(RecordCopyError, match=r"a Connection cannot be copied.*pipeline\.object-reuse") as failure:
         Handover().all(make(kept) for _ in range(2))
@@ -104,24 +104,24 @@ def test_what_cannot_be_copied_is_refused_when_its_producer_keeps_it(make: Calla
         Handover().mapped(lambda row: make(kept), iter([1]))
 
 
-def test_a_refusal_is_over_with_its_batch() -> None:
+def test_a_refusal_affects_only_its_batch() -> None:
     handover, kept = Handover(), Connection()
     with pytest.raises(RecordCopyError):
         handover.all([kept])
     assert handover.all([{}]) == [{}]
 
 
-def test_records_too_deep_to_look_into_go_on() -> None:
+def test_records_nested_too_deeply_for_inspection_are_passed() -> None:
     deep: Any = ()
     for _ in range(100_000):
         deep = (deep,)
     handed = Handover().mapped(lambda row: deep, iter([1]), [deep])
     assert handed[0] is deep
-    while deep:  # from the outside in: freeing it at once would go as deep
+    while deep:  # from the outside in: freeing it at once would recurse as deeply
         (deep,), handed = deep, [None]
 
 
-def test_another_consumer_gets_records_of_its_own() -> None:
+def test_another_consumer_gets_its_own_records() -> None:
     records = [{"a": [1]}, "a", (1, [2])]
     copies = Handover().to_another(RowBatch(records)).rows
     assert copies == records
@@ -131,7 +131,7 @@ def test_another_consumer_gets_records_of_its_own() -> None:
         Handover().to_another(RowBatch([Connection()]))
 
 
-def test_what_is_kept_and_handed_over_has_to_be_copied() -> None:
+def test_records_that_are_kept_and_emitted_have_to_be_copied() -> None:
     value = [1]
     assert Handover().kept(value) == value
     assert Handover().kept(value) is not value
@@ -149,7 +149,7 @@ def test_what_is_kept_and_handed_over_has_to_be_copied() -> None:
         ([(("nested",), 1)], False),
     ],
 )
-def test_a_batch_is_plain_if_no_record_of_it_can_be_changed(records: list[Any], plain: bool) -> None:
+def test_a_batch_is_plain_if_all_its_records_are_immutable(records: list[Any], plain: bool) -> None:
     handover = Handover()
     assert handover.plain is False
     for _ in range(2):
@@ -160,6 +160,6 @@ def test_a_batch_is_plain_if_no_record_of_it_can_be_changed(records: list[Any], 
         assert handover.to_another(RowBatch(records)).plain is plain
 
 
-def test_the_records_of_a_plain_batch_are_not_looked_at_again() -> None:
+def test_the_records_of_a_plain_batch_are_not_inspected_again() -> None:
     batch = RowBatch([("k", 1)], None, plain=True)
     assert Handover().to_another(batch) is batch

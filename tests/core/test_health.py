@@ -1,4 +1,4 @@
-"""What probes of `health.port` are told."""
+"""The responses to probes of `health.port`."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ async def ask(address: str, request: bytes) -> bytes:
         ("nonsense", "405 Method Not Allowed", "only GET is answered\n"),
     ],
 )
-def test_the_answer_to_each_request(request_line: str, status: str, body: str) -> None:
+def test_the_response_to_each_request(request_line: str, status: str, body: str) -> None:
     told = asyncio.run(answer(f"{request_line}\r\nHost: here\r\n\r\n".encode(), a_peer)).decode()
     head, _, content = told.partition("\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status}\r\n")
     assert content == body
 
 
-def test_one_that_lacks_nothing_is_ready() -> None:
+def test_a_service_that_lacks_nothing_is_ready() -> None:
     assert b" 200 " in asyncio.run(answer(b"GET /readyz HTTP/1.1\r\n\r\n", nothing))
 
 
-def test_silent_connections_keep_no_probe_out() -> None:
+def test_silent_connections_do_not_block_probes() -> None:
     async def scenario() -> None:
         async with served_health(nothing, Configuration({"health.port": free_port()})) as address:
             host, _, port = address.rpartition(":")
@@ -68,7 +68,7 @@ def test_silent_connections_keep_no_probe_out() -> None:
     run(scenario)
 
 
-def test_it_is_served_on_the_port_and_without_one_not_at_all() -> None:
+def test_it_is_served_only_if_a_port_is_configured() -> None:
     async def scenario() -> None:
         options = Configuration({"health.port": free_port()})
         async with served_health(nothing, options) as address:

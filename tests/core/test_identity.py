@@ -1,4 +1,4 @@
-"""The certificates that are made from a cluster's secret, and where they are kept."""
+"""The certificates that are derived from a cluster's secret, and where they are stored."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def of(configuration: Configuration) -> Identity:
 
 
 def shake_hands(server: Identity, client: Identity) -> None:
-    """In memory. Raises ssl.SSLError."""
+    """Performs the handshake in memory. Raises ssl.SSLError."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     serving = server_context(server).wrap_bio(to_server, to_client, server_side=True)
     asking = client_context(client).wrap_bio(to_client, to_server, server_hostname=CLUSTER_NAME)
@@ -49,10 +49,10 @@ def shake_hands(server: Identity, client: Identity) -> None:
     assert not waiting
 
 
-def test_those_of_one_secret_believe_each_other_and_no_other() -> None:
+def test_certificates_of_one_secret_trust_each_other_and_no_other() -> None:
     identities._made.cache_clear()
     one = of(OURS)
-    identities._made.cache_clear()  # another process makes its own
+    identities._made.cache_clear()  # another process creates its own
     other = of(OURS)
     assert one.certificate != other.certificate
     shake_hands(one, other)
@@ -65,7 +65,7 @@ def test_without_a_secret_there_is_none() -> None:
     assert certificates_of_secret(Configuration()) == {}
 
 
-def test_a_child_is_handed_certificates_that_are_shown_to_nobody() -> None:
+def test_a_child_gets_certificates_that_are_not_shown() -> None:
     handed = certificates_of_secret(OURS)
     options = Configuration().merged(handed)
     assert of(options) == of(OURS)
@@ -74,7 +74,7 @@ def test_a_child_is_handed_certificates_that_are_shown_to_nobody() -> None:
         identity(Configuration({"security.cluster.secret-certificates": "nothing"}))
 
 
-def test_they_are_kept_beside_the_file_for_its_user_only(tmp_path: Path) -> None:
+def test_they_are_stored_beside_the_file_for_its_user_only(tmp_path: Path) -> None:
     secret, kept = tmp_path / "secret", tmp_path / "secret.pem"
     make_secret_file(secret)
     options = Configuration({"security.cluster.secret-file": str(secret)})
@@ -97,7 +97,7 @@ def test_they_are_kept_beside_the_file_for_its_user_only(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("spoilt", ["empty", "no end", "another key", "another time", "for others"])
-def test_what_is_kept_and_not_as_it_was_made_is_made_anew(tmp_path: Path, spoilt: str) -> None:
+def test_modified_certificates_are_created_again(tmp_path: Path, spoilt: str) -> None:
     secret, kept = tmp_path / "secret", tmp_path / "secret.pem"
     make_secret_file(secret)
     options = Configuration({"security.cluster.secret-file": str(secret)})
@@ -119,7 +119,7 @@ def test_what_is_kept_and_not_as_it_was_made_is_made_anew(tmp_path: Path, spoilt
     shake_hands(made, made)
 
 
-def test_they_are_renewed_a_year_before_they_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_renewed_a_year_before_they_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_secret_file(tmp_path / "secret")
     options = Configuration({"security.cluster.secret-file": str(tmp_path / "secret")})
     with monkeypatch.context() as patched:

@@ -1,4 +1,4 @@
-"""Looking into a process: dumps of its threads, stacks as people read them, and flame graphs of what was seen."""
+"""Inspecting a process: dumps of its threads, readable stacks, and flame graphs of samples."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def frame(module: str, name: str, line: int = 1) -> SeenFrame:
     return SeenFrame(name, f"/somewhere/{module.rpartition('.')[2]}.py", line, module)
 
 
-def test_the_users_frames_are_told_and_those_of_the_runtime_are_not() -> None:
+def test_frames_of_user_code_are_shown_and_those_of_the_runtime_are_not() -> None:
     ours = [frame("runpy", "run"), frame("millstream.taskmanager.worker.main", "main")]
     users = [frame("shop.prices", "discount", 42), frame("json", "loads", 7)]
     assert told([*ours, *users], False, 100) == (
@@ -106,7 +106,7 @@ def test_flame_graphs_lose_no_sample(stacks: list[SampledStack]) -> None:
 
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="needs proc(5)")
-def test_threads_are_seen_from_outside_while_native_code_holds_the_interpreter() -> None:
+def test_threads_are_sampled_from_outside_while_native_code_holds_the_interpreter_lock() -> None:
     program = """
 import re
 from millstream.core.inspection.outside import allow_dumps_from_outside

@@ -1,4 +1,4 @@
-"""Who is listened to in matters of a job."""
+"""Which leader of a job is followed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def leader(address: str, epoch: int) -> KnownLeader:
     return KnownLeader(address, LeaderEpoch(epoch))
 
 
-def test_nobody_comes_back_once_another_has_followed() -> None:
+def test_a_replaced_leader_does_not_return() -> None:
     leaders = JobLeaders()
     assert leaders.deposed(JOB, "old") == ""
     assert leaders.refusal(JOB, leader("old", 3)) == ""
@@ -24,7 +24,7 @@ def test_nobody_comes_back_once_another_has_followed() -> None:
     assert leaders.deposed(JOB, "new") == ""
 
 
-def test_each_job_has_a_leader_of_its_own_and_what_is_over_is_forgotten() -> None:
+def test_each_job_has_its_own_leader_and_ended_jobs_are_forgotten() -> None:
     leaders = JobLeaders()
     leaders.refusal(JOB, leader("one", 9))
     leaders.refusal(OTHER, leader("other", 2))

@@ -1,4 +1,4 @@
-"""Key hashes: fixed for all time, alike for equal keys, alike for rows and columns; key groups cover all subtasks."""
+"""Key hashes: stable forever, equal for equal keys, for rows and columns; key groups cover all subtasks."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ def test_a_hash_never_changes(key: Any, expected: int) -> None:
     ],
     ids=lambda keys: repr(keys[0]),
 )
-def test_keys_alike_in_what_they_hold_hash_alike_though_a_dictionary_may_tell_them_apart(keys: tuple[Any, ...]) -> None:
+def test_keys_with_equal_contents_have_equal_hashes_even_if_a_dictionary_distinguishes_them(
+    keys: tuple[Any, ...],
+) -> None:
     assert len({stable_hash(key) for key in keys}) == 1
 
 
@@ -137,12 +139,12 @@ def test_the_decimal_context_does_not_matter() -> None:
         assert stable_hash(key) == expected
 
 
-def test_different_shapes_of_keys_are_told_apart() -> None:
+def test_different_shapes_of_keys_are_distinguished() -> None:
     keys = ["1", 1, b"1", None, (), (1,), ((1,),), (1, None), (None, 1), "", b"", 1.5, uuid.UUID(int=1)]
     assert len({stable_hash(key) for key in keys}) == len(keys)
 
 
-def test_values_spread_over_the_key_groups() -> None:
+def test_values_are_distributed_over_the_key_groups() -> None:
     for keys in (range(10_000), [f"user-{n}" for n in range(10_000)]):
         counts = np.bincount([key_group_of(key, 128) for key in keys], minlength=128)
         assert counts.min() > 30
@@ -154,7 +156,7 @@ def same_as_rows(column: pa.Array) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.duration("ns"), pa.time64("ns")])
-def test_nanoseconds_hash_as_the_rows_that_they_become(kind: pa.DataType) -> None:
+def test_nanoseconds_hash_like_the_rows_that_they_become(kind: pa.DataType) -> None:
     counts = [1, 999, 1000, 1_704_070_923_456_789_123] if kind != pa.time64("ns") else [1, 999, 1000]
     if kind != pa.time64("ns"):
         counts += [-1, -999, -1001, -1_704_070_923_456_789_123]
@@ -197,7 +199,7 @@ COLUMNS: list[tuple[Callable[[], pa.DataType], st.SearchStrategy[list[Any]]]] = 
 
 
 @pytest.mark.parametrize(("kind", "values"), COLUMNS, ids=[str(kind()) for kind, _ in COLUMNS])
-def test_a_column_hashes_as_its_values(kind: Callable[[], pa.DataType], values: st.SearchStrategy[list[Any]]) -> None:
+def test_a_column_hashes_like_its_values(kind: Callable[[], pa.DataType], values: st.SearchStrategy[list[Any]]) -> None:
     @given(values)
     def check(drawn: list[Any]) -> None:
         same_as_rows(pa.array(drawn, kind()))
@@ -252,7 +254,7 @@ class Shouted(str):
 
 
 class Folded(str):
-    """Equal to what differs from it in case."""
+    """Equal to strings that differ in case."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, str) and self.lower() == other.lower()
@@ -378,7 +380,7 @@ class NoOffset(datetime.tzinfo):
 
 LATER = datetime.timezone(datetime.timedelta(hours=2))
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
-TWICE = datetime.datetime(2026, 10, 25, 2, 30)  # in Berlin
+TWICE = datetime.datetime(2026, 10, 25, 2, 30)  # ambiguous in Berlin
 NOON = datetime.datetime(2026, 7, 1, 12)
 EQUAL: list[tuple[Any, ...]] = [
     (1, 1.0, True, decimal.Decimal(1), Number.ONE, np.int8(1), np.uint64(1), np.float32(1), np.bool_(True), Odd(1),
@@ -414,13 +416,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("keys", EQUAL, ids=lambda keys: repr(keys[0]))
-def test_keys_that_are_one_to_a_dictionary_hash_alike(keys: tuple[Any, ...]) -> None:
+def test_keys_that_are_equal_in_a_dictionary_have_equal_hashes(keys: tuple[Any, ...]) -> None:
     assert len(set(keys)) == 1, "they are one key"
     assert len({stable_hash(key) for key in keys}) == 1
 
 
 @pytest.mark.parametrize("key", REFUSED, ids=lambda key: type(key).__name__)
-def test_what_has_no_stable_hash_or_an_equality_of_its_own_is_refused_by_its_type(key: Any) -> None:
+def test_types_without_a_stable_hash_or_with_their_own_equality_are_refused(key: Any) -> None:
     for refused in (key, (1, key), Tagged(key)):
         with pytest.raises(UnhashableKeyError, match=rf"a key of type {type(key).__qualname__} cannot be used.*Use "):
             stable_hash(refused)
@@ -451,19 +453,19 @@ def group_of(key: Any) -> int | None:
 
 
 @given(st.lists(keys, min_size=2, max_size=12))
-def test_keys_that_are_one_have_one_key_group_or_are_refused(drawn: list[Any]) -> None:
+def test_equal_keys_have_one_key_group_or_are_refused(drawn: list[Any]) -> None:
     groups: dict[Any, set[int | None]] = {}
     for key in drawn:
         try:
             groups.setdefault(key, set()).add(group_of(key))
-        except TypeError:  # what Python cannot hash is no key
+        except TypeError:  # unhashable objects are not keys
             continue
     for key, found in groups.items():
         assert len(found - {None}) <= 1, key
 
 
 @given(keys)
-def test_the_key_that_stands_for_those_with_nan_is_one(key: Any) -> None:
+def test_the_canonical_key_of_those_with_nan_is_one(key: Any) -> None:
     if group_of(key) is None or not is_a_key(key):
         return
     again = pickle.loads(pickle.dumps(key))  # with another NaN

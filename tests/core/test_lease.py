@@ -14,7 +14,7 @@ DURATION = lease_seconds(Configuration({"heartbeat.timeout": f"{TIMEOUT:g} s"}))
 
 
 def beats(lease: Lease, start: float, end: float) -> list[float]:
-    """Beats in order up to `end`; the times at which the lease was over."""
+    """Beats in order up to `end`; returns the times at which the lease had expired."""
     over, now = [], start
     while now < end:
         now += BEAT
@@ -23,7 +23,7 @@ def beats(lease: Lease, start: float, end: float) -> list[float]:
     return over
 
 
-def test_it_ends_before_the_other_side_acts() -> None:
+def test_it_expires_before_the_other_side_acts() -> None:
     lease = Lease(DURATION, BEAT, 0.0)
     over = beats(lease, 0.0, TIMEOUT)
     assert DURATION <= over[0] < DURATION + 2 * BEAT < TIMEOUT
@@ -31,14 +31,14 @@ def test_it_ends_before_the_other_side_acts() -> None:
     assert not lease.holds(DURATION)
 
 
-def test_what_was_confirmed_late_counts_from_when_it_was_sent() -> None:
+def test_a_late_confirmation_counts_from_when_it_was_sent() -> None:
     lease = Lease(DURATION, BEAT, 0.0)
     lease.renew(30.0)
     lease.renew(10.0)
     assert beats(lease, 0.0, 30.0 + DURATION + 1)[0] >= 30.0 + DURATION
 
 
-def test_after_a_standstill_nothing_may_be_completed_but_there_is_a_moment_to_hear_from_the_peer() -> None:
+def test_after_a_standstill_nothing_may_be_completed_but_the_peer_has_a_moment_to_respond() -> None:
     lease = Lease(DURATION, BEAT, 0.0)
     assert not lease.is_over(1000.0)
     assert not lease.holds(1000.0)
@@ -50,7 +50,7 @@ def test_after_a_standstill_nothing_may_be_completed_but_there_is_a_moment_to_he
 
 
 @given(st.lists(st.floats(0.0, 60.0), max_size=30))
-def test_without_a_word_of_the_peer_it_is_over_in_the_end_however_late_the_beats_are(delays: list[float]) -> None:
+def test_without_messages_of_the_peer_it_expires_however_late_the_beats_are(delays: list[float]) -> None:
     lease = Lease(DURATION, BEAT, 0.0)
     now = 0.0
     for delay in delays:

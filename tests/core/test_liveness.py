@@ -1,4 +1,4 @@
-"""Whether a peer is still there, on a clock that the test moves."""
+"""Whether a peer is still alive, on a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_peer_is_lost_when_it_was_silent_for_longer_than_the_timeout() -> None
     assert [liveness.is_lost(1000.0 + 10 * beat) for beat in range(8)] == [False] * 6 + [True] * 2
 
 
-def test_anything_that_is_heard_starts_the_silence_anew() -> None:
+def test_anything_received_restarts_the_timeout() -> None:
     liveness = Liveness(TEN_AND_FIFTY, 0.0)
     lost = []
     for beat in range(1, 20):
@@ -26,7 +26,7 @@ def test_anything_that_is_heard_starts_the_silence_anew() -> None:
     assert lost.index(True) + 1 == 11
 
 
-def test_the_time_in_which_this_end_stood_still_is_no_silence_of_the_peer() -> None:
+def test_time_in_which_this_end_stood_still_does_not_count() -> None:
     liveness = Liveness(TEN_AND_FIFTY, 0.0)
     assert not liveness.is_lost(10.0)
     assert not liveness.is_lost(3600.0), "what it sent in this hour has not been read yet"
@@ -34,7 +34,7 @@ def test_the_time_in_which_this_end_stood_still_is_no_silence_of_the_peer() -> N
     assert [liveness.is_lost(beat) for beat in beats] == [False] * 3 + [True] * 2, "20 s of silence before, 40 s since"
 
 
-def test_the_silence_is_that_of_the_peer_alone() -> None:
+def test_only_the_silence_of_the_peer_counts() -> None:
     liveness = Liveness(TEN_AND_FIFTY, 0.0)
     assert not liveness.is_lost(10.0)
     assert liveness.silence == 10.0

@@ -58,7 +58,7 @@ def test_a_line_begins_with_the_operator_and_has_short_ids() -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/St_Johns"])
-def test_times_mean_the_same_in_every_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_are_the_same_in_every_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
@@ -70,7 +70,7 @@ def test_times_mean_the_same_in_every_zone(zone: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("text", ["", "Traceback", '{"a": 1}', "{", "[1, 2]", '{"time": "x"}', "2026-01-31 no event"])
-def test_what_begins_no_event(text: str) -> None:
+def test_lines_that_do_not_begin_an_event(text: str) -> None:
     assert parsed(text) is None
 
 
@@ -106,11 +106,11 @@ def test_filters(wanted: LogFilter, passes: bool) -> None:
     assert wanted.passes(TASK) is passes
     written = parsed(as_text(TASK))
     assert written is not None
-    if wanted.vertex != "b" * 31 + "a":  # whose difference is not in the short id
+    if wanted.vertex != "b" * 31 + "a":  # which differs in a part that the short id omits
         assert wanted.passes(written) is passes
 
 
-def test_what_a_service_says_of_a_job_is_the_jobs_but_no_tasks() -> None:
+def test_events_of_a_service_about_a_job_belong_to_the_job_but_to_no_task() -> None:
     said = Line(1.0, "INFO", "jobmanager", "a", f"job {JOB} (x): restart 1")
     assert LogFilter(job_id=JOB).passes(said)
     read = parsed(as_text(Line(1.0, "INFO", "jobmanager", "millstream.a", said.message)))
@@ -145,7 +145,7 @@ def test_the_chain_of_a_file() -> None:
     assert chain_of("x.log", names) == ["x.log", "x.log.1", "x.log.2", "x.log.10"]
 
 
-def test_the_last_events_over_files_that_were_moved_aside() -> None:
+def test_the_last_events_over_rotated_files() -> None:
     whole = "died at once\n" + "".join(event(n, "more\nand more" if n % 3 else "") for n in range(9))
     cut = whole.index(event(4)) + len(event(4)) + len("more\n")  # the rest of its traceback is in the next file
     files = {"x.log.1": whole[:cut].encode(), "x.log": whole[cut:].encode()}

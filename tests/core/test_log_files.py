@@ -1,4 +1,4 @@
-"""Log files are bounded, and no line of them is lost, whoever writes."""
+"""Log files are bounded, and no line of them is lost, whichever process writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lines_of(path: Path, kept: int) -> list[str]:
     return [line for file in files if file.exists() for line in file.read_text().splitlines()]
 
 
-def test_a_file_that_is_too_large_is_moved_aside_and_old_ones_go(output: tuple[int, Path]) -> None:
+def test_a_file_that_is_too_large_is_rotated_and_old_ones_are_deleted(output: tuple[int, Path]) -> None:
     descriptor, path = output
     bounds = LogBounds(size=100, kept=3)
     file = OutputFile(descriptor, path)
@@ -60,7 +60,7 @@ def test_nothing_is_lost_while_others_write(output: tuple[int, Path]) -> None:
     assert lines_of(path, 1000) == [str(number) for number in range(5000)]
 
 
-def test_without_old_files_it_begins_again(output: tuple[int, Path]) -> None:
+def test_without_old_files_it_starts_over(output: tuple[int, Path]) -> None:
     descriptor, path = output
     os.write(descriptor, b"x" * 2000)
     OutputFile(descriptor, path).keep_within(LogBounds(size=1000, kept=0))
@@ -68,7 +68,7 @@ def test_without_old_files_it_begins_again(output: tuple[int, Path]) -> None:
     assert path.read_text() == "new\n"
 
 
-def test_whoever_shares_the_file_follows(output: tuple[int, Path]) -> None:
+def test_other_writers_of_the_file_follow(output: tuple[int, Path]) -> None:
     descriptor, path = output
     shared = os.dup(descriptor)
     try:
@@ -81,7 +81,7 @@ def test_whoever_shares_the_file_follows(output: tuple[int, Path]) -> None:
         os.close(shared)
 
 
-def test_a_file_that_someone_moved_is_left_alone(output: tuple[int, Path]) -> None:
+def test_a_file_moved_by_another_program_is_left_alone(output: tuple[int, Path]) -> None:
     descriptor, path = output
     os.write(descriptor, b"x" * 2000)
     path.rename(path.with_name("taken.log"))
@@ -90,7 +90,7 @@ def test_a_file_that_someone_moved_is_left_alone(output: tuple[int, Path]) -> No
 
 
 @pytest.mark.process
-def test_a_process_bounds_what_it_prints(tmp_path: Path) -> None:
+def test_a_process_bounds_its_printed_output(tmp_path: Path) -> None:
     program = f"""
 import os, time
 from millstream.core.settings.configuration import Configuration
@@ -106,7 +106,7 @@ print("later", flush=True)
     assert (tmp_path / "job.out").read_text() == "later\n"
 
 
-def test_a_file_that_processes_share_is_moved_aside_by_any_of_them(tmp_path: Path) -> None:
+def test_a_shared_file_is_rotated_by_any_of_its_processes(tmp_path: Path) -> None:
     path = tmp_path / "local.log"
     handlers = [SharedFileHandler(str(path), LogBounds(size=200, kept=50)) for _ in range(3)]
     for number in range(100):

@@ -22,7 +22,7 @@ def test_pieces(tmp_path: Path) -> None:
     assert read_piece(Path("/dev/null")) == LogContent(b"", 0, 0)
 
 
-def test_an_answer_is_bounded(tmp_path: Path) -> None:
+def test_a_response_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     with path.open("wb") as file:
         file.truncate(3 * LIMIT)

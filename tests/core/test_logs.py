@@ -1,4 +1,4 @@
-"""What processes log and print says where it comes from."""
+"""The origin of log lines and printed output."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from millstream.core.logs.origins import (
 JOB, VERTEX = "a" * 32, "b" * 32
 TASK = Origin(JOB, "my job", VERTEX, "map (2/2)", 1, 3)
 SHORT = replace(TASK, job_id=JOB[:8], vertex_id=VERTEX[:8])
-"""As lines of text have it."""
+"""As in lines of text."""
 
 
-def test_what_is_printed_are_events_of_its_task_and_lines_of_sinks_stay_as_they_are() -> None:
+def test_printed_lines_are_events_of_their_task_and_lines_of_sinks_stay_unchanged() -> None:
     raw = io.StringIO()
     stream: Any = NamedPrints(raw, "stdout", as_text)
     with lines_of(TASK):
@@ -72,7 +72,7 @@ def test_lines_that_two_threads_print_do_not_mix() -> None:
     ]  # fmt: skip
 
 
-def test_a_thread_that_a_task_starts_works_for_it() -> None:
+def test_a_thread_that_a_task_starts_works_for_that_task() -> None:
     seen: list[Origin | None] = []
     origins_are(lambda: None)
     with lines_of(TASK):
@@ -82,7 +82,7 @@ def test_a_thread_that_a_task_starts_works_for_it() -> None:
     assert (seen, origin_here()) == ([TASK], None)
 
 
-def test_threads_of_functions_are_of_their_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_of_functions_belong_to_their_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)  # to be put back
     threads_are_their_starters()
     seen: dict[str, Origin | None] = {}

@@ -1,4 +1,4 @@
-"""gRPC's handlers end by themselves once their server is stopped: nothing is printed about them."""
+"""gRPC's handlers end by themselves after their server is stopped: nothing is printed about them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_handlers_that_are_still_ending_print_no_traceback(caplog: pytest.LogCap
             await started.wait()
             await server.stop(None)
             await asyncio.gather(call, return_exceptions=True)
-        asyncio.get_running_loop().call_soon(may_end.set)  # some turns later, when the loop is to end already
+        asyncio.get_running_loop().call_soon(may_end.set)  # some turns later, when the loop is about to end
         await end_tasks()
         return ended
 

@@ -1,4 +1,4 @@
-"""State of an earlier submission of a script becomes state of the script's classes as they are now."""
+"""State of an earlier submission of a script uses the script's current classes."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ assert pickle.loads(Path("program2").read_bytes())()["key"] == key
 
 @pytest.mark.process
 @pytest.mark.parametrize("first", ["program", "state"])
-def test_what_an_earlier_submission_stored_is_of_the_programs_classes(tmp_path: Path, first: str) -> None:
-    """Whichever a worker loads first: the program, or state that none of its functions knows the class of."""
+def test_state_of_an_earlier_submission_uses_the_programs_classes(tmp_path: Path, first: str) -> None:
+    """Whichever a worker loads first: the program, or state whose class none of its functions uses."""
 
     def run(code: str, argument: str) -> None:
         (tmp_path / "script.py").write_text(code)
@@ -127,8 +127,8 @@ assert item.field_types() == [t.DOUBLE, t.ListType(t.STRING)], item.field_types(
 
 
 @pytest.mark.process
-def test_annotations_that_are_text_mean_the_same_where_the_script_is_not(tmp_path: Path) -> None:
-    """`from __future__ import annotations` makes text of them, whose names are those of the script."""
+def test_annotations_as_text_are_resolved_outside_of_the_script(tmp_path: Path) -> None:
+    """`from __future__ import annotations` converts them to text, whose names are those of the script."""
     (tmp_path / "script.py").write_text(ANNOTATED)
     for command in (["script.py"], ["-c", TYPES]):
         ended = subprocess.run(
@@ -137,6 +137,6 @@ def test_annotations_that_are_text_mean_the_same_where_the_script_is_not(tmp_pat
         assert ended.returncode == 0, ended.stderr
 
 
-def test_a_field_without_a_default_has_none_where_it_is_unpickled() -> None:
+def test_a_field_without_a_default_has_none_after_unpickling() -> None:
     """Libraries compare by identity: another object would be a default value."""
     assert pickle.loads(to_bytes(dataclasses.MISSING)) is dataclasses.MISSING

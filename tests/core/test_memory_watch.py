@@ -1,4 +1,4 @@
-"""A lack of memory is blamed for the end of a process only where the kernel or the process's size say so."""
+"""A lack of memory is blamed for the end of a process only if the kernel or the process's size indicate it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def host(root: Path, **files: str) -> Path:
     return root
 
 
-def test_a_small_process_is_said_to_lack_nothing(tmp_path: Path) -> None:
+def test_a_small_process_did_not_lack_memory(tmp_path: Path) -> None:
     watch = MemoryWatch.begin(host(tmp_path))
     assert watch.blamed(54 * MB) == ""
 
@@ -42,7 +42,7 @@ def test_without_any_file_nothing_is_known(tmp_path: Path) -> None:
     ],
     ids=["version 2", "container", "version 1", "host"],
 )
-def test_a_kill_that_the_kernel_counted_is_evidence(tmp_path: Path, cgroup: str, file: str, text: str) -> None:
+def test_a_kill_counted_by_the_kernel_is_evidence(tmp_path: Path, cgroup: str, file: str, text: str) -> None:
     files = {"proc/self/cgroup": cgroup, file: text.format(kills=3)}
     watch = MemoryWatch.begin(host(tmp_path, **files))
     assert watch.blamed(54 * MB) == "", "those before it was started do not count"
@@ -57,7 +57,7 @@ def test_a_kill_that_the_kernel_counted_is_evidence(tmp_path: Path, cgroup: str,
         ("4:memory:/jobs\n", f"{VERSION_1}/memory.limit_in_bytes"),
     ],
 )
-def test_a_process_near_the_limit_is_likely_to_have_had_no_memory_left(
+def test_a_process_near_the_limit_is_likely_to_have_run_out_of_memory(
     tmp_path: Path, cgroup: str, file: str
 ) -> None:
     watch = MemoryWatch.begin(host(tmp_path, **{"proc/self/cgroup": cgroup, file: f"{2 * GB}\n"}))
@@ -66,7 +66,7 @@ def test_a_process_near_the_limit_is_likely_to_have_had_no_memory_left(
     assert told.startswith("the system running out of memory is a likely cause: it held up to 1.902 gb of 2 gb")
 
 
-def test_a_limit_that_is_none_leaves_the_hosts_memory(tmp_path: Path) -> None:
+def test_without_a_limit_the_hosts_memory_is_the_limit(tmp_path: Path) -> None:
     files = {"proc/self/cgroup": "0::/system.slice/millstream.service\n", f"{GROUP}/memory.max": "max\n"}
     watch = MemoryWatch.begin(host(tmp_path, **files))
     assert "it held up to 22 gb of 23 gb" in watch.blamed(22 * GB)

@@ -1,4 +1,4 @@
-"""Which connection loses its place when there are too many."""
+"""Which connection is dropped when there are too many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from millstream.core.processes.places import Places, client_of
 
 
-def test_the_oldest_silent_connection_of_the_client_with_most_of_them_goes() -> None:
+def test_the_oldest_silent_connection_of_the_client_with_the_most_is_dropped() -> None:
     places: Places[str] = Places(4, 0)
     for name, host in (("quiet", "10.0.0.1"), ("a1", "10.0.0.2"), ("a2", "10.0.0.2"), ("b1", "10.0.0.3")):
         assert places.enter(name, host) is None
@@ -21,7 +21,7 @@ def test_the_oldest_silent_connection_of_the_client_with_most_of_them_goes() -> 
     assert sorted(places.silent) == ["a2", "b1", "b2", "quiet"]
 
 
-def test_what_is_served_is_never_displaced_and_the_reserve_is_beyond() -> None:
+def test_served_connections_are_never_dropped_and_the_reserve_is_additional() -> None:
     places: Places[int] = Places(2, 1)
     for number in range(2):
         places.enter(number, "::1")
@@ -42,12 +42,12 @@ def test_what_is_served_is_never_displaced_and_the_reserve_is_beyond() -> None:
      ("10.0.0.1", "10.0.0.1"), ("::ffff:10.0.0.1", "10.0.0.1"), ("2001:db8::5", "2001:db8::/64"),
      ("fe80::1%eth0", "fe80::/64"), ("", ""), ("testclient", "testclient")],
 )  # fmt: skip
-def test_addresses_that_one_client_may_choose_are_one_client(host: str, client: str) -> None:
+def test_addresses_that_one_client_can_choose_count_as_one_client(host: str, client: str) -> None:
     assert client_of(host) == client
 
 
 @given(st.lists(st.tuples(st.sampled_from(["enter", "busy", "silent", "leave"]), st.integers(0, 9)), max_size=60))
-def test_there_are_never_more_than_places_and_reserve_beside_what_is_served(steps: list[tuple[str, int]]) -> None:
+def test_the_number_of_silent_connections_is_bounded(steps: list[tuple[str, int]]) -> None:
     places: Places[int] = Places(3, 1)
     open_now: dict[int, bool] = {}
     for step, number in steps:

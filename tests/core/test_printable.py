@@ -8,7 +8,7 @@ from millstream.core.messages.task_manager import StartWorker
 from millstream.taskmanager.worker.process import where
 
 
-def test_what_would_leave_the_line_is_escaped() -> None:
+def test_line_breaks_are_escaped() -> None:
     assert printable("naïve 'job' %s {}") == "naïve 'job' %s {}"
     assert printable("a\nb\x1b[31m\u2028\udcff") == r"a\nb\x1b[31m\u2028\udcff"
 

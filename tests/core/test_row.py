@@ -78,7 +78,7 @@ def test_a_row_takes_positions_or_names() -> None:
         Row(1, b=2)
 
 
-def test_equality_looks_at_names_and_hashing_agrees() -> None:
+def test_equality_includes_names_and_hashing_agrees() -> None:
     assert Row(1, 2) == Row(1, 2)
     assert Row(a=1) != Row(b=1)
     assert Row(a=1) != Row(1)
@@ -106,7 +106,7 @@ def test_any_name_but_that_of_a_method_is_a_fields_own() -> None:
     assert (row.values, row.names, row.kind) == ([1], "n", "k")
 
 
-def test_a_row_is_an_insertion_unless_it_says_otherwise() -> None:
+def test_a_row_is_an_insertion_by_default() -> None:
     assert Row(1).get_row_kind() is RowKind.INSERT
     removed = Row.of_kind(RowKind.DELETE, id=1)
     assert removed != Row(id=1)
@@ -118,14 +118,14 @@ def test_a_row_is_an_insertion_unless_it_says_otherwise() -> None:
     assert list(map(str, RowKind)) == ["+I", "-U", "+U", "-D"]
 
 
-def test_fields_are_taken_by_names_in_any_order() -> None:
+def test_fields_are_taken_by_name_in_any_order() -> None:
     assert Row(a=1, b=2).get_fields_by_names(["b", "a"]) == [2, 1]
     assert Row(1, 2).get_fields_by_names(["b", "a"]) == [1, 2]
     with pytest.raises(KeyError, match="no fields c in a"):
         Row(a=1).get_fields_by_names(["c"])
 
 
-def test_a_row_of_names_makes_rows_that_have_them() -> None:
+def test_a_row_of_names_creates_rows_with_these_names() -> None:
     person = Row("name", "age")
     assert person("Ada", 36) == Row(name="Ada", age=36)
     with pytest.raises(ValueError, match="names 2 fields, and there are 1 values"):

@@ -1,4 +1,4 @@
-"""What is shown without credentials, and how options that have some reach a child process."""
+"""Credentials are not shown, and options that contain some reach a child process secretly."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def test_names_without_credentials_are_shown() -> None:
         assert not is_secret(key)
 
 
-def test_values_of_any_shape_are_gone_through() -> None:
+def test_values_of_any_shape_are_traversed() -> None:
     value = {"a": ["s3://k:s@b", 1, None, {"b": ("s3://k:s@b",)}]}
     assert json_without_secrets(value) == {"a": ["s3://******@b", 1, None, {"b": ["s3://******@b"]}]}
 
 
-def test_a_configuration_and_the_log_show_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_configuration_and_the_log_show_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
     configuration = Configuration({"execution.checkpointing.dir": "s3://k:verysecret@b/c", "logging.format": "json"})
     assert "verysecret" not in repr(configuration)
     assert configuration.string("execution.checkpointing.dir") == "s3://k:verysecret@b/c"
@@ -89,7 +89,7 @@ def test_a_configuration_and_the_log_show_none(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.process
-def test_a_child_gets_what_its_own_children_and_others_do_not_see() -> None:
+def test_a_child_gets_options_that_its_own_children_and_others_do_not_see() -> None:
     program = (
         "import json, pathlib, subprocess, sys\n"
         "from millstream.core.processes.handed_down import handed_down_options\n"
@@ -112,6 +112,6 @@ def test_a_child_gets_what_its_own_children_and_others_do_not_see() -> None:
         take_up(told[SECRET_OPTIONS_VARIABLE])
 
 
-def test_without_secret_options_nothing_is_handed_down() -> None:
+def test_without_secret_options_nothing_is_passed_on() -> None:
     with secret_options({}) as handed:
         assert handed == ((), {})

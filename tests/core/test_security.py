@@ -30,7 +30,7 @@ def test_loopback_is_served_without_security(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "192.168.1.5", "example.com", ""])
-def test_other_addresses_need_security_or_consent(host: str) -> None:
+def test_other_addresses_require_security_or_consent(host: str) -> None:
     assert not is_loopback(host)
     with pytest.raises(ConfigurationError) as caught:
         check_listen(host, Configuration(), TLS, "rest.bind-address")
@@ -69,20 +69,20 @@ async def ask(port: int, configuration: Configuration) -> int:
         return overview.pending_slots
 
 
-async def test_a_server_refuses_to_listen_for_everyone() -> None:
+async def test_a_server_refuses_to_listen_on_all_addresses_without_security() -> None:
     with pytest.raises(ConfigurationError, match=r"resourcemanager\.rpc\.port: refusing to listen on 0\.0\.0\.0"):
         async with serving(Configuration(), "0.0.0.0"):
             pass
 
 
-async def test_a_port_that_is_taken_is_named() -> None:
+async def test_a_port_in_use_is_named() -> None:
     async with serving(Configuration()) as port:
         with pytest.raises(MillstreamError, match=rf"127\.0\.0\.1:{port} \(resourcemanager\.rpc\.port\)"):
             async with serving(Configuration(), port=port):
                 pass
 
 
-async def test_a_stub_has_the_methods_of_its_contract_only() -> None:
+async def test_a_stub_has_only_the_methods_of_its_contract() -> None:
     async with open_channel("127.0.0.1:1", Configuration()) as channel:
         with pytest.raises(AttributeError, match="get_everything"):
             _ = Stub(channel, RESOURCE_MANAGER).get_everything
@@ -103,7 +103,7 @@ def secured(*place: Any) -> Configuration:
 
 
 @pytest.mark.process
-async def test_services_of_one_authority_talk(pairs: Path) -> None:
+async def test_services_of_one_authority_communicate(pairs: Path) -> None:
     async with serving(secured(pairs)) as port:
         assert await ask(port, secured(pairs)) == 7
 
@@ -144,7 +144,7 @@ def test_a_missing_file_is_named(pairs: Path, missing: str) -> None:
 
 
 @pytest.mark.process
-async def test_files_that_are_no_pair_are_not_blamed_on_the_port(pairs: Path, tmp_path: Path) -> None:
+async def test_files_that_are_not_a_pair_are_not_blamed_on_the_port(pairs: Path, tmp_path: Path) -> None:
     (tmp_path / "garbage.pem").write_text("this is no certificate")
     for cert in (tmp_path / "garbage.pem", pairs / "stranger.pem"):
         configuration = secured(pairs).merged({"security.ssl.internal.cert": cert})
@@ -157,7 +157,7 @@ async def test_files_that_are_no_pair_are_not_blamed_on_the_port(pairs: Path, tm
 
 
 @pytest.mark.process
-def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(pairs: Path, tmp_path: Path) -> None:
+def test_a_key_with_a_passphrase_is_refused_without_prompting_for_it(pairs: Path, tmp_path: Path) -> None:
     locked = tmp_path / "locked.key"
     certificates.openssl(pairs, "pkcs8", "-topk8", "-in", "service.key", "-out", str(locked), "-passout", "pass:secret")
     with pytest.raises(ConfigurationError, match="unencrypted private key"):

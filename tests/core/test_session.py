@@ -1,4 +1,4 @@
-"""Sessions over real loopback gRPC: order, heartbeats, ends, and dialling again."""
+"""Sessions over real loopback gRPC: order, heartbeats, ends, and reconnecting."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def notice(number: int) -> NotEnoughSlots:
 
 
 class Server:
-    """Serves sessions; `handle` is what the test does with each message."""
+    """Serves sessions; `handle` is called with each message."""
 
     def __init__(self, configuration: Configuration, handle: Callable[[Any, Any], None], epoch: int | None) -> None:
         self.epoch = None if epoch is None else LeaderEpoch(epoch)
@@ -70,7 +70,7 @@ class Server:
         self.ends.put_nowait(reason)
 
     async def connect_task_manager(self, _requests: Any, context: Any) -> None:
-        """A peer that accepts a session and then says nothing at all."""
+        """A peer that accepts a session and then sends nothing."""
         await context.send_initial_metadata(TAKEN)
         with contextlib.suppress(grpc.RpcError):
             while await context.read() is not grpc.aio.EOF:
@@ -112,7 +112,7 @@ def dialled(
 async def connected(
     configuration: Configuration = CALM, handle: Callable[[Any, Any], None] = lambda session, message: None
 ) -> AsyncIterator[tuple[Server, Link[Any, Any], Session[Any, Any]]]:
-    """A server, and a client with its session; both ends of which are closed in the end."""
+    """A server, and a client with its session; both ends are closed at the end."""
     async with serving(configuration, handle) as server:
         client = dialled(server, configuration)
         yield server, client, await client.session
@@ -135,7 +135,7 @@ async def keeping_connected(
     await asyncio.gather(keeping, return_exceptions=True)
 
 
-async def test_messages_arrive_both_ways_in_order() -> None:
+async def test_messages_arrive_in_order_in_both_directions() -> None:
     def answer(session: Any, message: Any) -> None:
         session.send(notice(message.slots))
 
@@ -149,7 +149,7 @@ async def test_messages_arrive_both_ways_in_order() -> None:
 
 
 class Hanging:
-    """The serving end's stream after a greeting: its messages end, or nothing more comes."""
+    """The serving end's stream after a greeting: its messages end, or nothing more arrives."""
 
     def __init__(self, *, ends: bool) -> None:
         self._incoming: asyncio.Queue[Any] = asyncio.Queue()
@@ -158,17 +158,17 @@ class Hanging:
             self._incoming.put_nowait(grpc.aio.EOF)
 
     async def send_initial_metadata(self, _metadata: Any) -> None:
-        """The dialling end would continue."""
+        """The connecting end would continue."""
 
     async def read(self) -> Any:
         return await self._incoming.get()
 
     async def write(self, _message: bytes) -> None:
-        """Nobody reads it."""
+        """The message is not read."""
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["its messages end", "its call is cancelled"])
-async def test_a_client_that_is_gone_is_told_in_one_way_whatever_is_seen_of_it_first(ends: bool) -> None:
+async def test_a_client_that_is_gone_is_reported_the_same_way_whatever_is_noticed_first(ends: bool) -> None:
     begun = asyncio.Event()
 
     def started(_session: Session[Any, Any]) -> Callable[[Any], None]:
@@ -184,7 +184,7 @@ async def test_a_client_that_is_gone_is_told_in_one_way_whatever_is_seen_of_it_f
     assert await serving == "connection to client lost"
 
 
-async def test_a_proxy_for_the_web_is_not_for_services(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_services_do_not_use_a_web_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind such a proxy, the variables are set for everything that a user runs."""
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
@@ -197,7 +197,7 @@ async def test_a_proxy_for_the_web_is_not_for_services(monkeypatch: pytest.Monke
         await client.close()
 
 
-async def test_large_messages_pass() -> None:
+async def test_large_messages_are_delivered() -> None:
     def measure(session: Any, message: Any) -> None:
         session.send(notice(len(message.job_id)))
 
@@ -225,7 +225,7 @@ async def test_two_ends_whose_process_was_frozen_keep_their_session() -> None:
         assert session.is_open
 
 
-async def test_a_message_that_is_too_large_ends_the_session_with_what_it_was_and_what_to_do() -> None:
+async def test_a_message_that_is_too_large_ends_the_session_with_its_kind_and_the_remedy() -> None:
     small = Configuration({"rpc.message.max-size": "1 mb"})
     async with serving() as server:
         client = dialled(server, small)
@@ -236,14 +236,14 @@ async def test_a_message_that_is_too_large_ends_the_session_with_what_it_was_and
         assert "rpc.message.max-size allows (1 MiB)" in reason
 
 
-async def test_a_message_that_cannot_be_written_ends_the_session_rather_than_silencing_it() -> None:
+async def test_a_message_that_cannot_be_written_ends_the_session_instead_of_blocking_it() -> None:
     async with connected() as (server, client, session):
         session.send(report(1, "half a pair: \udc80"))
         _, reason = await client.end
         assert reason.startswith(f"a message to the server at {server.address} cannot be sent: Unicode")
 
 
-async def test_each_end_learns_when_the_other_surely_was_there() -> None:
+async def test_each_end_knows_when_the_other_was_last_reachable() -> None:
     before = asyncio.get_running_loop().time()
     async with connected(HASTY) as (_, client, session):
         while session.confirmed_at < before:
@@ -251,7 +251,7 @@ async def test_each_end_learns_when_the_other_surely_was_there() -> None:
         assert session.confirmed_at <= asyncio.get_running_loop().time()
 
 
-async def test_a_silent_peer_is_given_up_after_the_heartbeat_timeout() -> None:
+async def test_a_silent_peer_is_lost_after_the_heartbeat_timeout() -> None:
     async with serving(CALM) as server:
         client = dialled(server, HASTY, TASK_MANAGER_AT_RESOURCE_MANAGER)
         connected, reason = await client.end
@@ -259,7 +259,7 @@ async def test_a_silent_peer_is_given_up_after_the_heartbeat_timeout() -> None:
         assert reason == f"no heartbeat from the server at {server.address} for 0.5 s"
 
 
-async def test_the_serving_end_gives_a_silent_client_up_too() -> None:
+async def test_the_serving_end_drops_a_silent_client_too() -> None:
     async with serving(HASTY) as server, open_channel(server.address, CALM) as channel:
         call = session_call(channel, SESSION)
         await call.wait_for_connection()
@@ -269,7 +269,7 @@ async def test_the_serving_end_gives_a_silent_client_up_too() -> None:
 
 
 class BusyNetwork:
-    """That of a process which stands still between its first step and its second."""
+    """The network of a process which stands still between its first step and its second."""
 
     serve = staticmethod(serve)
 
@@ -295,8 +295,8 @@ class BusyNetwork:
         return channel
 
 
-def test_why_a_peer_refuses_is_told_although_it_refuses_before_the_greeting_is_sent() -> None:
-    """gRPC knows only its own "Internal error from Core" of a call to which a message was sent when it had ended."""
+def test_the_reason_of_a_refusal_is_reported_even_if_it_precedes_the_greeting() -> None:
+    """gRPC only reports its own "Internal error from Core" for a call that had ended before a message was sent."""
     addresses: queue.Queue[str] = queue.Queue()
     over = threading.Event()
 
@@ -319,7 +319,7 @@ def test_why_a_peer_refuses_is_told_although_it_refuses_before_the_greeting_is_s
         standby.join()
 
 
-async def test_any_message_is_a_sign_of_life() -> None:
+async def test_any_message_counts_as_a_heartbeat() -> None:
     enough = asyncio.Event()
     numbers: list[int] = []
 
@@ -395,7 +395,7 @@ async def test_a_session_ends_once_and_keeps_its_first_reason() -> None:
         assert await client.end == (True, "first")
 
 
-async def test_dialling_gives_up_after_its_time_and_says_how_long_it_tried() -> None:
+async def test_connecting_gives_up_after_its_timeout_and_reports_it() -> None:
     address = "127.0.0.1:1"
     dialer = Dialer(address, SESSION, CALM)
 
@@ -405,7 +405,7 @@ async def test_dialling_gives_up_after_its_time_and_says_how_long_it_tried() -> 
     assert "\n" not in reason
 
 
-async def test_a_server_that_comes_back_is_dialled_again() -> None:
+async def test_a_server_that_comes_back_is_reconnected_to() -> None:
     sessions: asyncio.Queue[Session[Any, Any]] = asyncio.Queue()
 
     def started(session: Session[Any, Any]) -> Callable[[Any], None]:
@@ -424,7 +424,7 @@ async def test_a_server_that_comes_back_is_dialled_again() -> None:
         async with serving(handle=note, port=port) as first:
             assert await registrations.get() == "registration"
             while not ends.empty():
-                ends.get_nowait()  # nobody listened yet
+                ends.get_nowait()  # the server did not listen yet
         assert first.address in await ends.get()
         async with serving(handle=note, port=port):
             assert await registrations.get() == "registration"
@@ -432,7 +432,7 @@ async def test_a_server_that_comes_back_is_dialled_again() -> None:
 
 
 class MovingLeader:
-    """A `LeaderLookup` whose leader is set by the test; nobody leads at first."""
+    """A `LeaderLookup` whose leader is set by the test; at first there is none."""
 
     def __init__(self) -> None:
         self._leader: KnownLeader | None = None
@@ -455,7 +455,7 @@ class MovingLeader:
         return self._leader
 
 
-async def test_a_leader_is_dialled_where_it_is_now() -> None:
+async def test_a_leader_is_connected_to_at_its_current_address() -> None:
     dialled: asyncio.Queue[str] = asyncio.Queue()
 
     def started(session: Session[Any, Any]) -> Callable[[Any], None]:
@@ -476,8 +476,8 @@ async def test_a_leader_is_dialled_where_it_is_now() -> None:
             assert await dialled.get() == second.address
 
 
-async def test_ends_that_mean_different_leaders_have_no_session() -> None:
-    """Each of them, so that neither acts on what a leader says that another has followed."""
+async def test_ends_that_follow_different_leaders_have_no_session() -> None:
+    """In both directions, so that neither acts on messages of a leader that another has replaced."""
     leaders = MovingLeader()
     dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
     async with serving(epoch=4) as server:
@@ -487,12 +487,12 @@ async def test_ends_that_mean_different_leaders_have_no_session() -> None:
         assert reason.endswith("the leader of epoch 5 was looked for, and that of epoch 4 found")
         assert await server.ends.get() in (
             "client: the leader of epoch 5 was looked for, and that of epoch 4 found",
-            "connection to client lost",  # who dialled was faster
+            "connection to client lost",  # the connecting end was faster
         )
         assert server.sessions.empty()
 
 
-async def test_a_leader_that_was_followed_is_not_gone_back_to() -> None:
+async def test_a_replaced_leader_is_not_reconnected_to() -> None:
     leaders = MovingLeader()
     dialer = Dialer(Leader(leaders, Role.RESOURCE_MANAGER), SESSION, CALM)
 
@@ -516,7 +516,7 @@ async def test_a_leader_that_was_followed_is_not_gone_back_to() -> None:
         (b"\xff", "client sent what cannot be read: this is no millstream.resourcemanager.JobManagerReport"),
     ],
 )
-async def test_a_peer_that_does_not_greet_is_cut_off(
+async def test_a_peer_that_does_not_greet_is_disconnected(
     first: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving() as server, open_channel(server.address, CALM) as channel:
@@ -532,8 +532,8 @@ async def test_a_peer_that_does_not_greet_is_cut_off(
 
 @settings(max_examples=cases(40))
 @given(first=anything(SESSION.service.methods_by_name[SESSION.method].output_type, words()))
-def test_a_server_may_answer_anything(first: bytes) -> None:
-    """Whoever dials learns why there is no session, or has one that ends."""
+def test_a_server_may_respond_with_anything(first: bytes) -> None:
+    """The connecting end learns why there is no session, or has one that ends."""
 
     async def answer(_requests: Any, context: Any) -> None:
         await context.send_initial_metadata(TAKEN)
@@ -552,7 +552,7 @@ def test_a_server_may_answer_anything(first: bytes) -> None:
     run(scenario)
 
 
-async def test_the_configuration_says_where_leaders_are_for_good() -> None:
+async def test_configured_leaders_never_change() -> None:
     options = address_options(Role.DISPATCHER, "[::1]:7")
     leaders = ConfiguredLeaders(Configuration(options))
     configured = KnownLeader("[::1]:7")
@@ -564,8 +564,8 @@ async def test_the_configuration_says_where_leaders_are_for_good() -> None:
     forever.cancel()
 
 
-async def test_a_peer_that_takes_connections_and_does_not_answer_is_given_up_in_time() -> None:
-    """As a frozen process: its kernel still accepts for it."""
+async def test_a_peer_that_accepts_connections_and_does_not_respond_is_given_up_in_time() -> None:
+    """Like a frozen process: its kernel still accepts connections."""
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""A call fails in time when its peer is frozen or cut off, and waits for as long as the peer is there."""
+"""A call fails in time if its peer is frozen or cut off, and waits as long as the peer responds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HASTY = Configuration({"heartbeat.interval": "50 ms", "heartbeat.timeout": "1 s"
 
 
 class SlowService:
-    """Answers when it is told to."""
+    """Responds when the test requests it."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -37,7 +37,7 @@ class SlowService:
 
 
 class Wire:
-    """Between a client and a server, until it swallows all that is sent; whoever sends is told nothing."""
+    """Between a client and a server, until it drops everything silently."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -60,7 +60,7 @@ class Wire:
 
 @contextlib.asynccontextmanager
 async def called(over_wire: bool) -> AsyncIterator[tuple[SlowService, Wire, asyncio.Task[Any]]]:
-    """A call that is under way."""
+    """A call in progress."""
     service = SlowService()
     handlers = [service_handler(RESOURCE_MANAGER, service)]
     server, port = await serve("127.0.0.1", 0, handlers, HASTY, "resourcemanager.rpc.port")
@@ -88,7 +88,7 @@ async def test_a_call_to_a_peer_that_is_cut_off_fails() -> None:
         assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_a_call_waits_for_a_peer_that_is_there() -> None:
+async def test_a_call_waits_for_a_peer_that_responds() -> None:
     async with called(over_wire=False) as (service, _, call):
         done, _pending = await asyncio.wait([call], timeout=1.5 * HASTY.seconds("heartbeat.timeout"))
         assert not done

@@ -1,4 +1,4 @@
-"""The tables of legal steps: closed, and every life can end."""
+"""The tables of legal transitions: closed, and every lifecycle can end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_terminal_states_are_those_of_flink() -> None:
     assert {s.value for s in ExecutionState if s.is_terminal} == {"FAILED", "CANCELED", "FINISHED"}
 
 
-def test_programs_ask_and_compare_states_as_in_pyflink() -> None:
+def test_programs_query_and_compare_states_as_in_pyflink() -> None:
     assert JobStatus.FINISHED.is_terminal_state()
     assert JobStatus.CANCELED.is_globally_terminal_state()
     assert not JobStatus.RESTARTING.is_terminal_state()

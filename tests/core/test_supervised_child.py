@@ -1,4 +1,4 @@
-"""The life of a child as its owner sees it, with a child that a test plays."""
+"""The lifecycle of a child as its owner sees it, with a child that a test controls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PlayedChild:
 
 
 class Launch:
-    """A launch that waits as for an install, until a test lets it continue."""
+    """A launch that waits, like an install, until a test lets it continue."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -48,7 +48,7 @@ class Launch:
             await self.go_on.wait()
         except asyncio.CancelledError:
             self.cancelled = True
-            await asyncio.sleep(0)  # as an install that has to be killed first
+            await asyncio.sleep(0)  # like an install that has to be killed first
             raise
         return self.child
 
@@ -77,7 +77,7 @@ async def test_killing_ends_the_launch_with_its_reason() -> None:
     assert launch.cancelled
 
 
-async def test_what_was_stopped_before_is_not_launched() -> None:
+async def test_a_child_stopped_before_its_launch_is_not_launched() -> None:
     launch = Launch()
     supervised = SupervisedChild(launch, b"stop", 1.0)
     await supervised.stop()

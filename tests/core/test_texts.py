@@ -1,4 +1,4 @@
-"""Records as text: those of a declared type as Flink's Java objects write themselves."""
+"""Records as text: those of a declared type in the format of Flink's Java objects."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_record_of_a_declared_type_is_written_as_flink_writes_it(
 
 
 @pytest.mark.parametrize("value", [("a", 1), Row(a=1), [True, None], {"a": 1.0}, None, "text", 1.0e10, Point(1)])
-def test_what_has_no_declared_type_is_written_by_str(value: Any) -> None:
+def test_a_record_without_a_declared_type_is_formatted_by_str(value: Any) -> None:
     assert text_of(Types.PICKLED_BYTE_ARRAY())(value) == printed(Types.PICKLED_BYTE_ARRAY())(value) == str(value)
     assert text_of(from_hint(Point))(Point(1)) == str(Point(1))
 
@@ -70,7 +70,7 @@ def test_what_has_no_declared_type_is_written_by_str(value: Any) -> None:
     "kind", [PAIR, Types.ROW([Types.INT()]), Types.LIST(Types.INT()), Types.DOUBLE(), Types.FLOAT()]
 )
 @pytest.mark.parametrize("value", ["text", ("a", 1, 2), {"a": 1}, Row(1, 2, 3)])
-def test_what_is_not_of_its_declared_type_is_written_by_str(kind: TypeInformation, value: Any) -> None:
+def test_a_record_that_does_not_match_its_declared_type_is_formatted_by_str(kind: TypeInformation, value: Any) -> None:
     matches = kind == Types.LIST(Types.INT()) and isinstance(value, tuple)
     assert text_of(kind)(value) == ("[a, 1, 2]" if matches else str(value))
 
@@ -91,7 +91,7 @@ def test_print_writes_the_fields_of_a_row_by_str_as_pyflink_does() -> None:
         (math.inf, "Infinity"), (-math.inf, "-Infinity"), (math.nan, "NaN"), (3, "3.0"), (1234567.125, "1234567.125"),
     ],
 )  # fmt: skip
-def test_numbers_are_laid_out_as_javas(value: float, text: str) -> None:
+def test_numbers_are_formatted_as_in_java(value: float, text: str) -> None:
     assert text_of(Types.DOUBLE())(value) == text
 
 
@@ -99,7 +99,7 @@ def test_numbers_are_laid_out_as_javas(value: float, text: str) -> None:
     ("value", "text"),
     [(0.1, "0.1"), (110.1, "110.1"), (16777216.0, "1.6777216E7"), (1e-7, "1.0E-7"), (1 / 3, "0.33333334")],
 )
-def test_single_precision_has_as_few_digits_as_tell_it(value: float, text: str) -> None:
+def test_single_precision_has_as_few_digits_as_identify_it(value: float, text: str) -> None:
     [single] = struct.unpack("f", struct.pack("f", value))
     assert text_of(Types.FLOAT())(single) == text
 

@@ -51,13 +51,13 @@ def test_frames_of_the_runtime_above_the_users_are_dropped() -> None:
     assert "user_function" in text
 
 
-def test_runtime_frames_that_user_code_called_stay() -> None:
+def test_runtime_frames_called_by_user_code_are_kept() -> None:
     inner = _as_runtime(user_function)
     text = user_traceback(_below_this_file(caught(lambda: inner())))
     assert "user_function" in text
 
 
-def test_what_multiprocessing_cannot_find_in_the_program_has_advice() -> None:
+def test_a_class_that_multiprocessing_cannot_find_in_the_program_has_advice() -> None:
     def in_program() -> None: ...
 
     in_program.__module__, in_program.__qualname__ = "__main__", "in_program"
@@ -87,7 +87,7 @@ def test_an_exception_of_the_runtime_alone_has_no_frames() -> None:
     assert text == "ValueError: bad record\n"
 
 
-def test_a_module_of_the_runtime_that_its_process_was_started_with_is_not_the_users() -> None:
+def test_the_main_module_of_the_runtime_is_not_user_code() -> None:
     scope = {**runtime_frame.__globals__, "__name__": "__main__"}
     scope["__spec__"] = ModuleSpec("millstream.jobmanager.fake", None)
     started = FunctionType(runtime_frame.__code__, scope)
@@ -96,7 +96,7 @@ def test_a_module_of_the_runtime_that_its_process_was_started_with_is_not_the_us
     assert text == "millstream.core.errors.InvalidProgramError: no such state\n"
 
 
-def test_causes_are_told() -> None:
+def test_causes_are_included() -> None:
     def wrapping() -> None:
         try:
             user_function()
@@ -108,7 +108,7 @@ def test_causes_are_told() -> None:
     assert told == sorted(told)
 
 
-def test_a_module_that_is_missing_names_what_sends_it() -> None:
+def test_a_missing_module_is_reported_with_the_option_that_ships_it() -> None:
     def importing() -> None:
         import no_such_module  # type: ignore[import-not-found]  # noqa: F401
 
@@ -136,20 +136,20 @@ def test_one_line_is_one_line() -> None:
     assert one_line(ValueError("first\nsecond\r\nthird")) == "ValueError: first second third"
 
 
-def test_an_exception_that_cannot_be_written_is_still_told() -> None:
+def test_an_exception_whose_str_fails_is_still_reported() -> None:
     error = caught(lambda: (_ for _ in ()).throw(BrokenError()))
     assert one_line(error) == f"{__name__}.BrokenError: <exception str() failed>"
     assert "BrokenError" in user_traceback(error)
     assert traceback.format_exception(error)
 
 
-def test_a_text_that_is_no_utf_8_can_be_sent() -> None:
+def test_text_that_is_not_utf_8_can_be_sent() -> None:
     error = caught(lambda: (_ for _ in ()).throw(ValueError("the file \udc80")))
     assert one_line(error).encode() == b"ValueError: the file \\udc80"
     assert b"ValueError: the file \\udc80" in user_traceback(error).encode()
 
 
-def test_a_text_without_end_is_kept_with_its_beginning_and_its_end() -> None:
+def test_a_very_long_text_keeps_its_beginning_and_its_end() -> None:
     def grow() -> None:
         raise ValueError("begin " + "x" * 3_000_000 + " end")
 
@@ -167,7 +167,7 @@ def test_a_text_without_end_is_kept_with_its_beginning_and_its_end() -> None:
     assert "\n" not in line
 
 
-def test_causes_of_our_errors_are_told_only_with_the_users_code_in_them() -> None:
+def test_causes_of_our_errors_are_included_only_with_user_code_in_them() -> None:
     def damaged() -> None:
         raise InvalidProgramError("the file is damaged")
 

@@ -1,4 +1,4 @@
-"""Types from hints, on the wire, as Arrow columns, and in words."""
+"""Types from hints, on the wire, as Arrow columns, and as text."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_hints_that_declare_a_type(hint: Any, expected: t.TypeInformation) -> No
         Point(1, 2.0),
     ],
 )  # fmt: skip
-def test_what_cannot_be_told_is_pickled(hint: Any) -> None:
+def test_a_type_that_cannot_be_derived_is_pickled(hint: Any) -> None:
     assert t.from_hint(hint) is t.PICKLED
 
 
@@ -185,14 +185,14 @@ def _typed_values(draw: st.DrawFn, depth: int = 2) -> tuple[t.TypeInformation, A
 
 
 @given(_typed_values())
-def test_values_survive_the_wire_by_their_type(case: tuple[t.TypeInformation, Any]) -> None:
+def test_values_are_decoded_by_their_type(case: tuple[t.TypeInformation, Any]) -> None:
     type_, value = case
     decoded = msgspec.msgpack.Decoder(type_.wire_type()).decode(msgspec.msgpack.Encoder().encode(value))
     assert decoded == value
     assert type(decoded) is type(value)
 
 
-def test_dataclasses_survive_the_wire() -> None:
+def test_dataclasses_are_decoded() -> None:
     value = Tree(1, [Tree(2, []), Tree(3, [])])
     wire_type = t.from_hint(Tree).wire_type()
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=wire_type) == value
@@ -219,5 +219,5 @@ def test_types_are_values(case: tuple[t.TypeInformation, Any]) -> None:
         (t.DataclassType(Tree), "Tree"),
     ],
 )
-def test_types_in_words(type_: t.TypeInformation, words: str) -> None:
+def test_types_as_text(type_: t.TypeInformation, words: str) -> None:
     assert type_.describe() == words

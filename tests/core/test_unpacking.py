@@ -1,4 +1,4 @@
-"""Artifacts that unpack to more than is allowed are refused, whatever they say of themselves, and leave nothing."""
+"""Artifacts that unpack to more than is allowed are refused, whatever their headers state, and leave nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wheel_of(members: dict[str, bytes]) -> bytes:
 
 
 def lying(packed: bytes) -> bytes:
-    """The zip file with its first member said to have ten bytes."""
+    """The zip file with the size of its first member changed to ten bytes."""
     content = bytearray(packed)
     for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         struct.pack_into("<L", content, content.index(signature) + offset, 10)
@@ -42,7 +42,7 @@ def lying(packed: bytes) -> bytes:
 
 
 def prepare(tmp_path: Path, name: str, content: bytes, kind: ArtifactKind, limits: UnpackLimits) -> list[Path]:
-    """What the environment's working directory holds."""
+    """The contents of the environment's working directory."""
     stored = tmp_path / "stored"
     stored.write_bytes(content)
 
@@ -83,7 +83,7 @@ def test_size_and_number_are_bounded(tmp_path: Path, kind: str, limits: UnpackLi
 
 
 @pytest.mark.parametrize("pack", [zip_of, tar_of])
-def test_what_grows_a_thousandfold_is_refused(tmp_path: Path, pack: Callable[[dict[str, bytes]], bytes]) -> None:
+def test_data_that_grows_a_thousandfold_is_refused(tmp_path: Path, pack: Callable[[dict[str, bytes]], bytes]) -> None:
     content = pack({"zeros": bytes(40 * _MEGABYTE)})
     assert len(content) < 50_000
     with pytest.raises(EnvironmentFailedError, match=r"more than 100 times its own size \(python.unpack.max-ratio\)"):
@@ -102,8 +102,8 @@ def test_a_wheel_in_a_wheel_is_counted_with_it(tmp_path: Path) -> None:
         prepare(tmp_path, _NAME, outer, ArtifactKind.WHEEL, UnpackLimits())
 
 
-def test_a_header_that_lies_about_the_size_helps_nobody(tmp_path: Path) -> None:
-    """Only as much as the directory promises is ever written, and then the checksum does not fit."""
+def test_a_header_with_a_wrong_size_does_not_help_an_attacker(tmp_path: Path) -> None:
+    """Only as much as the directory states is ever written, and then the checksum does not match."""
     liar = lying(zip_of({"zeros": bytes(40 * _MEGABYTE)}))
     with pytest.raises(EnvironmentFailedError, match="neither a readable zip nor tar"):
         prepare(tmp_path, "liar.zip", liar, ArtifactKind.ARCHIVE, UnpackLimits())
@@ -111,7 +111,7 @@ def test_a_header_that_lies_about_the_size_helps_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_wheel_that_lies_about_its_sizes_is_one_clear_message(tmp_path: Path) -> None:
+def test_a_wheel_with_wrong_sizes_is_reported_in_one_clear_message(tmp_path: Path) -> None:
     content = lying(wheel_of({"zeros": bytes(40 * _MEGABYTE), f"{_INFO}/RECORD": b""}))
     with pytest.raises(EnvironmentFailedError) as caught:
         prepare(tmp_path, _NAME, content, ArtifactKind.WHEEL, UnpackLimits())
@@ -146,7 +146,7 @@ def test_the_holes_of_a_sparse_file_count(tmp_path: Path) -> None:
     assert not list((tmp_path / "cache").rglob("holes"))
 
 
-def test_a_device_is_not_made(tmp_path: Path) -> None:
+def test_a_device_is_not_created(tmp_path: Path) -> None:
     member = tarfile.TarInfo("null")
     member.type = tarfile.CHRTYPE
     with pytest.raises(EnvironmentFailedError, match="has a member that is no file: 'null'"):
@@ -169,7 +169,7 @@ def test_links_do_not_lead_out(tmp_path: Path) -> None:
     assert not any(path.is_symlink() for path in held)
 
 
-def test_little_that_is_packed_well_is_allowed_and_options_decide(tmp_path: Path) -> None:
+def test_small_archives_with_high_compression_are_allowed_and_limits_are_configurable(tmp_path: Path) -> None:
     assert len(prepare(tmp_path, "a", zip_of({"a": bytes(_MEGABYTE)}), ArtifactKind.ARCHIVE, UnpackLimits())) == 1
     chosen = Configuration({"python.unpack.max-size": "1 kb", "python.unpack.max-ratio": 7})
     assert UnpackLimits.of(chosen) == UnpackLimits(1024, 100_000, 7)

@@ -1,4 +1,4 @@
-"""Messages between processes: whatever can be said arrives as it was, and a contract that does not fit is refused."""
+"""Messages between processes: everything is decoded unchanged, and an incompatible contract is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAIN: dict[Any, tuple[Any, ...]] = {
 
 
 def any_value(hint: Any, random: Random, depth: int = 0) -> Any:
-    """A value of the type, with all members of unions and enums in the course of time."""
+    """A value of the type; over many calls, with all members of unions and enums."""
     while isinstance(hint, typing.NewType):
         hint = hint.__supertype__
     if hint in PLAIN:
@@ -73,7 +73,7 @@ ALL = wires()
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_what_is_said_arrives_as_it_was(name: str) -> None:
+def test_messages_are_decoded_unchanged(name: str) -> None:
     python_type, wire = ALL[name]
     random = Random(name)
     for _ in range(60):
@@ -105,12 +105,12 @@ def test_a_failure_may_hold_failures() -> None:
     ],
     ids=["no protobuf", "empty", "another message", "a kind that is new"],
 )
-def test_what_is_no_message_of_the_contract_is_refused(raw: bytes) -> None:
+def test_a_message_that_violates_the_contract_is_refused(raw: bytes) -> None:
     with pytest.raises(WireError, match="TaskManagerCommand"):
         contracts.TASK_MANAGER_AT_RESOURCE_MANAGER.down.from_bytes(raw)
 
 
-def test_a_value_that_is_new_to_this_process_is_refused() -> None:
+def test_a_value_unknown_to_this_process_is_refused() -> None:
     wire: Wire[TaskFailure] = Wire(TaskFailure, status_pb2.TaskFailure)
     message = status_pb2.TaskFailure()
     message.MergeFromString(b"\x98\x01\x63")  # kind = 99
@@ -137,8 +137,6 @@ class Misshapen(Struct, frozen=True):
         (ShutDown | Hello, session_pb2.Hello, "no union"),
     ],
 )
-def test_a_contract_that_does_not_fit_is_a_mistake_of_the_program(
-    python_type: Any, message_type: Any, why: str
-) -> None:
+def test_an_incompatible_contract_is_a_programming_error(python_type: Any, message_type: Any, why: str) -> None:
     with pytest.raises(ContractError, match=why):
         Wire(python_type, message_type).from_bytes(b"")

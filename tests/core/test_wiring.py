@@ -21,7 +21,7 @@ def test_the_pointwise_strategies_are_strategies() -> None:
 
 
 @given(st.sampled_from(ALL_TO_ALL), _width, _width)
-def test_other_strategies_connect_everyone(strategy: str, producers: int, consumers: int) -> None:
+def test_other_strategies_connect_all_subtasks(strategy: str, producers: int, consumers: int) -> None:
     assert all_consumers(strategy, producers, consumers) == [list(range(consumers))] * producers
 
 
@@ -31,7 +31,9 @@ def test_pointwise_edges_between_equal_widths_are_one_to_one(strategy: str, widt
 
 
 @given(st.sampled_from(sorted(POINTWISE)), _width, _width)
-def test_pointwise_edges_leave_nobody_alone_and_share_evenly(strategy: str, producers: int, consumers: int) -> None:
+def test_pointwise_edges_leave_no_subtask_unconnected_and_share_evenly(
+    strategy: str, producers: int, consumers: int
+) -> None:
     wiring = all_consumers(strategy, producers, consumers)
     assert all(wiring), "a producer without a consumer"
     flat = [consumer for targets in wiring for consumer in targets]

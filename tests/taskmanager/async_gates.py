@@ -1,4 +1,4 @@
-"""What asynchronous functions wait for in tests: gates that the test opens, one for each record."""
+"""Gates that block asynchronous functions in tests until the test opens them, one for each record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Gates:
-    """Lets calls continue one by one; lives outside of the function, as a service does."""
+    """Lets calls continue one by one; exists outside of the function, as a service does."""
 
     def __init__(self) -> None:
         self.begun: list[Any] = []
@@ -22,7 +22,7 @@ class Gates:
         await gate.wait()
 
     def open(self, *values: Any) -> None:
-        """From the test's thread: of calls that have begun."""
+        """Called on the test's thread, for calls that have started."""
         assert self._loop is not None, "a call has begun"
         for value in values:
             self._loop.call_soon_threadsafe(self._open[value].set)

@@ -10,7 +10,7 @@ from worker_rig import WorkerRig
 
 @pytest.fixture
 def rig() -> Iterator[WorkerRig]:
-    """A worker that takes its turns when it is told to."""
+    """A worker that takes its turns when the test requests them."""
     made = WorkerRig()
     yield made
     made.close()

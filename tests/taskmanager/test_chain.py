@@ -34,7 +34,7 @@ MAX_ROWS = 10
 
 
 class Build:
-    """A chain and what reached each of the task's outputs."""
+    """A chain, and what reached each of the task's outputs."""
 
     def __init__(
         self, *operators: ChainedOperator, outputs: int = 1, kind: t.TypeInformation = t.PICKLED,
@@ -80,7 +80,7 @@ def test_operators_emit_into_each_other_and_out() -> None:
     assert built.chain.ids == ["id of op"] * 3
 
 
-def test_records_leave_without_timestamps_where_nobody_looks_at_them() -> None:
+def test_records_are_emitted_without_timestamps_where_they_are_not_used() -> None:
     built = Build(
         operator(plan.MapSpec(str), ChainedOutput(operator=1), ChainedOutput(output=1, timed=False)),
         operator(plan.FilterSpec(lambda n: n != "2"), ChainedOutput(output=0)),
@@ -94,7 +94,7 @@ def test_records_leave_without_timestamps_where_nobody_looks_at_them() -> None:
     assert [batch.is_timed for batch in built.outputs[1]] == [False, False]
 
 
-def test_columns_leave_without_timestamps_where_nobody_looks_at_them() -> None:
+def test_columns_are_emitted_without_timestamps_where_they_are_not_used() -> None:
     built = Build(
         operator(plan.MapBatchesSpec(lambda batch: batch, "arrow"), ChainedOutput(output=0, timed=False)),
         kind=t.TupleType((t.LONG,)),
@@ -130,7 +130,7 @@ def test_columns_become_records_of_the_type_that_flows() -> None:
     assert seen == [(1, "a"), (2, "b")]
 
 
-def test_records_are_what_their_declared_type_makes_of_them() -> None:
+def test_records_are_converted_to_their_declared_type() -> None:
     named = t.RowType((t.LONG, t.FLOAT), ("a", "b"))
     seen: list[Any] = []
     built = Build(
@@ -190,7 +190,7 @@ def test_a_side_output_inside_of_a_chain_has_its_declared_type() -> None:
     assert seen == [arrow_schema(declared)]
 
 
-def test_the_ways_inside_of_a_chain_begin_with_its_last_edge() -> None:
+def test_the_edges_inside_of_a_chain_start_with_its_last_one() -> None:
     built = Build(
         operator(plan.MapSpec(lambda n: n + 1), ChainedOutput(operator=1, edge="first"), kind=t.LONG),
         operator(plan.MapSpec(lambda n: n * 10), ChainedOutput(operator=2, edge="second"), kind=t.STRING),
@@ -204,7 +204,7 @@ def test_the_ways_inside_of_a_chain_begin_with_its_last_edge() -> None:
 
 
 @pytest.mark.parametrize("timed", [False, True])
-def test_large_batches_of_rows_are_cut(timed: bool) -> None:
+def test_large_batches_of_rows_are_split(timed: bool) -> None:
     built = Build(operator(plan.FlatMapSpec(lambda n: range(95)), ChainedOutput(output=0)))
     built.chain.head.process(RowBatch([1], [7] if timed else None))
     assert [len(batch) for batch in built.outputs[0]] == [10] * 9 + [5]
@@ -220,7 +220,7 @@ def test_batches_of_up_to_four_times_the_size_stay_whole() -> None:
 
 
 class Noted(MapFunction):
-    """Notes its life in a list that all share."""
+    """Records its lifecycle in a list that all share."""
 
     def __init__(self, name: str, notes: list[str], fail_in: str = "") -> None:
         self._name, self._notes, self._fail_in = name, notes, fail_in
@@ -259,7 +259,7 @@ def test_consumers_are_opened_before_producers() -> None:
     assert notes == ["close c", "close b", "close a"]
 
 
-def test_every_operator_is_closed_whatever_the_others_do() -> None:
+def test_every_operator_is_closed_even_if_others_fail() -> None:
     chain, notes = noted("close", "", "close")
     chain.open()
     notes.clear()
@@ -278,7 +278,7 @@ def test_a_failing_open_names_its_operator() -> None:
 
 
 class Anything:
-    """A user's function, which is not called."""
+    """A user function, which is not called."""
 
     def __call__(self, *values: Any) -> Any:
         raise AssertionError("nothing is processed")
@@ -299,7 +299,7 @@ class PlainSink(Sink):
 
 
 class ExactSink(TwoPhaseCommitSink):
-    """What it is to do is never asked."""
+    """A sink whose behaviour does not matter."""
 
     begin_transaction = write = pre_commit = commit = abort = PlainSink.create_writer  # type: ignore[assignment]  # none is called
 
@@ -332,7 +332,7 @@ KEYS = plan.TwoInputKeys(KEY, KEY)
         lambda f: plan.CollectSpec(),
     ],
 )
-def test_an_operator_has_places_for_just_the_state_that_the_graph_says_it_holds(spec_of: Any, function: Any) -> None:
+def test_an_operator_has_state_only_as_the_graph_declares(spec_of: Any, function: Any) -> None:
     spec = spec_of(function)
     built, holds = Build(operator(spec)).chain.head, held_state(spec)
     assert (StateKind.VALUE in holds, StateKind.TIMERS in holds) == (built.keyed_state is not None,) * 2
@@ -355,9 +355,9 @@ class Opened(KeySelector):
         return value
 
 
-def test_a_selector_that_several_operators_ask_is_opened_and_closed_once() -> None:
-    asked = Opened()
-    reducing = plan.ReduceSpec(lambda a, b: a, plan.KeySelector(function=asked))
+def test_a_selector_shared_by_several_operators_is_opened_and_closed_once() -> None:
+    shared = Opened()
+    reducing = plan.ReduceSpec(lambda a, b: a, plan.KeySelector(function=shared))
     built = Build(
         operator(reducing, ChainedOutput(operator=1), name="first"),
         operator(reducing, ChainedOutput(output=0), name="second"),
@@ -365,5 +365,5 @@ def test_a_selector_that_several_operators_ask_is_opened_and_closed_once() -> No
     built.chain.open()
     built.chain.head.process(RowBatch([1, 2]))
     assert built.chain.close() == []
-    assert asked.lives == ["first", "closed"]
+    assert shared.lives == ["first", "closed"]
     assert built.rows() == [1, 2]

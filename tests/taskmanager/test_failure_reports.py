@@ -1,4 +1,4 @@
-"""What users read of a failure: a key that cannot be one is named, with what would be right."""
+"""Failures as users read them: an invalid key is named, with a hint what to use instead."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Counting(KeyedProcessFunction):
 
 class Joining(KeyedCoProcessFunction):
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Any:
-        raise TypeError("unhashable type, says the user")
+        raise TypeError("unhashable type, raised by the user")
 
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Any:
         yield {ctx.get_current_key()}
@@ -70,15 +70,15 @@ class Mapping(CoMapFunction):
 
 
 def check(failure: TaskFailure, where: str, key: Any) -> None:
-    told = f"UnhashableKeyError: the key selector of '{where}' returned {key!r}, a {type(key).__name__}, which can be"
-    assert told in failure.exception
+    message = f"UnhashableKeyError: the key selector of '{where}' returned {key!r}, a {type(key).__name__}, which can"
+    assert message in failure.exception
     assert failure.exception in failure.traceback
     assert "return a tuple of its values, a dataclass with frozen=True" in failure.exception
     assert failure.record == repr((key, "the record"))
 
 
 @pytest.mark.parametrize("key", KEYS, ids=repr)
-def test_a_key_that_can_be_changed_is_named_by_the_operator_that_keeps_state_for_it(rig: WorkerRig, key: Any) -> None:
+def test_a_mutable_key_is_reported_by_the_operator_that_keeps_state_for_it(rig: WorkerRig, key: Any) -> None:
     specs = [plan.ReduceSpec(lambda a, b: b, BY_FIRST), plan.KeyedProcessSpec(Counting(), BY_FIRST)]
     for spec in specs:
         rows = RowsSource([(1, "fine"), (key, "the record"), (2, "fine")])
@@ -88,14 +88,14 @@ def test_a_key_that_can_be_changed_is_named_by_the_operator_that_keeps_state_for
 
 @pytest.mark.parametrize("timestamps", [None, [1, 2]])
 @pytest.mark.parametrize("key", KEYS, ids=repr)
-def test_a_key_that_can_be_changed_is_named_where_records_are_routed(key: Any, timestamps: list[int] | None) -> None:
+def test_a_mutable_key_is_reported_where_records_are_routed(key: Any, timestamps: list[int] | None) -> None:
     router = make_router(plan.EdgeSpec(plan.HashPartitioner(BY_FIRST), t.PICKLED, 128), 2, 0, 0)
     with pytest.raises(PartitioningError) as caught:
         list(router.route(RowBatch([(1, "fine"), (key, "the record")], timestamps)))
     check(describe_failure(caught.value, DEPLOYMENT, 1), "words -> map (1/2)", key)
 
 
-def test_the_key_of_each_input_is_named() -> None:
+def test_the_key_of_each_input_is_reported() -> None:
     keys = plan.TwoInputKeys(BY_FIRST, BY_FIRST)
     both = OperatorHarness(plan.CoProcessSpec(Joining(), keys), name="joined").operator
     mapped = OperatorHarness(plan.CoMapSpec(Mapping(), keys), name="joined").operator
@@ -105,13 +105,13 @@ def test_the_key_of_each_input_is_named() -> None:
         check(describe_failure(caught.value, DEPLOYMENT, 1), "joined", {1})
 
 
-def test_an_error_of_the_users_own_stays_as_it_is() -> None:
+def test_an_error_of_user_code_is_not_changed() -> None:
     keys = plan.TwoInputKeys(plan.KeySelector(function=lambda value: value or {[]}), BY_FIRST)
     both = OperatorHarness(plan.CoProcessSpec(Joining(), keys), name="joined").operator
-    for record, told in (("a good key", "unhashable type, says the user"), ("", "unhashable type: 'list'")):
+    for record, message in (("a good key", "unhashable type, raised by the user"), ("", "unhashable type: 'list'")):
         with pytest.raises(OperatorError) as caught:
             both.process(RowBatch([record]))
-        assert describe_failure(caught.value, DEPLOYMENT, 1).exception == f"TypeError: {told}"
+        assert describe_failure(caught.value, DEPLOYMENT, 1).exception == f"TypeError: {message}"
 
 
 class Unsendable:
@@ -119,7 +119,7 @@ class Unsendable:
         return "half a pair \udc80"
 
 
-def test_an_error_and_a_record_that_are_no_utf_8_are_reported() -> None:
+def test_an_error_and_a_record_that_are_not_utf_8_are_reported() -> None:
     failure = describe_failure(OperatorError("map", Unsendable(), ValueError("the file \udc80")), DEPLOYMENT, 1)
     assert (failure.record, failure.exception) == ("half a pair \\udc80", "ValueError: the file \\udc80")
 
@@ -131,7 +131,7 @@ class Unsayable(Exception):
     __str__ = __repr__
 
 
-def test_an_error_that_cannot_be_told_still_has_its_operator_and_its_record() -> None:
+def test_an_error_whose_str_fails_is_reported_with_its_operator_and_record() -> None:
     failure = describe_failure(OperatorError("map", 7, Unsayable()), DEPLOYMENT, 1)
     assert (failure.operator_name, failure.record) == ("map", "7")
     assert "Unsayable: <exception str() failed>" in failure.exception
@@ -139,13 +139,13 @@ def test_an_error_that_cannot_be_told_still_has_its_operator_and_its_record() ->
     assert "Unsayable" in described.record
 
 
-def test_an_error_that_is_the_cause_of_its_own_cause_is_told() -> None:
+def test_an_error_that_is_the_cause_of_its_own_cause_is_reported() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__cause__, other.__cause__ = other, one
     assert describe_failure(OperatorError("map", 7, one), DEPLOYMENT, 1).exception == "ValueError: one"
 
 
-# What is the record's fault, and what is an outage
+# Errors caused by a record, and outages
 
 
 def raised_by(function: Callable[[Any], Any], rig: WorkerRig, make: Callable[[Any], Any]) -> TaskFailure:
@@ -160,7 +160,7 @@ class Plain:
 
 
 class _Wrapped(Exception):
-    """As libraries for databases and services have them."""
+    """As libraries for databases and services wrap errors."""
 
 
 def _refused(_: Any) -> Any:
@@ -179,7 +179,7 @@ def _too_large(_: Any) -> Any:
 
 
 def _late(_: Any) -> Any:
-    raise TimeoutError("no answer")
+    raise TimeoutError("no response")
 
 
 def _poison(_: Any) -> Any:
@@ -199,7 +199,7 @@ class _Open(MapFunction):
 
 
 @pytest.mark.parametrize("function", [_refused, _full, _too_large, _late], ids=lambda f: f.__name__)
-def test_an_error_of_a_disk_or_a_connection_is_an_outage_also_at_a_record(
+def test_an_error_of_a_disk_or_a_connection_is_an_outage_even_at_a_record(
     rig: WorkerRig, function: Callable[[Any], Any]
 ) -> None:
     failure = raised_by(function, rig, plan.MapSpec)
@@ -207,12 +207,14 @@ def test_an_error_of_a_disk_or_a_connection_is_an_outage_also_at_a_record(
 
 
 @pytest.mark.parametrize("function", [_poison, _no_file], ids=lambda f: f.__name__)
-def test_another_error_at_a_record_is_the_records(rig: WorkerRig, function: Callable[[Any], Any]) -> None:
+def test_any_other_error_at_a_record_is_attributed_to_the_record(
+    rig: WorkerRig, function: Callable[[Any], Any]
+) -> None:
     failure = raised_by(function, rig, plan.MapSpec)
     assert (failure.kind, failure.record) == (FailureKind.ORDINARY, "1")
 
 
-def test_what_a_sink_function_raises_is_an_outage_and_names_the_record(rig: WorkerRig) -> None:
+def test_an_error_of_a_sink_function_is_an_outage_and_names_the_record(rig: WorkerRig) -> None:
     class Writing(SinkFunction):
         def invoke(self, value: Any, context: SinkContext) -> None:
             _poison(value)
@@ -226,7 +228,7 @@ def test_an_error_of_open_has_no_record(rig: WorkerRig) -> None:
     assert failure.record == ""
 
 
-def test_a_batch_that_fails_is_told_from_others(rig: WorkerRig) -> None:
+def test_a_batch_that_fails_is_distinguished_from_others(rig: WorkerRig) -> None:
     def parse(batch: Any) -> Any:
         return _poison(batch)
 
@@ -235,6 +237,6 @@ def test_a_batch_that_fails_is_told_from_others(rig: WorkerRig) -> None:
     assert failure.kind is FailureKind.ORDINARY
 
 
-def test_an_object_is_shown_by_its_fields_where_its_class_shows_only_an_address(rig: WorkerRig) -> None:
+def test_an_object_whose_repr_is_an_address_is_shown_by_its_fields(rig: WorkerRig) -> None:
     failure = rig.failure(rig.run(plan.SourceSpec(RowsSource([Plain(7), Plain(8)])), plan.MapSpec(_poison)))
     assert failure.record == "Plain(number=7)"

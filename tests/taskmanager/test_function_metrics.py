@@ -1,4 +1,4 @@
-"""What functions count and measure, as their task reports it."""
+"""Metrics of functions, as their task reports them."""
 
 from __future__ import annotations
 
@@ -27,21 +27,19 @@ def test_metrics_are_named_by_their_groups(metrics: FunctionMetrics, group: Task
     assert metrics.measured(0.0) == {"map.key.value.depth": 7.0}
 
 
-def test_a_metric_of_the_same_name_is_the_same(group: TaskMetricGroup) -> None:
+def test_metrics_of_the_same_name_are_the_same_object(group: TaskMetricGroup) -> None:
     assert group.counter("a") is group.counter("a")
     assert group.meter("a") is group.meter("a", 5)
     assert group.distribution("a") is group.distribution("a")
 
 
-def test_a_gauge_of_the_same_name_takes_the_place_of_the_other(
-    metrics: FunctionMetrics, group: TaskMetricGroup
-) -> None:
+def test_a_gauge_of_the_same_name_replaces_the_other(metrics: FunctionMetrics, group: TaskMetricGroup) -> None:
     group.gauge("g", lambda: 1)
     group.gauge("g", lambda: 2)
     assert metrics.measured(0.0) == {"map.g": 2.0}
 
 
-def test_a_gauge_that_fails_is_given_up_and_harms_nobody(
+def test_a_gauge_that_fails_is_disabled_without_affecting_others(
     metrics: FunctionMetrics, group: TaskMetricGroup, caplog: pytest.LogCaptureFixture
 ) -> None:
     group.gauge("broken", lambda: 1 / 0)
@@ -55,7 +53,7 @@ def test_a_gauge_that_fails_is_given_up_and_harms_nobody(
         group.gauge("g", 7)  # type: ignore[arg-type]
 
 
-def test_a_meter_tells_events_in_a_second_over_its_time_span(metrics: FunctionMetrics, group: TaskMetricGroup) -> None:
+def test_a_meter_reports_events_per_second_over_its_time_span(metrics: FunctionMetrics, group: TaskMetricGroup) -> None:
     meter = group.meter("m", 10)
     assert metrics.measured(100.0) == {"map.m.rate": 0.0, "map.m.count": 0.0}
     meter.mark_event(20)
@@ -68,12 +66,12 @@ def test_a_meter_tells_events_in_a_second_over_its_time_span(metrics: FunctionMe
 
 
 @pytest.mark.parametrize("span", [0, -1, True])
-def test_the_time_span_of_a_meter_is_above_zero(span: int) -> None:
+def test_the_time_span_of_a_meter_must_be_positive(span: int) -> None:
     with pytest.raises(ValueError, match="the time span of a meter is a number of seconds above 0"):
         Meter(span)
 
 
-def test_a_distribution_tells_how_values_are_spread(metrics: FunctionMetrics, group: TaskMetricGroup) -> None:
+def test_a_distribution_reports_how_values_are_spread(metrics: FunctionMetrics, group: TaskMetricGroup) -> None:
     distribution = group.distribution("d")
     assert metrics.measured(0.0) == {"map.d.count": 0.0}
     for value in (4, -2, 10):
@@ -84,7 +82,7 @@ def test_a_distribution_tells_how_values_are_spread(metrics: FunctionMetrics, gr
     assert Distribution().readings() == {"count": 0}
 
 
-def test_names_that_cannot_be_written_are_refused(group: TaskMetricGroup) -> None:
+def test_invalid_names_are_refused(group: TaskMetricGroup) -> None:
     for register in (group.counter, group.meter, group.distribution):
         with pytest.raises(ValueError, match="cannot be written"):
             register("half a pair \udc80")

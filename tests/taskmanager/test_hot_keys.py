@@ -1,4 +1,4 @@
-"""Which keys come most often: what the sketch promises, and which records it looks at."""
+"""The most frequent keys: what the sketch guarantees, and which records it samples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_counts_are_never_too_low_and_no_frequent_item_is_missed(batches: list[l
         assert count <= true.total() / places or item in sketch.counts
 
 
-def test_what_came_lately_counts_most() -> None:
+def test_recent_records_weigh_most() -> None:
     sketch = SpaceSaving()
     sketch.add(["old"] * 10)
     for _ in range(4):
@@ -43,7 +43,7 @@ def test_what_came_lately_counts_most() -> None:
 
 
 class Clock:
-    """Of a stream of so many records a second."""
+    """The clock of a stream with so many records a second."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
@@ -55,7 +55,7 @@ class Clock:
 
 @pytest.mark.parametrize("size", [7, 2048])
 @pytest.mark.parametrize(("rate", "fewest", "most"), [(1000, 50, 70), (100_000, 250, 1100), (2_000_000, 250, 1100)])
-def test_so_many_records_a_second_are_looked_at_however_they_come(
+def test_the_number_of_sampled_records_per_second_is_bounded(
     size: int, rate: int, fewest: int, most: int
 ) -> None:
     looked: list[int] = []
@@ -69,13 +69,13 @@ def test_so_many_records_a_second_are_looked_at_however_they_come(
     for start in range(0, 1_000_000, size):
         clock.records = start + size
         sketch.look(RowBatch(list(range(start, start + size))))
-    late = [record for record in looked if record > 600_000]  # once the stride is found
+    late = [record for record in looked if record > 600_000]  # after the stride was adjusted
     assert fewest <= len(late) * rate / 400_000 <= most
     assert set(sketch.top()) == {"0", "1", "2"}
 
 
-def test_keys_that_come_in_turn_are_all_seen() -> None:
-    """Every 16th, 32nd, ... record would always have the same one of 16 keys."""
+def test_alternating_keys_are_all_seen() -> None:
+    """Every 16th, 32nd, ... record would always be the same one of 16 keys."""
     clock = Clock(1_000_000)
     sketch = KeySketch(lambda record: record % 16, PICKLED, clock)
     for start in range(0, 3_000_000, 1000):
@@ -84,7 +84,7 @@ def test_keys_that_come_in_turn_are_all_seen() -> None:
     assert max(sketch.top().values()) < sketch.sampled / 8
 
 
-def test_columns_are_looked_at_too() -> None:
+def test_columns_are_sampled_too() -> None:
     row = Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.LONG()])
     sketch = KeySketch(lambda record: record["word"], row)
     data = pa.RecordBatch.from_pydict({"word": ["a"] * 20_000, "n": list(range(20_000))})
@@ -94,7 +94,7 @@ def test_columns_are_looked_at_too() -> None:
     assert 1 <= sketch.sampled <= 5
 
 
-def test_a_selector_that_fails_is_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_selector_that_fails_is_not_called_again(caplog: pytest.LogCaptureFixture) -> None:
     calls: list[Any] = []
 
     def key_of(record: Any) -> Any:
@@ -106,7 +106,7 @@ def test_a_selector_that_fails_is_not_asked_again(caplog: pytest.LogCaptureFixtu
         for _ in range(5):
             sketch.look(RowBatch([1] * STRIDE * 2))
     assert len(calls) == 1
-    assert caplog.text.count("hot keys are not looked for: ValueError: no key") == 1
+    assert caplog.text.count("disabled the detection of hot keys: ValueError: no key") == 1
 
 
 def test_keys_of_any_kind_are_shown_as_text() -> None:
@@ -121,7 +121,7 @@ def test_keys_of_any_kind_are_shown_as_text() -> None:
 
 
 class Opened(KeySelector):
-    """Needs to be opened."""
+    """Has to be opened."""
 
     def open(self, runtime_context: Any) -> None: ...
 
@@ -129,7 +129,7 @@ class Opened(KeySelector):
         return value
 
 
-def test_only_inputs_with_keys_are_looked_at() -> None:
+def test_only_keyed_inputs_are_sampled() -> None:
     assert sketch_of(plan.RebalancePartitioner(), PICKLED) is None
     assert sketch_of(plan.HashPartitioner(plan.KeySelector(function=Opened())), PICKLED) is None
     assert sketch_of(plan.HashPartitioner(plan.KeySelector(function=lambda record: record)), PICKLED) is not None

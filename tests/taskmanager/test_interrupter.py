@@ -1,4 +1,4 @@
-"""The interrupt of a cancelled task: it reaches the user's function, and spares what the tasks of a worker share."""
+"""The interrupt of a cancelled task: it reaches the user's function, and spares code shared by tasks."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from millstream.taskmanager.worker.process import Interrupter
 
 
 class CancellingWorker:
-    """Inside of a task that is being cancelled; `asked` when a signal has arrived and wants to know."""
+    """Inside of a task that is being cancelled; `checked` when a signal has arrived and its handler checks."""
 
     cancelling = frozenset({"attempt"})
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.checked = threading.Event()
 
     @property
     def current(self) -> Any:
-        self.asked.set()
+        self.checked.set()
         return SimpleNamespace(attempt_id="attempt")
 
 
@@ -55,7 +55,7 @@ def test_a_function_of_the_task_is_interrupted(worker: CancellingWorker) -> None
         _wait_for_the_signal()
 
 
-def test_a_message_to_the_supervisor_is_sent_to_its_end(worker: CancellingWorker) -> None:
+def test_a_message_to_the_supervisor_is_sent_completely(worker: CancellingWorker) -> None:
     ours, theirs = socket.socketpair()
     message = b"x" * (8 << 20)
     received = bytearray()
@@ -66,7 +66,7 @@ def test_a_message_to_the_supervisor_is_sent_to_its_end(worker: CancellingWorker
         while poll.poll(0):  # until the sender's buffer is full: it waits in the middle of the message
             pass
         _signal_main_thread()
-        worker.asked.wait(DEADLINE)
+        worker.checked.wait(DEADLINE)
         while part := ours.recv(1 << 20):
             received.extend(part)
 

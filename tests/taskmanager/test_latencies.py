@@ -1,4 +1,4 @@
-"""Latency markers: when sources send them, and what operators make of them."""
+"""Latency markers: when sources send them, and what operators do with them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def latencies(clock: ManualClock, **options: str) -> Latencies:
     return made
 
 
-def test_there_are_none_unless_they_are_asked_for() -> None:
+def test_there_are_none_by_default() -> None:
     assert Latencies.of(Configuration(), 0, ManualClock()) is None
 
 
@@ -32,7 +32,7 @@ def test_a_source_sends_a_marker_once_in_the_interval() -> None:
     assert sent == [LatencyMarker(at, "source", 3) for at in (1_000_000, 1_000_120, 1_000_240)]
 
 
-def test_an_operator_times_markers_and_sends_all_on() -> None:
+def test_an_operator_times_markers_and_forwards_all() -> None:
     clock, sent = ManualClock(5_000), list[StreamSignal]()
     timed = latencies(clock)
     send = timed.timed("map", sent.append)
@@ -50,7 +50,7 @@ def test_an_operator_times_markers_and_sends_all_on() -> None:
 
 
 @pytest.mark.parametrize(("granularity", "groups"), [("single", 1), ("operator", 2), ("subtask", 3)])
-def test_latencies_are_told_apart_as_wanted(granularity: str, groups: int) -> None:
+def test_latencies_are_grouped_as_configured(granularity: str, groups: int) -> None:
     timed = latencies(ManualClock(10), granularity=granularity)
     for source, subtask in (("a", 0), ("a", 1), ("b", 0)):
         timed.arrived("map", LatencyMarker(1, source, subtask))
@@ -68,6 +68,6 @@ def test_only_the_last_markers_count() -> None:
     assert (group.histograms["latency"].count, group.histograms["latency"].max) == (3, 1000.0)
 
 
-def test_a_marker_travels_as_it_is() -> None:
+def test_a_marker_is_encoded_unchanged() -> None:
     marker = LatencyMarker(123, "source", 4)
     assert decode_signal(*encode_signal(marker)) == marker

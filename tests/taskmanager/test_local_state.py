@@ -1,4 +1,4 @@
-"""The folders for local copies: one for each allocation, gone with it, and never left behind for good."""
+"""The folders for local copies: one for each allocation, removed with it, and never left behind permanently."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_an_allocations_folder_lives_until_it_is_removed(tmp_path: Path) -> None
     assert not list(tmp_path.rglob("vertex-*"))
 
 
-def test_the_default_lies_below_the_working_directory(tmp_path: Path) -> None:
+def test_the_default_is_below_the_working_directory(tmp_path: Path) -> None:
     state = LocalState(TaskManagerId("one"), Configuration({"io.tmp.dirs": str(tmp_path)}))
     assert state.folder(A) == tmp_path / "localState" / "one" / "a"
     state.close()
 
 
-def test_allocations_are_spread_over_the_directories(tmp_path: Path) -> None:
+def test_allocations_are_distributed_over_the_directories(tmp_path: Path) -> None:
     state = local_state("one", tmp_path / "x", tmp_path / "y")
     used = {state.folder(AllocationId(str(number))).parents[2].name for number in range(20)}
     assert used == {"x", "y"}
@@ -56,7 +56,7 @@ def test_what_a_killed_task_manager_left_is_removed_by_the_next(tmp_path: Path) 
     living.close()
 
 
-def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
+def test_nothing_is_created_before_it_is_needed(tmp_path: Path) -> None:
     state = local_state("one", tmp_path / "x")
     state.remove_dead()
     state.remove(A)

@@ -1,4 +1,4 @@
-"""The memory limit of a slot, in processes of their own: it is for good."""
+"""The memory limit of a slot, in separate processes: it cannot be lifted."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ for function, name in EXPECTED.items():
 
 
 @pytest.mark.process
-def test_a_function_that_takes_too_much_fails_with_the_option_and_its_value() -> None:
+def test_a_function_that_exceeds_it_fails_with_the_option_and_its_value() -> None:
     command = [sys.executable, "-c", LIMITED]
     done = subprocess.run(command, timeout=DEADLINE, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_without_a_limit_there_is_nothing_to_blame() -> None:
+def test_without_a_limit_no_option_is_blamed() -> None:
     limit_memory(0)
     assert blamed_for(MemoryError()) == ""
     failure = describe_failure(OperatorError("hoard", 7, MemoryError()), DEPLOYMENT, 0)
     assert failure.exception == "MemoryError"
 
 
-def test_amounts_are_told_as_options_take_them() -> None:
+def test_amounts_are_formatted_as_options_take_them() -> None:
     sizes = [0, 512, 1024, 1536, 300 << 20, 5 << 30, 3 << 40]
     assert list(map(amount, sizes)) == ["0 bytes", "512 bytes", "1 kb", "1.5 kb", "300 mb", "5 gb", "3 tb"]

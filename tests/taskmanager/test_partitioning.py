@@ -141,7 +141,7 @@ def test_round_robin_serves_all_channels_with_batches_of_one() -> None:
         (plan.ForwardPartitioner(), 1, [0]),
     ],
 )
-def test_a_batch_that_is_not_divided_goes_as_it_is(
+def test_an_undivided_batch_is_sent_as_it_is(
     partitioner: plan.Partitioner, channels: int, receivers: list[int]
 ) -> None:
     batch = RowBatch([1, 2])
@@ -153,7 +153,7 @@ def test_forward_has_exactly_one_consumer() -> None:
         router(plan.ForwardPartitioner(), 2)
 
 
-def test_shuffle_is_random_but_repeatable_by_its_seed() -> None:
+def test_shuffle_is_random_but_reproducible_by_its_seed() -> None:
     batch = RowBatch(list(range(100)))
     made = [make_router(edge(plan.ShufflePartitioner()), 4, 0, seed) for seed in (1, 1, 2)]
     first, same, other = (routed(m, [batch]) for m in made)
@@ -178,7 +178,7 @@ KEY_COLUMNS: list[tuple[str, list[pa.DataType], st.SearchStrategy[tuple[Any, ...
 
 @pytest.mark.parametrize(("kinds", "keys"), [c[1:] for c in KEY_COLUMNS], ids=[c[0] for c in KEY_COLUMNS])
 @pytest.mark.parametrize("by_name", [False, True])
-def test_rows_and_columns_take_the_same_way(
+def test_rows_and_columns_are_routed_alike(
     kinds: list[pa.DataType], keys: st.SearchStrategy[tuple[Any, ...]], by_name: bool
 ) -> None:
     selector = KeySelector(tuple(f"f{i}" if by_name else i for i in range(len(kinds))))
@@ -204,13 +204,13 @@ def test_rows_and_columns_take_the_same_way(
     check()
 
 
-def test_equal_keys_go_together_whatever_their_class() -> None:
+def test_equal_keys_are_routed_together_whatever_their_class() -> None:
     made = router(plan.HashPartitioner(FIRST), 16)
     for keys in ([(1,), (1.0,), (True,), (np.int64(1),)], [(float(2**53),), (2**53,)]):
         assert len(routed(made, [RowBatch([key]) for key in keys])) == 1
 
 
-def test_the_memory_of_recent_keys_is_bounded() -> None:
+def test_the_cache_of_recent_keys_is_bounded() -> None:
     known = KnownKeys(2, 128, most=100)
     for _ in range(2):
         for n in range(1000):
@@ -246,13 +246,13 @@ def test_a_failure_carries_exactly_its_record(partitioner: plan.Partitioner, for
 
 
 @pytest.mark.parametrize(
-    ("answer", "accepted"),
+    ("returned", "accepted"),
     [(0, True), (1, True), (np.int64(1), True), (2, False), (-1, False), ("0", False), (0.0, False)],
 )
-def test_a_partitioner_has_to_answer_a_channel(answer: Any, accepted: bool) -> None:
-    made = router(plan.CustomPartitioner(lambda key, count: answer, FIRST), 2)
+def test_a_partitioner_has_to_return_a_channel(returned: Any, accepted: bool) -> None:
+    made = router(plan.CustomPartitioner(lambda key, count: returned, FIRST), 2)
     if accepted:
-        assert routed(made, [RowBatch([(1,)])]) == {int(answer): [(1,)]}
+        assert routed(made, [RowBatch([(1,)])]) == {int(returned): [(1,)]}
     else:
         with pytest.raises(PartitioningError, match=r"not a number from 0 to 1") as caught:
             list(made.route(RowBatch([("the record",)])))
@@ -289,12 +289,12 @@ def test_partitioners_and_selectors_may_be_objects() -> None:
         (KeySelector(function=Amount()), Order("u", 7), 7),
     ],
 )
-def test_keys_are_taken_by_fields_or_function(selector: KeySelector, record: Any, key: Any) -> None:
+def test_keys_are_extracted_by_fields_or_function(selector: KeySelector, record: Any, key: Any) -> None:
     assert key_function(selector)(record) == key
 
 
 @pytest.mark.parametrize("key", [{1}, {"a": 1}, object()], ids=["set", "dict", "object"])
-def test_a_key_that_cannot_be_one_is_refused_with_its_record(key: Any) -> None:
+def test_an_invalid_key_is_refused_with_its_record(key: Any) -> None:
     made = router(plan.HashPartitioner(FIRST), 2)
     with pytest.raises(PartitioningError) as caught:
         list(made.route(RowBatch([(1,), (key,)])))

@@ -1,4 +1,4 @@
-"""Whatever a function does with the records that it got or handed over, no other function sees it."""
+"""Whatever a function does with the records that it received or returned, no other function is affected."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ timestamps = pytest.mark.parametrize("times", [None, [1, 2, 3]], ids=["untimed",
 
 
 def change(record: Any) -> Any:
-    """The same record, with something else inside."""
+    """The same record, with modified contents."""
     match record:
         case {"n": inner}:
             change(inner)
@@ -86,7 +86,7 @@ def to(index: int, tag: str | None = None) -> ChainedOutput:
 
 
 def filling(kind: str, make: Callable[[], Any]) -> plan.OperatorSpec:
-    """A function with one buffer, which it changes for each record and hands over."""
+    """A function with one buffer, which it modifies for each record and returns."""
     buffer = make()
 
     def fill(value: Any) -> Any:
@@ -116,7 +116,7 @@ def filling(kind: str, make: Callable[[], Any]) -> plan.OperatorSpec:
 @makers
 @timestamps
 @pytest.mark.parametrize("kind", ["map", "flat_map", "process", "co_map", "co_flat_map", "co_process"])
-def test_a_function_may_hand_over_one_object_again_and_again(
+def test_a_function_may_return_the_same_object_repeatedly(
     kind: str, make: Callable[[], Any], times: list[int] | None
 ) -> None:
     built = Build(operator(filling(kind, make), out()))
@@ -147,7 +147,7 @@ def test_a_filter_may_keep_and_change_what_it_lets_through(make: Callable[[], An
 
 
 @makers
-def test_consumers_of_one_stream_change_records_of_their_own(make: Callable[[], Any]) -> None:
+def test_consumers_of_one_stream_modify_their_own_records(make: Callable[[], Any]) -> None:
     built = Build(
         operator(plan.MapSpec(lambda n: make()), to(1), to(2), out(0), to(1), out(0)),
         operator(plan.MapSpec(change), out(1)),
@@ -166,7 +166,7 @@ def test_consumers_of_one_stream_change_records_of_their_own(make: Callable[[], 
 
 
 @makers
-def test_side_outputs_get_records_of_their_own(make: Callable[[], Any]) -> None:
+def test_side_outputs_get_their_own_records(make: Callable[[], Any]) -> None:
     side = OutputTag("side")
 
     class Both(ProcessFunction):
@@ -185,7 +185,7 @@ def test_side_outputs_get_records_of_their_own(make: Callable[[], Any]) -> None:
 
 
 @makers
-def test_state_is_not_changed_by_whoever_gets_it(make: Callable[[], Any]) -> None:
+def test_state_is_not_changed_by_consumers_of_its_values(make: Callable[[], Any]) -> None:
     class Remembers(KeyedProcessFunction):
         def open(self, runtime_context: RuntimeContext) -> None:
             self.value = runtime_context.get_state(ValueStateDescriptor("value", t.PICKLED))
@@ -209,7 +209,7 @@ def test_state_is_not_changed_by_whoever_gets_it(make: Callable[[], Any]) -> Non
 
 @makers
 @pytest.mark.parametrize("way", ["in place", "new", "one buffer"])
-def test_a_reduce_and_its_consumers_change_values_of_their_own(make: Callable[[], Any], way: str) -> None:
+def test_a_reduce_and_its_consumers_modify_their_own_values(make: Callable[[], Any], way: str) -> None:
     buffer = make()
 
     def reduce(first: Any, second: Any) -> Any:
@@ -240,7 +240,7 @@ def size(record: Any) -> int:
     return len(record)
 
 
-def test_values_of_a_reduce_that_are_of_several_kinds() -> None:
+def test_values_of_a_reduce_with_several_types() -> None:
     def add(first: Any, second: Any) -> Any:
         if isinstance(second, list):
             second.append(len(first) if isinstance(first, list) else 0)
@@ -257,7 +257,7 @@ def test_values_of_a_reduce_that_are_of_several_kinds() -> None:
     assert direct.rows() == [1, [5, 0], [6, 2], 2]
 
 
-def test_a_reduce_that_only_calculates_keeps_apart_what_can_be_changed() -> None:
+def test_a_reduce_that_only_calculates_separates_mutable_values() -> None:
     spec = plan.ReduceSpec(lambda first, second: first, KeySelector(function=lambda record: type(record).__name__))
     append = plan.MapSpec(lambda record: change(record) if isinstance(record, list) else record)
     built = Build(operator(spec, to(1)), operator(append, out()))
@@ -266,7 +266,7 @@ def test_a_reduce_that_only_calculates_keeps_apart_what_can_be_changed() -> None
     assert built.rows() == [5, 5, [0, 1], 5, [0, 1], [0, 1], 5]
 
 
-def test_declared_types_and_object_reuse_hand_over_the_objects_themselves() -> None:
+def test_declared_types_and_object_reuse_pass_the_objects_themselves() -> None:
     made: list[Any] = []
 
     def make(n: int) -> Any:
@@ -282,7 +282,7 @@ def test_declared_types_and_object_reuse_hand_over_the_objects_themselves() -> N
 
 
 @pytest.mark.parametrize("form", ["frame", "arrays"])
-def test_a_vectorised_function_may_answer_one_frame_again_and_again(form: str) -> None:
+def test_a_vectorised_function_may_return_the_same_frame_repeatedly(form: str) -> None:
     numbers = np.zeros(2)
     frame = pd.DataFrame({"n": numbers}, copy=False)
 
@@ -318,7 +318,7 @@ def test_objects_that_cannot_be_copied_pass_through_a_chain(capsys: pytest.Captu
     assert capsys.readouterr().out.count("Connection") == 2
 
 
-def test_objects_that_have_to_be_copied_and_cannot_be_are_named() -> None:
+def test_objects_that_have_to_be_copied_but_cannot_be_are_reported() -> None:
     kept = Connection(1)
     built = Build(operator(plan.MapSpec(lambda n: kept), out(), name="kept"))
     shared = Build(operator(plan.MapSpec(Connection), out(0), out(1), name="shared"), outputs=2)
@@ -332,7 +332,7 @@ def test_objects_that_have_to_be_copied_and_cannot_be_are_named() -> None:
         assert "pipeline.object-reuse" in str(failure.value.__cause__)
 
 
-def test_broadcast_gives_tasks_of_the_same_worker_records_of_their_own() -> None:
+def test_broadcast_gives_tasks_of_the_same_worker_their_own_records() -> None:
     def routed(kind: t.TypeInformation, local: list[int], rows: list[Any]) -> list[list[Any]]:
         edge = EdgeSpec(plan.BroadcastPartitioner(), kind, 128)
         parts: dict[int, Batch] = dict(make_router(edge, 3, 0, 0, local).route(RowBatch(rows)))

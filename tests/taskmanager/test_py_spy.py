@@ -1,4 +1,4 @@
-"""Stacks of a slot worker, seen by itself and from outside: both say the same. And what if py-spy may not look."""
+"""Stacks of a slot worker, seen by itself and from outside, are the same; also without permission for py-spy."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def rig() -> Iterator[WorkerRig]:
 
 
 def only_mine(stacks: tuple[SampledStack, ...]) -> list[tuple[tuple[str, ...], int]]:
-    """Without lines: the thread is woken now and then to see whether it has waited long enough."""
+    """Without lines: the thread wakes from time to time to check whether it has waited long enough."""
     return [(tuple(name.partition(" (")[0] for name in stack.frames), stack.subtask) for stack in stacks]
 
 
-def program(folder: Path, says: str, status: int) -> PySpy:
+def program(folder: Path, output: str, status: int) -> PySpy:
     script = folder / "py-spy"
-    script.write_text(f"#!/bin/sh\necho run >> {folder}/runs\n{says}\nexit {status}\n")
+    script.write_text(f"#!/bin/sh\necho run >> {folder}/runs\n{output}\nexit {status}\n")
     script.chmod(0o755)
     return PySpy(Configuration({}), str(script))
 
 
 @pytest.mark.process
-def test_a_stack_says_the_same_from_inside_and_from_outside(rig: WorkerRig) -> None:
+def test_a_stack_is_the_same_from_inside_and_from_outside(rig: WorkerRig) -> None:
     spy = PySpy(Configuration({"taskmanager.profiler.sampler": "py-spy"}))
     assert spy.is_used, spy.problem
     task = rig.start(reading([1]), plan.MapSpec(lambda value: value), plan.MapSpec(held_up), writing("profiled"))
@@ -65,13 +65,13 @@ def test_a_stack_says_the_same_from_inside_and_from_outside(rig: WorkerRig) -> N
         assert ENTERED.wait(DEADLINE)
         request = SampleRequest("job", task.vertex_id, samples=2, interval_ms=1)
         inside = StackSampler(rig.worker, request).run()
-        target = Target(os.getpid(), tuple(rig.said(PlacedTask)), {})
+        target = Target(os.getpid(), tuple(rig.messages(PlacedTask)), {})
         (outside,) = spy.sample(request, [target])
     finally:
         GO.set()
         loop.join(DEADLINE)
     if isinstance(outside, LookError) and "ermi" in str(outside):
-        pytest.skip(f"this host lets nobody trace: {outside}")
+        pytest.skip(f"this host does not permit tracing: {outside}")
     assert not isinstance(outside, LookError), outside
     assert only_mine(inside)[0][0][:2] == ("op 2", f"{HERE.stem}.held_up")
     assert set(only_mine(outside)) == set(only_mine(inside))
@@ -82,9 +82,9 @@ def test_a_stack_says_the_same_from_inside_and_from_outside(rig: WorkerRig) -> N
 @pytest.mark.process
 def test_a_refusal_is_remembered_and_other_failures_are_not(tmp_path: Path) -> None:
     request, target = SampleRequest("job", "v", samples=5, interval_ms=1), Target(os.getpid(), (), {})
-    for says, is_remembered in (("echo 'Error: Permission Denied' >&2", True), ("echo gone >&2", False), ("", False)):
+    for output, is_remembered in (("echo 'Error: Permission Denied' >&2", True), ("echo gone >&2", False), ("", False)):
         (tmp_path / "runs").unlink(missing_ok=True)
-        spy = program(tmp_path, says, 0 if not says else 1)
+        spy = program(tmp_path, output, 0 if not output else 1)
         (seen,) = spy.sample(request, [target])
         assert isinstance(seen, LookError)
         assert spy.is_used != is_remembered
@@ -104,12 +104,12 @@ def test_modules_by_their_files() -> None:
     assert module_in("<string>", path) == ""
 
 
-def test_what_holds_a_task_up_is_known_from_its_reports() -> None:
+def test_the_cause_of_a_waiting_task_is_known_from_its_reports() -> None:
     attempt, slot = AttemptId("a"), AllocationId("x")
     places = WorkerPlaces({attempt})
     placed = PlacedTask(slot, attempt, "v", 0, 7)
     places.heard(placed)
-    places.heard(replace(placed, attempt_id=AttemptId("of nobody")))
+    places.heard(replace(placed, attempt_id=AttemptId("unknown")))
     assert places.tasks() == (placed,)
     for metrics, expected in (
         (TaskMetrics(idle_ms=900, backpressured_ms=10), FOR_INPUT),

@@ -1,4 +1,4 @@
-"""The slots of a task manager: each in one hand at most, and free only when nothing of its last holder is left."""
+"""The slots of a task manager: each has at most one holder, and is free once nothing of its last holder is left."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_same_allocation_may_be_repeated_but_not_moved_or_revived() -> None:
     assert table.allocate(0, A, JOB, JM) == "slot 0 is ending for job job"
 
 
-def test_an_ending_allocation_is_not_revived_by_a_late_answer() -> None:
+def test_an_ending_allocation_is_not_revived_by_a_late_response() -> None:
     table = SlotTable(1)
     table.allocate(0, A, JOB, JM)
     assert table.ending(A)
@@ -61,7 +61,7 @@ allocations = st.sampled_from(list(JOB_MANAGERS))
 
 
 class Table(RuleBasedStateMachine):
-    """Against a model that knows only what each slot holds: free, offered, in use, ending, and free again."""
+    """Compared with a model that only tracks the phase of each slot: free, offered, in use, ending, and free again."""
 
     @initialize()
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What a task manager knows of the tasks in a slot, for a job manager that comes to lead their job."""
+"""The task manager's view of the tasks in a slot, which it reports to a new leading job manager."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def deployment(attempt_id: AttemptId, vertex: str, attempt: int = 0, **more: Any
 
 @pytest.fixture
 def tasks() -> SlotTasks:
-    """A source and a map behind it."""
+    """A source, followed by a map."""
     tasks = SlotTasks()
     assert tasks.found() is None
     outputs = (ResultPartition(0, b"", (OutputChannel(ChannelId(7), "here", "map"),), 128),)
@@ -81,7 +81,7 @@ def notice(tasks: SlotTasks, number: int, completed: bool = True) -> None:
     tasks.told(CheckpointNotice(NO_ALLOCATION, BOTH, number, completed))
 
 
-def test_tasks_are_found_with_what_they_were_deployed_as_and_have_come_to(tasks: SlotTasks) -> None:
+def test_tasks_are_reported_with_their_deployment_and_their_state(tasks: SlotTasks) -> None:
     source = found(tasks)
     assert (source.vertex_id, source.subtask, source.parallelism, source.attempt) == ("s", 1, 2, 0)
     assert (source.state, source.highest_channel, source.completed) == (ExecutionState.DEPLOYING, 7, 0)
@@ -96,7 +96,7 @@ def test_tasks_are_found_with_what_they_were_deployed_as_and_have_come_to(tasks:
     assert found(tasks, MAP).state is ExecutionState.CANCELING
 
 
-def test_a_new_attempt_takes_the_place_of_the_one_before(tasks: SlotTasks) -> None:
+def test_a_new_attempt_replaces_the_previous_one(tasks: SlotTasks) -> None:
     again = AttemptId("again")
     tasks.told(DeployTasks(NO_ALLOCATION, (deployment(again, "s", attempt=1),)))
     slot = tasks.found()
@@ -106,7 +106,7 @@ def test_a_new_attempt_takes_the_place_of_the_one_before(tasks: SlotTasks) -> No
     assert found(tasks, again).state is ExecutionState.DEPLOYING
 
 
-def test_splits_are_part_of_the_checkpoint_that_was_asked_for_after_them(tasks: SlotTasks) -> None:
+def test_splits_are_part_of_the_checkpoint_that_was_triggered_after_them(tasks: SlotTasks) -> None:
     give(tasks, src.Splits(b"1"))
     trigger(tasks, 4)
     give(tasks, src.Splits(b"2"))
@@ -124,7 +124,7 @@ def test_splits_are_part_of_the_checkpoint_that_was_asked_for_after_them(tasks: 
     assert reader(tasks) == FoundReader()
 
 
-def test_checkpoints_are_under_way_until_something_came_of_them(tasks: SlotTasks) -> None:
+def test_checkpoints_are_in_progress_until_their_outcome_is_known(tasks: SlotTasks) -> None:
     trigger(tasks, 4)
     trigger(tasks, 5)
     assert found(tasks).under_way == (4, 5)
@@ -135,15 +135,15 @@ def test_checkpoints_are_under_way_until_something_came_of_them(tasks: SlotTasks
     assert found(tasks).under_way == ()
 
 
-def test_a_savepoint_is_not_under_way_unless_it_stops_the_job(tasks: SlotTasks) -> None:
-    """It may be complete, and tasks are not told: what was given up would be deleted."""
+def test_a_savepoint_is_not_in_progress_unless_it_stops_the_job(tasks: SlotTasks) -> None:
+    """It may be complete, and tasks are not notified: reporting it would have it deleted."""
     for number, stop in ((4, StopMode.NONE), (5, StopMode.SUSPEND)):
         options = CheckpointOptions(number, 0, "here", savepoint=True, stop=stop)
         tasks.told(TriggerCheckpoint(NO_ALLOCATION, (SOURCE,), options))
     assert found(tasks).under_way == (5,)
 
 
-def test_a_task_whose_event_time_was_drained_is_marked_until_that_is_complete(tasks: SlotTasks) -> None:
+def test_a_task_whose_event_time_was_drained_is_marked_until_the_savepoint_completes(tasks: SlotTasks) -> None:
     trigger(tasks, 4, StopMode.DRAIN)
     notice(tasks, 4, completed=False)
     assert found(tasks).drains
@@ -152,7 +152,7 @@ def test_a_task_whose_event_time_was_drained_is_marked_until_that_is_complete(ta
     assert not found(tasks).drains
 
 
-def test_a_request_is_unanswered_until_splits_come_or_the_news_that_there_are_none(tasks: SlotTasks) -> None:
+def test_a_split_request_is_pending_until_splits_arrive_or_there_are_no_more(tasks: SlotTasks) -> None:
     for answer in (src.Splits(b"1"), src.NoMoreSplits()):
         request = say(tasks, src.SplitRequest("host"))
         assert tasks.unanswered() == [request]
@@ -162,7 +162,7 @@ def test_a_request_is_unanswered_until_splits_come_or_the_news_that_there_are_no
 
 
 @pytest.mark.parametrize("to_reader", [True, False])
-def test_events_of_the_connectors_own_are_remembered_for_good(tasks: SlotTasks, to_reader: bool) -> None:
+def test_custom_events_of_connectors_are_always_remembered(tasks: SlotTasks, to_reader: bool) -> None:
     if to_reader:
         give(tasks, src.Custom(b"event"))
     else:
@@ -172,7 +172,7 @@ def test_events_of_the_connectors_own_are_remembered_for_good(tasks: SlotTasks, 
     assert reader(tasks).has_events
 
 
-def test_too_much_is_forgotten_until_a_checkpoint_holds_all_of_it(tasks: SlotTasks) -> None:
+def test_too_many_events_are_forgotten_until_a_checkpoint_contains_all_of_them(tasks: SlotTasks) -> None:
     trigger(tasks, 4)
     for _ in range(5):
         give(tasks, src.Splits(b"x" * (1 << 20)))

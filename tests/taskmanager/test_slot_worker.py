@@ -63,7 +63,7 @@ LIFE = ["INITIALIZING", "RUNNING", "FINISHED"]
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["producers first", "consumers first"])
-def test_tasks_of_one_worker_hand_over_by_reference(rig: WorkerRig, backwards: bool) -> None:
+def test_tasks_of_one_worker_pass_records_by_reference(rig: WorkerRig, backwards: bool) -> None:
     tasks = three_tasks(rig, range(5000), lambda n: n + 1, "three")
     for task in reversed(tasks) if backwards else tasks:
         rig.deploy(task)
@@ -136,7 +136,7 @@ def test_long_records_are_shortened(rig: WorkerRig) -> None:
     assert len(rig.failure(task).record) <= 1000
 
 
-def test_a_key_selector_that_fails_is_blamed_with_its_record(rig: WorkerRig) -> None:
+def test_a_key_selector_that_fails_is_reported_with_its_record(rig: WorkerRig) -> None:
     selector = plan.KeySelector(function=lambda row: row["missing"])
     out, _ = wire(1, "", "", plan.HashPartitioner(selector))
     second = OutputChannel(ChannelId(2), consumer_address="", consumer_name="second")
@@ -152,7 +152,7 @@ def test_a_key_selector_that_fails_is_blamed_with_its_record(rig: WorkerRig) -> 
 
 
 class Rich(MapFunction):
-    """Fails where it is told to."""
+    """Fails where requested."""
 
     def __init__(self, fail_in: str) -> None:
         self._fail_in = fail_in
@@ -203,7 +203,7 @@ def test_a_failure_in_each_phase(rig: WorkerRig, step: str, states: list[str]) -
         (b"cmillstream.core.jobs.plan\nGone\n.", "Gone"),
     ],
 )
-def test_a_chain_that_cannot_be_loaded_fails_its_task_for_good(rig: WorkerRig, code: bytes, named: str) -> None:
+def test_a_chain_that_cannot_be_loaded_fails_its_task_permanently(rig: WorkerRig, code: bytes, named: str) -> None:
     task = rig.task(code)
     rig.deploy(task)
     assert rig.states(task) == ["INITIALIZING", "FAILED"]
@@ -242,7 +242,7 @@ def test_a_counter_is_reported_whatever_was_added_to_it(rig: WorkerRig, amount: 
     assert dict(rig.updates(task)[-1].metrics.counters) == {"op 1.n": reported}
 
 
-def test_a_counter_that_cannot_be_named_fails_its_function(rig: WorkerRig) -> None:
+def test_a_counter_with_an_invalid_name_fails_its_function(rig: WorkerRig) -> None:
     task = rig.start(reading([1]), MapSpec(CountsAnything("\udc80")), writing("none"))
     failure = rig.failure(task)
     assert failure.exception.startswith("ValueError: the counter 'op 1.\\udc80' cannot be written")
@@ -252,41 +252,41 @@ def test_a_counter_that_cannot_be_named_fails_its_function(rig: WorkerRig) -> No
 def test_metrics_are_reported_at_their_interval(rig: WorkerRig) -> None:
     task = rig.start(reading(waits=True), writing("metrics"))
     rig.turns()
-    assert len(rig.said(TaskMetricsReport)) == 1
+    assert len(rig.messages(TaskMetricsReport)) == 1
     rig.turns(5)
-    assert len(rig.said(TaskMetricsReport)) == 1
+    assert len(rig.messages(TaskMetricsReport)) == 1
     rig.clock.advance(10)
     rig.turns()
-    _, report = rig.said(TaskMetricsReport)
+    _, report = rig.messages(TaskMetricsReport)
     assert [t.attempt_id for t in report.tasks] == [task.attempt_id]
     assert report.tasks[0].metrics.idle_ms == 10_000
 
 
-def test_readers_speak_with_their_enumerator(rig: WorkerRig) -> None:
+def test_readers_communicate_with_their_enumerator(rig: WorkerRig) -> None:
     task = rig.start(reading(waits=True), writing("events"))
-    events = rig.said(ReaderEvent)
+    events = rig.messages(ReaderEvent)
     assert [e.kind for e in events] == [Registered(), SplitRequest("127.0.0.1")]
     assert all((e.job_id, e.vertex_id, e.subtask) == ("job", task.vertex_id, 0) for e in events)
     assert all(e.attempt_id == task.attempt_id for e in events)
     rig.turns()
-    rig.tell(task, Splits(to_bytes([5, 6])))
+    rig.send_event(task, Splits(to_bytes([5, 6])))
     rig.turn_until(lambda: WRITTEN["events"] == [5, 6])
-    rig.tell(task, Custom(to_bytes("hello")))
-    assert pickle.loads(rig.said(ReaderEvent)[-1].kind.event) == ("echo", "hello")
-    rig.tell(task, NoMoreSplits())
+    rig.send_event(task, Custom(to_bytes("hello")))
+    assert pickle.loads(rig.messages(ReaderEvent)[-1].kind.event) == ("echo", "hello")
+    rig.send_event(task, NoMoreSplits())
     rig.turn_until(rig.ended(task))
     assert rig.states(task) == LIFE
 
 
 def test_an_enumerators_event_may_fail_its_reader(rig: WorkerRig) -> None:
     task = rig.start(reading(waits=True), writing("event failure"))
-    rig.tell(task, Custom(to_bytes("fail")))
+    rig.send_event(task, Custom(to_bytes("fail")))
     assert rig.state(task) == "FAILED"
     assert rig.failure(task).exception == "OSError: the broker is gone"
-    rig.tell(task, Custom(to_bytes("fail")))  # the task is gone: nothing happens
+    rig.send_event(task, Custom(to_bytes("fail")))  # the task is gone: nothing happens
 
 
-def test_a_reader_is_polled_again_when_it_asks_for_it(rig: WorkerRig) -> None:
+def test_a_reader_is_polled_again_when_it_requests_it(rig: WorkerRig) -> None:
     rig.start(reading(waits=True), writing("woken"))
     reader = READERS[-1]
     rig.turns()
@@ -322,7 +322,7 @@ class TestCancelling:
         assert small.state(task) == "CANCELED"
 
     @pytest.mark.parametrize(("cancelled", "state"), [(True, "CANCELED"), (False, "FAILED")])
-    def test_an_interrupt_that_nobody_asked_for_is_the_users_error(
+    def test_an_unrequested_interrupt_is_an_error_of_user_code(
         self, rig: WorkerRig, cancelled: bool, state: str
     ) -> None:
         def interrupted(value: Any) -> Any:
@@ -342,8 +342,8 @@ class TestCancelling:
             assert "raise TaskInterrupted" in failure.traceback
         assert WRITTEN["interrupted"] == ["closed"]
 
-    def test_what_is_cancelled_before_its_turn_to_be_deployed(self, rig: WorkerRig) -> None:
-        """While others of its slot were restored, say."""
+    def test_a_task_cancelled_before_it_is_deployed(self, rig: WorkerRig) -> None:
+        """For example, while other tasks of its slot were restored."""
         WRITTEN.pop("never", None)
         task = rig.task(chain(reading(waits=True), writing("never")))
         rig.worker.cancelling.add(task.attempt_id)
@@ -353,7 +353,7 @@ class TestCancelling:
         rig.cancel(task.attempt_id)
         assert rig.states(task) == ["INITIALIZING", "CANCELED"]
 
-    def test_a_failure_while_cancelling_is_no_failure(self, rig: WorkerRig) -> None:
+    def test_a_failure_while_cancelling_is_not_reported_as_failure(self, rig: WorkerRig) -> None:
         task = rig.start(reading([7]), MapSpec(failing_at_seven), writing("late"))
         rig.worker.cancelling.add(task.attempt_id)
         rig.turn_until(rig.ended(task))
@@ -406,7 +406,7 @@ class TestBackpressure:
         small.turn_until(lambda: small.running(task).counts.metrics().records_out == 100, turns=10)
         assert {len(batch) for batch in list(small.channel(1).queue)[:12]} == {8}
 
-    def test_the_client_that_does_not_collect_stops_the_task(self, rig: WorkerRig) -> None:
+    def test_a_client_that_does_not_collect_stops_the_task(self, rig: WorkerRig) -> None:
         rows = [f"{n:0100}" for n in range(50_000)]
         task = rig.start(reading(rows), plan.CollectSpec())
         collector = rig.operator(task, 1)
@@ -416,15 +416,15 @@ class TestBackpressure:
         received: list[str] = []
         version = ""
         while not rig.ended(task)():
-            answer = rig.collect(task.attempt_id, "op-1", version, len(received))
-            version = answer.version
-            received += [row for raw in answer.batches for row in pickle.loads(raw)]
+            response = rig.collect(task.attempt_id, "op-1", version, len(received))
+            version = response.version
+            received += [row for raw in response.batches for row in pickle.loads(raw)]
             rig.turns()
         assert received == rows
 
 
-def test_collecting_from_a_task_that_is_not_there_is_answered(rig: WorkerRig) -> None:
-    assert rig.collect(AttemptId("nobody")) == CollectResponse("q", error="the collecting task is not running")
+def test_collecting_from_a_missing_task_gets_a_response(rig: WorkerRig) -> None:
+    assert rig.collect(AttemptId("unknown")) == CollectResponse("q", error="the collecting task is not running")
 
 
 def test_a_result_that_cannot_be_pickled_fails_the_task(rig: WorkerRig) -> None:
@@ -463,7 +463,7 @@ def test_side_outputs_go_to_their_own_operators(rig: WorkerRig) -> None:
 
 
 class Watching(MapFunction):
-    """Has a look when it is opened."""
+    """Inspects its surroundings when it is opened."""
 
     look: ClassVar[Callable[[], None]]
 
@@ -516,7 +516,7 @@ class TestTwoWorkers:
         assert len(WRITTEN["late consumer"]) == 302
 
     def test_peers_are_connected_to_before_anything_that_takes_time(self, pair: Pair) -> None:
-        """A peer waits for so long only, and the state of a task that is deployed first may take longer."""
+        """A peer waits for a limited time only, and restoring the state of another task may take longer."""
         left, right = pair
         known: list[str] = []
         Watching.look = lambda: known.extend(left.worker.peers)
@@ -528,7 +528,7 @@ class TestTwoWorkers:
         )
         assert sorted(known) == sorted([right.address, "127.0.0.1:9"])
 
-    def test_a_worker_that_vanishes_fails_its_consumers_with_who_and_where(self, pair: Pair) -> None:
+    def test_a_worker_that_vanishes_fails_its_consumers_with_its_tasks_and_address(self, pair: Pair) -> None:
         left, right = pair
         _, consumer = self.deploy(pair, "orphan", [1], waits=True)
         turn_all_until(pair, lambda: WRITTEN.get("orphan") == [1])
@@ -555,7 +555,7 @@ class TestTwoWorkers:
         left.turn_until(left.ended(producer))
         assert left.state(producer) == "FINISHED"
 
-    def test_a_frame_out_of_place_costs_the_peer_its_stream_and_nothing_else(self, pair: Pair) -> None:
+    def test_an_invalid_frame_costs_the_peer_its_stream_only(self, pair: Pair) -> None:
         left, right = pair
         bystander = right.start(reading(waits=True), writing("bystander"))
         _, consumer = self.deploy(pair, "innocent")

@@ -1,4 +1,4 @@
-"""Trouble that must stay inside of its task: whatever user code does, the worker's loop continues."""
+"""Faults that must be confined to their task: whatever user code does, the worker's loop continues."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from millstream.datastream.functions import ListAccumulator, MapFunction, Runtim
 
 @pytest.fixture
 def bystander(rig: WorkerRig) -> TaskDeployment:
-    """A task that has nothing to do with the trouble."""
+    """A task that is not affected by the fault."""
     return rig.start(reading(waits=True), writing("bystander"))
 
 
-def check_failed_alone(rig: WorkerRig, task: TaskDeployment, bystander: TaskDeployment, *told: str) -> None:
+def check_failed_alone(rig: WorkerRig, task: TaskDeployment, bystander: TaskDeployment, *texts: str) -> None:
     assert rig.state(task) == "FAILED"
-    for text in told:
+    for text in texts:
         assert text in rig.failure(task).exception
     check_alive(rig, bystander)
 
@@ -41,7 +41,7 @@ def check_failed_alone(rig: WorkerRig, task: TaskDeployment, bystander: TaskDepl
 def check_alive(rig: WorkerRig, bystander: TaskDeployment) -> None:
     rig.turns()
     assert rig.state(bystander) == "RUNNING"
-    rig.tell(bystander, NoMoreSplits())
+    rig.send_event(bystander, NoMoreSplits())
     rig.turn_until(rig.ended(bystander))
     assert rig.state(bystander) == "FINISHED"
 
@@ -58,7 +58,7 @@ def test_records_that_cannot_be_pickled_fail_their_producer(rig: WorkerRig, byst
 
 
 class Raising(MapFunction):
-    """Raises what it is given, where it is told to."""
+    """Raises a given exception, where requested."""
 
     def __init__(self, error: BaseException, where: str) -> None:
         self._error, self._where = error, where
@@ -90,7 +90,7 @@ class Raising(MapFunction):
 
 
 class Leaving(BaseException):
-    """What a library may raise that wants nobody to catch it."""
+    """An exception that a library does not want to be caught."""
 
 
 class RaisingSource(RowsSource):
@@ -158,8 +158,8 @@ def test_whatever_a_function_raises_is_its_error(
 
 
 @pytest.mark.parametrize("where", _WITH_RECORD)
-def test_a_function_that_stops_an_iteration_does_not_end_the_batch(rig: WorkerRig, where: str) -> None:
-    """A loop of ours must not take the user's StopIteration for its own end, and drop the records behind it."""
+def test_a_function_that_raises_stop_iteration_does_not_end_the_batch(rig: WorkerRig, where: str) -> None:
+    """A loop of the runtime must not treat the user's StopIteration as its own end, and drop the remaining records."""
     task = rig.task(_raising(StopIteration("none left"), where))
     rig.deploy(task)
     rig.turn_until(rig.ended(task), turns=50)
@@ -176,7 +176,7 @@ class ExitingAtTheEnd(MapFunction):
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_a_close_that_exits_fails_its_task_at_most(rig: WorkerRig, bystander: TaskDeployment, cancelled: bool) -> None:
+def test_a_close_that_exits_fails_only_its_task(rig: WorkerRig, bystander: TaskDeployment, cancelled: bool) -> None:
     specs = (reading([1], cancelled), MapSpec(ExitingAtTheEnd()), writing("exit at the end"))
     task = rig.start(*specs)
     if cancelled:
@@ -203,7 +203,7 @@ def test_an_accumulator_that_cannot_be_pickled_fails_its_task(rig: WorkerRig, by
 
 
 class SlowFunction(MapFunction):
-    """Takes a second of the worker's clock for each record, and remembers how many records each turn had."""
+    """Takes a second of the worker's clock for each record, and records how many records each turn had."""
 
     rigs: list[WorkerRig] = []  # noqa: RUF012  # shared on purpose: the worker's copy finds the test's clock here
     turns: list[int] = []  # noqa: RUF012  # as above
@@ -215,7 +215,7 @@ class SlowFunction(MapFunction):
 
 
 def test_waiting_does_not_make_the_next_step_of_a_slow_function_long(rig: WorkerRig) -> None:
-    """What a step may take is learnt from steps that worked, not from those that found nothing to do."""
+    """The size of a step is learned from steps that worked, not from those without input."""
     out, gate = local_pair(rig, 1)
     source = rig.task(chain(reading(waits=True), outputs=1), outputs=[out])
     mapper = rig.task(chain(MapSpec(SlowFunction()), writing("slow")), [gate])

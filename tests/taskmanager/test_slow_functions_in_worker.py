@@ -1,4 +1,4 @@
-"""Workers with functions that cost time, on a clock that only those functions move: what is in flight to them."""
+"""Workers with functions that cost time, on a clock that only those functions advance: the data in flight to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millstream.datastream.connectors.base import PollStatus, SourceReader, Sour
 from millstream.taskmanager.worker.tasks.task_pacing import StepResult
 
 COST: dict[str, Any] = {}
-"""What the function of the running test costs, and where its time passes; in this process, as the workers are."""
+"""The cost of the function of the running test, and its clock; in this process, as the workers are."""
 
 
 def slow(value: Any) -> Any:
@@ -111,7 +111,7 @@ def workers(request: pytest.FixtureRequest) -> Iterator[list[WorkerRig]]:
 
 
 @pytest.mark.parametrize("source", [RowsSource, ColumnsSource], ids=["rows", "columns"])
-def test_what_waits_for_a_slow_function_is_what_it_processes_in_a_second(
+def test_the_queue_of_a_slow_function_is_what_it_processes_in_a_second(
     workers: list[WorkerRig], source: type[RowsSource] | type[ColumnsSource]
 ) -> None:
     flow = Flow(workers, source(range(1500)), plan.MapSpec(slow))
@@ -133,7 +133,7 @@ def test_a_function_that_becomes_fast_gets_full_batches_again(workers: list[Work
 
 
 @pytest.mark.parametrize("source", [RowsSource, ColumnsSource])
-def test_a_cost_for_each_call_does_not_make_batches_small(workers: list[WorkerRig], source: type[RowsSource]) -> None:
+def test_a_cost_per_call_does_not_make_batches_small(workers: list[WorkerRig], source: type[RowsSource]) -> None:
     flow = Flow(workers, source(range(30_000)), plan.MapBatchesSpec(slow_batch, "arrow"))
     COST["fixed"] = 0.5
     start = COST["clock"].monotonic()

@@ -1,4 +1,4 @@
-"""Sources that wait for others of their alignment group, and what of a stream's silence counts as idleness."""
+"""Sources that wait for others of their alignment group, and which silence of a stream counts as idleness."""
 
 from __future__ import annotations
 
@@ -45,39 +45,39 @@ def limit(rig: WorkerRig, task: TaskDeployment, watermark: int) -> None:
     rig.post(WatermarkLimit(ALLOCATION, task.attempt_id, watermark))
 
 
-def said(rig: WorkerRig) -> list[int]:
-    return [report.watermark for report in rig.said(WatermarkReport)]
+def reported(rig: WorkerRig) -> list[int]:
+    return [report.watermark for report in rig.messages(WatermarkReport)]
 
 
 def last_report(rig: WorkerRig) -> Any:
     rig.clock.advance(0.01)
     rig.worker.turn()
-    (told,) = rig.said(TaskMetricsReport)[-1].tasks
-    return told
+    (report,) = rig.messages(TaskMetricsReport)[-1].tasks
+    return report
 
 
-def test_a_source_ahead_of_its_group_waits_until_it_may_go_on(rig: WorkerRig) -> None:
+def test_a_source_ahead_of_its_group_waits_until_it_may_continue(rig: WorkerRig) -> None:
     rows = [("a", 1000 * n) for n in range(1, 6)]
     task = rig.task(chain(SourceSpec(RowsSource(rows, waits=True, batch=1), ALIGNED), SinkSpec(NamedSink("ahead"))))
     rig.deploy(task)
     tick(rig, 3)
-    report = rig.said(WatermarkReport)[-1]
+    report = rig.messages(WatermarkReport)[-1]
     assert (report.attempt_id, report.group, report.max_drift_ms) == (task.attempt_id, "g", 100)
     reached = report.watermark
-    assert reached >= 999, "nobody has said yet how far it may go"
+    assert reached >= 999, "there is no limit yet"
     read = len(WRITTEN["ahead"])
     limit(rig, task, reached - 1)
     tick(rig, 5)
     assert len(WRITTEN["ahead"]) == read < len(rows), "it waits"
-    assert said(rig)[-1] >= reached, "and still tells how far it is"
+    assert reported(rig)[-1] >= reached, "and still reports its progress"
     limit(rig, task, MAX_TIMESTAMP)
     rig.turn_until(lambda: len(WRITTEN["ahead"]) == len(rows), turns=6)
-    rig.tell(task, NoMoreSplits())
+    rig.send_event(task, NoMoreSplits())
     rig.turn_until(rig.ended(task))
-    assert said(rig)[-1] == MAX_TIMESTAMP, "nobody waits for a source at its end"
+    assert reported(rig)[-1] == MAX_TIMESTAMP, "a source at its end holds nothing back"
 
 
-def test_one_that_waits_is_neither_idle_nor_backpressured_and_says_what_it_waits_for(rig: WorkerRig) -> None:
+def test_a_waiting_source_is_neither_idle_nor_backpressured_and_reports_the_reason(rig: WorkerRig) -> None:
     strategy = ALIGNED.with_idleness(Duration.of_seconds(1))
     source = SourceSpec(RowsSource([("a", 1000), ("b", 5000)], waits=True, batch=1), strategy)
     task = rig.task(chain(source, SinkSpec(NamedSink("waits"))))
@@ -88,22 +88,22 @@ def test_one_that_waits_is_neither_idle_nor_backpressured_and_says_what_it_waits
     before, since = last_report(rig).metrics, rig.clock.now_ms()
     tick(rig, 30)
     assert WRITTEN["waits"] == [("a", 1000), ("b", 5000)]
-    assert MAX_TIMESTAMP not in said(rig), "it was not said to be idle"
-    told = last_report(rig)
-    assert told.metrics.paused_ms - before.paused_ms == 6010
-    assert (told.metrics.idle_ms, told.metrics.backpressured_ms) == (before.idle_ms, before.backpressured_ms)
-    assert told.metrics.alignment_drift_ms == 4999 - 400
-    (origin,) = (o.kind for o in told.progress.operators if isinstance(o.kind, WatermarkOrigin))
+    assert MAX_TIMESTAMP not in reported(rig), "it was not reported as idle"
+    report = last_report(rig)
+    assert report.metrics.paused_ms - before.paused_ms == 6010
+    assert (report.metrics.idle_ms, report.metrics.backpressured_ms) == (before.idle_ms, before.backpressured_ms)
+    assert report.metrics.alignment_drift_ms == 4999 - 400
+    (origin,) = (o.kind for o in report.progress.operators if isinstance(o.kind, WatermarkOrigin))
     assert isinstance(origin.alignment, AlignmentStatus)
     assert (origin.alignment.group, origin.alignment.limit) == ("g", 500)
     assert since - 1000 <= origin.alignment.paused_since <= since
     limit(rig, task, MAX_TIMESTAMP)
     tick(rig, 7)
-    assert said(rig)[-1] == MAX_TIMESTAMP, "its silence counts from here on"
+    assert reported(rig)[-1] == MAX_TIMESTAMP, "its silence counts from here on"
 
 
 class Splits2Source(RowsSource):
-    """Two splits that are read by turns, which can be paused."""
+    """Two splits that are read alternately, and can be paused."""
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader[Any]:
         return Splits2Reader()
@@ -134,16 +134,16 @@ class Splits2Reader(SourceReader[Any]):
         self._paused = (self._paused | set(splits_to_pause)) - set(splits_to_resume)
 
     def add_splits(self, splits: list[Any]) -> None:
-        """They are there."""
+        """Does nothing: the splits exist."""
 
     def notify_no_more_splits(self) -> None:
-        """It never ends."""
+        """Does nothing: the source never ends."""
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         return []
 
 
-def test_a_reader_that_can_pauses_the_split_that_is_ahead_and_reads_the_others(rig: WorkerRig) -> None:
+def test_a_reader_that_supports_it_pauses_the_split_that_is_ahead_and_reads_the_others(rig: WorkerRig) -> None:
     PAUSES.clear()
     strategy = ALIGNED.with_idleness(Duration.of_seconds(1))
     task = rig.task(chain(SourceSpec(Splits2Source(), strategy), SinkSpec(NamedSink("splits"))))
@@ -154,7 +154,7 @@ def test_a_reader_that_can_pauses_the_split_that_is_ahead_and_reads_the_others(r
     read = len([row for row in WRITTEN["splits"] if row[0] == "fast"])
     tick(rig, 10)
     assert len([row for row in WRITTEN["splits"] if row[0] == "fast"]) == read
-    assert said(rig)[-1] == int(WRITTEN["splits"][-2][1]) - 1, "the slow one, though nobody read the other for long"
+    assert reported(rig)[-1] == int(WRITTEN["splits"][-2][1]) - 1, "the slow one, although the other was not read"
     (origin,) = (o.kind for o in last_report(rig).progress.operators if isinstance(o.kind, WatermarkOrigin))
     assert [(s.name, s.paused, s.idle) for s in origin.time.slowest] == [("slow", False, False), ("fast", True, False)]
     limit(rig, task, 100_000)
@@ -166,7 +166,7 @@ AHEAD, BEHIND = IndexSplit("ahead", 20_000, 40_000), IndexSplit("behind", 0, 20_
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
-def test_of_two_splits_of_a_built_in_reader_the_one_ahead_waits_for_the_group_and_the_other_goes_on(
+def test_of_two_splits_of_a_built_in_reader_only_the_one_ahead_waits_for_the_group(
     rig: WorkerRig, hybrid: bool
 ) -> None:
     strategy = NUMBERS.with_watermark_alignment("g", Duration.of_millis(100), Duration.of_millis(50))
@@ -175,7 +175,7 @@ def test_of_two_splits_of_a_built_in_reader_the_one_ahead_waits_for_the_group_an
     splits = [HybridSplit(0, split) if hybrid else split for split in (AHEAD, BEHIND)]
     task = rig.task(chain(SourceSpec(source, strategy), SinkSpec(NamedSink("numbers"))))
     rig.deploy(task)
-    rig.tell(task, Splits(to_bytes(splits)))
+    rig.send_event(task, Splits(to_bytes(splits)))
     rig.turn_until(lambda: len(written("numbers", int)) > 0)
     assert min(written("numbers", int)) == AHEAD.position, "it is read first"
     limit(rig, task, 5_000)
@@ -189,7 +189,7 @@ def test_of_two_splits_of_a_built_in_reader_the_one_ahead_waits_for_the_group_an
     assert 5_000 < behind < AHEAD.position - 1, "until it was ahead too, and all of the source waits"
     assert [stream.paused for stream in origin_of(rig).time.slowest] == [True, True]
     limit(rig, task, MAX_TIMESTAMP)
-    rig.tell(task, Custom(to_bytes(NoMore(0))) if hybrid else NoMoreSplits())
+    rig.send_event(task, Custom(to_bytes(NoMore(0))) if hybrid else NoMoreSplits())
     rig.turn_until(rig.ended(task))
     assert sorted(written("numbers", int)) == list(range(40_000)), "each continued where it was"
 
@@ -229,13 +229,13 @@ def test_a_reader_that_cannot_pause_one_of_several_splits_fails_unless_that_is_a
 
 
 def full_output(rig: WorkerRig) -> tuple[ResultPartition, Any]:
-    """An output to a channel of which nobody takes anything until the test does."""
+    """An output to a channel whose consumer takes nothing until the test does."""
     output, _ = local_pair(rig, 77)
     return output, rig.channel(77)
 
 
 @pytest.mark.parametrize("where", ["source", "operator"])
-def test_a_stream_that_cannot_send_is_not_idle(rig: WorkerRig, where: str) -> None:
+def test_a_stream_that_cannot_emit_is_not_idle(rig: WorkerRig, where: str) -> None:
     strategy = TIMES.with_idleness(Duration.of_seconds(1))
     source = RowsSource([("a", 1000 + n) for n in range(100_000)], waits=True, batch=1000)
     output, channel = full_output(rig)
@@ -246,7 +246,7 @@ def test_a_stream_that_cannot_send_is_not_idle(rig: WorkerRig, where: str) -> No
         rig.worker.turn()
     tick(rig, 30)
     statuses = [element for element in channel.queue if isinstance(element, WatermarkStatus)]
-    assert statuses == [], "it had records, and nobody took them"
+    assert statuses == [], "it had records that were not taken"
     assert any(isinstance(element, Watermark) for element in channel.queue)
 
 
@@ -293,7 +293,7 @@ def test_a_reader_without_splits_becomes_idle_until_it_gets_one(rig: WorkerRig) 
     assert not channel.queue
     tick(rig, 3)
     assert list(channel.queue) == [WatermarkStatus(True)]
-    rig.tell(task, Splits(to_bytes(["slow"])))
+    rig.send_event(task, Splits(to_bytes(["slow"])))
     tick(rig)
     statuses = [element for element in channel.queue if isinstance(element, WatermarkStatus)]
     assert statuses == [WatermarkStatus(True), WatermarkStatus(False)]

@@ -1,4 +1,4 @@
-"""The state backends that `state.backend.type` chooses from, and that a task closes those that it made."""
+"""The state backends selected by `state.backend.type`, which a task closes at its end."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from millstream.taskmanager.worker.state.backends import STATE_BACKENDS
 from millstream.taskmanager.worker.state.heap import HashMapStateBackend, HeapKeyedStateBackend
 
 
-def test_there_is_one_for_each_value_of_the_option() -> None:
+def test_every_value_of_the_option_has_a_backend() -> None:
     names = set(OPTIONS["state.backend.type"].choices)
     assert set(STATE_BACKENDS) == set(state_backend.STATE_BACKENDS) == names
 
 
-def test_an_unknown_one_is_refused() -> None:
+def test_an_unknown_backend_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"state\.backend\.type.*hashmap"):
         Configuration({"state.backend.type": "shelf"}).string("state.backend.type")
 
 
 class Noting(HashMapStateBackend):
-    """Knows which of its backends are open."""
+    """Records which of its backends are open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,12 +44,12 @@ class Noting(HashMapStateBackend):
         made = super().keyed_backend(operator_name, *rest)
         self.open.append(operator_name)
         self.made += 1
-        made.close = lambda: self.open.remove(operator_name)  # type: ignore[method-assign]  # to be told of it
+        made.close = lambda: self.open.remove(operator_name)  # type: ignore[method-assign]  # to be notified
         return made
 
 
 class Uses(KeyedProcessFunction):
-    """Has state to the very end, if it gets that far."""
+    """Uses state until the end."""
 
     def __init__(self, fails_in: str = "", by: type[BaseException] = RuntimeError) -> None:
         self._fails_in = fails_in
@@ -133,7 +133,7 @@ def test_a_backend_that_cannot_be_closed_fails_the_task_and_leaves_no_other_open
         raise OSError("the disk is gone")
 
     backend.close = close
-    rig.tell(task, NoMoreSplits())
+    rig.send_event(task, NoMoreSplits())
     rig.turn_until(rig.ended(task))
     assert (rig.state(task), noting.open) == ("FAILED", [])
     assert "the disk is gone" in rig.failure(task).exception

@@ -1,4 +1,4 @@
-"""A slot worker that says anything: what is of its own slot is passed on, and anything else ends it with the reason."""
+"""A slot worker that sends arbitrary messages: those of its own slot are forwarded, others end it."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker
 
 MESSAGE = taskmanager_pb2.DESCRIPTOR.message_types_by_name["WorkerMessage"]
 SLOT, JOB = AllocationId("the slot"), JobId("the job")
-ENDED = "slot worker: it has said all that it had to say"
+ENDED = "slot worker: no more messages"
 
 
-def heard_from(said: list[bytes]) -> tuple[list[Any], str]:
-    """What the supervisor passed on, and why the worker ended."""
-    heard: list[Any] = []
+def forwarded_from(sent: list[bytes]) -> tuple[list[Any], str]:
+    """What the supervisor forwarded, and why the worker ended."""
+    forwarded: list[Any] = []
     reasons: list[str] = []
-    child = SayingChild(said)
+    child = SayingChild(sent)
 
     async def scenario() -> None:
         start = StartWorker(SLOT, JOB)
-        worker = SupervisedWorker(start, "127.0.0.1", Configuration(), heard.append, lambda _: None, launch=child)
+        worker = SupervisedWorker(start, "127.0.0.1", Configuration(), forwarded.append, lambda _: None, launch=child)
         reasons.append(await worker.run())
 
     run(scenario)
     assert child.was_killed, "nothing of it is left"
-    return heard, reasons[0]
+    return forwarded, reasons[0]
 
 
-@given(said=st.lists(anything(MESSAGE, words(SLOT, JOB)) | messages(MESSAGE, words(SLOT, JOB)), max_size=5))
-def test_a_worker_may_say_anything(said: list[bytes]) -> None:
-    heard, reason = heard_from(said)
+@given(sent=st.lists(anything(MESSAGE, words(SLOT, JOB)) | messages(MESSAGE, words(SLOT, JOB)), max_size=5))
+def test_a_worker_may_send_anything(sent: list[bytes]) -> None:
+    forwarded, reason = forwarded_from(sent)
     if not reason.startswith("slot worker: killed: "):
-        told = [WORKER_MESSAGE.from_bytes(raw) for raw in said]
+        decoded = [WORKER_MESSAGE.from_bytes(raw) for raw in sent]
         kept = (WorkerInspected, SlotMetrics, PlacedTask)
-        assert heard == [message for message in told if not isinstance(message, kept)]
-    for message in heard:
+        assert forwarded == [message for message in decoded if not isinstance(message, kept)]
+    for message in forwarded:
         match message:
             case ReaderEvent(job_id) | WatermarkReport(job_id):
                 assert job_id == JOB
@@ -68,9 +68,9 @@ def test_a_worker_may_say_anything(said: list[bytes]) -> None:
         ReaderEvent(JobId("another"), VertexId("v"), 0, Registered()),
     ],
 )
-def test_a_worker_speaks_for_its_own_slot_only(foreign: Any) -> None:
+def test_a_worker_sends_for_its_own_slot_only(foreign: Any) -> None:
     own = WorkerReady(SLOT, "127.0.0.1:1")
-    heard, reason = heard_from([WORKER_MESSAGE.to_bytes(message) for message in (own, foreign, own)])
-    assert heard == [own]
+    forwarded, reason = forwarded_from([WORKER_MESSAGE.to_bytes(message) for message in (own, foreign, own)])
+    assert forwarded == [own]
     assert reason == f"slot worker: killed: it sent a {type(foreign).__name__} of another slot or job"
-    assert heard_from([WORKER_MESSAGE.to_bytes(own)]) == ([own], ENDED)
+    assert forwarded_from([WORKER_MESSAGE.to_bytes(own)]) == ([own], ENDED)

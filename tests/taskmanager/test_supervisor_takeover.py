@@ -1,4 +1,4 @@
-"""The task manager between two leaders of a job: who is listened to, and how long tasks continue without either."""
+"""The task manager between two leaders of a job: which one it follows, and how long tasks continue without either."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLAIN = Configuration()
 
 
 class Peer:
-    """A service of which only the task manager's session exists."""
+    """A peer of which only the task manager's session exists."""
 
     def __init__(self, service: Any, sessions: Any) -> None:
         self.received: asyncio.Queue[Any] = asyncio.Queue()
@@ -65,7 +65,7 @@ class Peer:
         await self._server.stop(0)
 
     def send(self, message: Any) -> None:
-        assert self._session is not None, "nobody is connected"
+        assert self._session is not None, "there is no connection"
         self._session.send(message)
 
     async def next(self, kind: type[Any]) -> Any:
@@ -73,22 +73,22 @@ class Peer:
 
 
 class FakeWorker:
-    """A `Child` that only listens, and says what the test says."""
+    """A `Child` that only receives, and sends what the test provides."""
 
     def __init__(self) -> None:
         self.crashed = False
-        self.told: asyncio.Queue[Any] = asyncio.Queue()
-        self._said: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.received: asyncio.Queue[Any] = asyncio.Queue()
+        self._sent: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def send(self, message: bytes) -> None:
         command = WORKER_COMMAND.from_bytes(message)
-        self.told.put_nowait(command)
+        self.received.put_nowait(command)
         if isinstance(command, src.Stop):
             self.kill()
 
     async def receive(self, on_message: Callable[[bytes], None]) -> None:
-        while (message := await self._said.get()) is not None:
+        while (message := await self._sent.get()) is not None:
             on_message(message)
 
     async def wait(self) -> str:
@@ -97,18 +97,20 @@ class FakeWorker:
     def kill(self) -> None:
         if not self._ended.done():
             self._ended.set_result("ended")
-            self._said.put_nowait(None)
+            self._sent.put_nowait(None)
 
     @property
     def is_alive(self) -> bool:
         return not self._ended.done()
 
-    def say(self, message: tm.WorkerMessage) -> None:
-        self._said.put_nowait(WORKER_MESSAGE.to_bytes(message))
+    def emit(self, message: tm.WorkerMessage) -> None:
+        self._sent.put_nowait(WORKER_MESSAGE.to_bytes(message))
 
 
 class Rig:
-    """A task manager with one slot, a resource manager and two job managers, the first with a worker, mostly a task."""
+    """A task manager with one slot, a resource manager and two job managers, the first with a worker, usually with a
+    task.
+    """
 
     def __init__(self, folder: Path, heartbeat_timeout: float, deploys: bool) -> None:
         self.resource_manager = Peer(RESOURCE_MANAGER, TASK_MANAGER_AT_RESOURCE_MANAGER)
@@ -146,7 +148,7 @@ class Rig:
         self.old.send(tm.StartWorker(SLOT, JOB))
         await self.resource_manager.next(rm.SlotReport)
         self.worker = await launched
-        self.worker.say(tm.WorkerReady(SLOT, "host:9"))
+        self.worker.emit(tm.WorkerReady(SLOT, "host:9"))
         await self.old.next(tm.WorkerReady)
         if self._deploys:
             await self._deploy()
@@ -154,9 +156,9 @@ class Rig:
     async def _deploy(self) -> None:
         deployment = TaskDeployment(ATTEMPT, JOB, VertexId("s"), "s", 0, 1, 128, 2, b"")
         self.old.send(DeployTasks(SLOT, (deployment,)))
-        await next_of(self.worker.told, DeployTasks)
-        self.worker.say(tm.TaskUpdate(SLOT, ATTEMPT, ExecutionState.RUNNING))
-        self.worker.say(src.ReaderEvent(JOB, VertexId("s"), 0, src.SplitRequest("host"), ATTEMPT))
+        await next_of(self.worker.received, DeployTasks)
+        self.worker.emit(tm.TaskUpdate(SLOT, ATTEMPT, ExecutionState.RUNNING))
+        self.worker.emit(src.ReaderEvent(JOB, VertexId("s"), 0, src.SplitRequest("host"), ATTEMPT))
         await self.old.next(src.ReaderEvent)
 
     def lead(self, address: str, epoch: int) -> None:
@@ -179,7 +181,9 @@ async def running_rig(folder: Path, heartbeat_timeout: float = 50.0, deploys: bo
 
 
 @pytest.mark.parametrize("dies", [True, False])
-async def test_a_new_leader_is_offered_what_runs_and_readers_ask_it_again(tmp_path: Path, dies: bool) -> None:
+async def test_a_new_leader_is_offered_the_running_tasks_and_readers_repeat_their_requests(
+    tmp_path: Path, dies: bool
+) -> None:
     async with running_rig(tmp_path) as rig:
         if dies:
             await rig.old.stop()
@@ -194,11 +198,11 @@ async def test_a_new_leader_is_offered_what_runs_and_readers_ask_it_again(tmp_pa
         rig.new.send(tm.TasksTakenOver(SLOT))
         request = await rig.new.next(src.ReaderEvent)
         assert request.kind == src.SplitRequest("host")
-        rig.worker.say(tm.TaskUpdate(SLOT, ATTEMPT, ExecutionState.FINISHED))
+        rig.worker.emit(tm.TaskUpdate(SLOT, ATTEMPT, ExecutionState.FINISHED))
         assert (await rig.new.next(tm.TaskUpdate)).state is ExecutionState.FINISHED
 
 
-async def test_a_new_leader_that_wants_a_worker_is_told_of_the_one_that_waits_for_tasks(tmp_path: Path) -> None:
+async def test_a_new_leader_that_requests_a_worker_gets_the_idle_one(tmp_path: Path) -> None:
     async with running_rig(tmp_path, deploys=False) as rig:
         rig.lead(rig.new.address, 5)
         assert (await rig.new.next(tm.SlotOffer)).found is None
@@ -207,32 +211,32 @@ async def test_a_new_leader_that_wants_a_worker_is_told_of_the_one_that_waits_fo
         assert await rig.new.next(tm.WorkerReady) == tm.WorkerReady(SLOT, "host:9")
 
 
-async def test_a_leader_that_was_followed_is_not_listened_to_any_more(tmp_path: Path) -> None:
+async def test_the_previous_leader_is_ignored(tmp_path: Path) -> None:
     async with running_rig(tmp_path) as rig:
         rig.lead(rig.new.address, 5)
         await rig.new.next(tm.SlotOffer)
         rig.new.send(tm.OfferAnswer(SLOT, accepted=True))
-        rig.lead(rig.old.address, 3)  # it still says so at the resource manager
+        rig.lead(rig.old.address, 3)  # the resource manager still names it
         rig.old.send(CheckpointNotice(SLOT, (ATTEMPT,), 4, completed=True))
         rig.old.send(tm.FreeSlot(SLOT, "a frozen leader wakes up"))
         rig.old.send(tm.TasksTakenOver(SLOT))
         rig.new.send(CheckpointNotice(SLOT, (ATTEMPT,), 5, completed=True))
-        assert (await next_of(rig.worker.told, CheckpointNotice)).checkpoint_id == 5
+        assert (await next_of(rig.worker.received, CheckpointNotice)).checkpoint_id == 5
         assert rig.worker.is_alive
         rig.new.send(tm.FreeSlot(SLOT, "done"))
         assert (await rig.resource_manager.next(rm.SlotReport)).slots == (rm.SlotStatus(0),)
 
 
-async def test_a_job_manager_that_leads_the_job_no_more_leaves_its_tasks_to_the_next(tmp_path: Path) -> None:
+async def test_a_job_manager_that_lost_leadership_leaves_its_tasks_to_the_next(tmp_path: Path) -> None:
     async with running_rig(tmp_path) as rig:
         rig.old.send(tm.OfferAnswer(SLOT, accepted=False, unknown_job=True))
-        rig.lead(rig.old.address, 7)  # it leads it once more
+        rig.lead(rig.old.address, 7)  # it leads the job once more
         offer = await rig.old.next(tm.SlotOffer)
         assert offer.found.tasks[0].attempt_id == ATTEMPT
         assert rig.worker.is_alive
 
 
-async def test_tasks_that_nobody_leads_end_in_time(tmp_path: Path) -> None:
+async def test_tasks_without_a_leader_end_in_time(tmp_path: Path) -> None:
     async with running_rig(tmp_path, heartbeat_timeout=0.5) as rig:
         rig.old.send(tm.OfferAnswer(SLOT, accepted=False, unknown_job=True))
         assert (await rig.resource_manager.next(rm.SlotReport)).slots == (rm.SlotStatus(0),)

@@ -1,4 +1,4 @@
-"""What a task says of itself when metrics are due: its edges one by one, and its state as it is now."""
+"""The metrics of a task when they are due: each of its edges, and its current state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rigs() -> Iterator[tuple[WorkerRig, WorkerRig]]:
 def figures(rig: WorkerRig, *path: str) -> list[MetricGroup]:
     rig.clock.advance(1.0)
     rig.turns(2)
-    found = decode_groups(rig.said(SlotMetrics)[-1].groups)
+    found = decode_groups(rig.messages(SlotMetrics)[-1].groups)
     return [group for group in found if group.path[: len(path)] == path and group.scope in (Scope.TASK, Scope.OPERATOR)]
 
 

@@ -1,4 +1,4 @@
-"""When a task may finish, under any order of what can happen to it; and which steps of its life are legal."""
+"""When a task may finish, for any order of events; and which transitions of its lifecycle are legal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.taskmanager.worker.tasks.task_life import TRANSITIONS, Phase, Ta
 
 
 class TaskLifeMachine(RuleBasedStateMachine):
-    """Remembers all that happened, and derives from it what has to hold."""
+    """Records all events, and derives the expected state from them."""
 
     @initialize(awaits=st.booleans())
     def begin(self, awaits: bool) -> None:
@@ -91,13 +91,13 @@ TestTaskLifeMachine = TaskLifeMachine.TestCase
 TestTaskLifeMachine.settings = settings(max_examples=cases(200), stateful_step_count=30)
 
 
-def test_every_phase_has_its_transitions_and_leads_to_the_close() -> None:
+def test_every_phase_has_its_transitions_and_leads_to_closed() -> None:
     assert TRANSITIONS.keys() == set(Phase)
     assert all(Phase.CLOSED in following for phase, following in TRANSITIONS.items() if phase is not Phase.CLOSED)
 
 
 @pytest.mark.parametrize("phase", [Phase.ENDED, Phase.STOPPED, Phase.SUSPENDED, Phase.BUILT])
-def test_what_is_not_in_the_table_is_a_bug(phase: Phase) -> None:
+def test_an_unlisted_transition_is_a_bug(phase: Phase) -> None:
     life = TaskLife(False)
     with pytest.raises(AssertionError, match=f"a task that is built cannot become {phase.value}"):
         life.move_to(phase)

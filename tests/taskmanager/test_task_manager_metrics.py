@@ -1,4 +1,4 @@
-"""What a task manager says of itself and its slots, and what it believes of what slot workers say."""
+"""What a task manager reports of itself and its slots, and how it validates reports of slot workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read(metrics: TaskManagerMetrics, *slots: MeasuredSlot) -> list[MetricGroup]
     return metrics.groups(TaskManagerId("tm"), "here", slots, total=4, now=10.0)
 
 
-def test_its_process_and_those_of_its_slots_add_up() -> None:
+def test_its_process_and_those_of_its_slots_are_summed() -> None:
     own = read(TaskManagerMetrics())[0]
     groups = read(TaskManagerMetrics(), slot(0, memory=10**12), slot(3, memory=10**12))
     assert groups[0].variables == {"host": "here", "tm_id": "tm"}
@@ -39,22 +39,22 @@ def test_workers_that_are_threads_are_not_counted_twice() -> None:
     assert groups[0].gauges[MEMORY] < 10**12
 
 
-def test_which_job_it_is_about_is_not_the_worker_s_to_say() -> None:
+def test_a_worker_cannot_report_for_another_job() -> None:
     task = MetricGroup(Scope.TASK, {"job_id": "another", "tm_id": "another", "task_name": "map"}, counters={"n": 1})
     elsewhere = MetricGroup(Scope.JOB_MANAGER, gauges={"numRunningJobs": 99})
-    _, _, *told = read(TaskManagerMetrics(), slot(0, task, elsewhere))
-    (group,) = told
+    _, _, *groups = read(TaskManagerMetrics(), slot(0, task, elsewhere))
+    (group,) = groups
     assert group.variables == {"host": "here", "tm_id": "tm", "job_id": "job", "job_name": "name", "task_name": "map"}
 
 
-def test_what_cannot_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_values_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     metrics = TaskManagerMetrics()
     for _ in range(3):
         assert len(read(metrics, slot(1, raw=b"\xc1garbage"))) == 2
     assert caplog.text.count("the worker of slot 1 sent what cannot be read") == 1
 
 
-def test_buffers_that_wait_are_those_of_all_tasks() -> None:
+def test_queued_buffers_are_summed_over_all_tasks() -> None:
     tasks = [
         MetricGroup(Scope.TASK, {"subtask_index": str(i)}, gauges={"buffers.inputQueueLength": 2}) for i in range(3)
     ]

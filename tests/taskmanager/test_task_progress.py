@@ -1,4 +1,4 @@
-"""What a worker reports of its tasks' event time, windows and commits, so that it can be said what they wait for."""
+"""What a worker reports about event time, windows and commits of its tasks, which shows what they wait for."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def rig() -> Iterator[WorkerRig]:
 def report(rig: WorkerRig) -> list[AttemptMetrics]:
     rig.clock.advance(1)
     rig.worker.turn()
-    return list(rig.said(TaskMetricsReport)[-1].tasks)
+    return list(rig.messages(TaskMetricsReport)[-1].tasks)
 
 
-def test_a_valve_names_the_slowest_that_are_not_idle_and_since_when_they_are_there() -> None:
+def test_a_valve_reports_the_slowest_active_channels_and_since_when() -> None:
     valve = WatermarkValve("abcdef", at=1)
     for at, (channel, timestamp) in enumerate(zip("abcde", (50, 10, 40, 20, 30), strict=True), 2):
         valve.watermark(channel, timestamp, at)
@@ -40,16 +40,17 @@ def test_a_valve_names_the_slowest_that_are_not_idle_and_since_when_they_are_the
     def named(channel: Any, stream: StreamTime) -> StreamTime:
         return StreamTime(channel, stream.watermark, stream.moved_at, idle=stream.idle)
 
-    told = valve.told(named)
-    assert (told.watermark, told.idle, told.highest) == (MIN_TIMESTAMP, False, 50)
-    assert (told.streams, told.idle_streams) == (6, 1)
-    assert told.slowest == (
+    reported = valve.progress(named)
+    assert (reported.watermark, reported.idle, reported.highest) == (MIN_TIMESTAMP, False, 50)
+    assert (reported.streams, reported.idle_streams) == (6, 1)
+    assert reported.slowest == (
         StreamTime("f", MIN_TIMESTAMP, 1), StreamTime("d", 20, 5), StreamTime("e", 30, 6), StreamTime("c", 40, 4),
     )  # fmt: skip
     for channel in "acdef":
         valve.status(channel, True, 10)
-    told = valve.told(named)
-    assert (told.idle, told.watermark, told.slowest[0]) == (True, 50, StreamTime("f", MIN_TIMESTAMP, 10, idle=True))
+    reported = valve.progress(named)
+    slowest = StreamTime("f", MIN_TIMESTAMP, 10, idle=True)
+    assert (reported.idle, reported.watermark, reported.slowest[0]) == (True, 50, slowest)
 
 
 def test_a_task_reports_its_channels_and_flinks_two_watermarks(rig: WorkerRig) -> None:
@@ -57,22 +58,22 @@ def test_a_task_reports_its_channels_and_flinks_two_watermarks(rig: WorkerRig) -
     output, _ = local_pair(rig, 6)
     task = rig.task(chain(MapSpec(lambda value: value), outputs=1), [gate], [output])
     rig.deploy(task)
-    (told,) = report(rig)
-    assert (told.metrics.input_watermark, told.metrics.output_watermark) == (MIN_TIMESTAMP, MIN_TIMESTAMP)
+    (reported,) = report(rig)
+    assert (reported.metrics.input_watermark, reported.metrics.output_watermark) == (MIN_TIMESTAMP, MIN_TIMESTAMP)
     rig.channel(5).put(Watermark(7))
     rig.worker.turn()
     at = rig.clock.now_ms()
-    (told,) = report(rig)
-    assert (told.metrics.input_watermark, told.metrics.output_watermark) == (7, 7)
-    assert told.metrics.alignment_drift_ms is None
-    assert told.progress.inputs == EventTime(7, False, 1, 0, 7, (StreamTime("producer of 5", 7, at),))
+    (reported,) = report(rig)
+    assert (reported.metrics.input_watermark, reported.metrics.output_watermark) == (7, 7)
+    assert reported.metrics.alignment_drift_ms is None
+    assert reported.progress.inputs == EventTime(7, False, 1, 0, 7, (StreamTime("producer of 5", 7, at),))
     rig.channel(5).put(WatermarkStatus(True))
-    (told,) = report(rig)
-    assert told.progress.inputs is not None
-    assert told.progress.inputs.idle
+    (reported,) = report(rig)
+    assert reported.progress.inputs is not None
+    assert reported.progress.inputs.idle
 
 
-def test_a_source_reports_how_far_its_splits_are_or_that_it_makes_no_watermarks(rig: WorkerRig) -> None:
+def test_a_source_reports_the_progress_of_its_splits_or_that_it_makes_no_watermarks(rig: WorkerRig) -> None:
     stamped = rig.task(chain(SourceSpec(RowsSource([10, 30], waits=True), STAMPED), SinkSpec(NamedSink("a"))))
     plain = rig.task(chain(SourceSpec(RowsSource([1], waits=True)), SinkSpec(NamedSink("b"))))
     began = rig.clock.now_ms()
@@ -80,7 +81,7 @@ def test_a_source_reports_how_far_its_splits_are_or_that_it_makes_no_watermarks(
     for _ in range(3):
         report(rig)
     first, second = report(rig)
-    (origin,) = (told.kind for told in first.progress.operators)
+    (origin,) = (reported.kind for reported in first.progress.operators)
     assert isinstance(origin, WatermarkOrigin)
     (stream,) = origin.time.slowest
     assert (stream.watermark, origin.time.watermark, origin.makes_watermarks) == (29, 29, True)
@@ -91,14 +92,14 @@ def test_a_source_reports_how_far_its_splits_are_or_that_it_makes_no_watermarks(
     )  # fmt: skip
 
 
-def test_an_operator_that_has_emitted_nothing_says_so_and_one_that_has_does_not(rig: WorkerRig) -> None:
+def test_only_an_operator_that_has_emitted_nothing_reports_progress(rig: WorkerRig) -> None:
     numbers = SourceSpec(RowsSource([1, 2, 3], waits=True))
     even, none = (FilterSpec(lambda value, base=base: value % base == 0) for base in (2, 5))
     rig.deploy(rig.task(chain(numbers, even, none, MapSpec(abs), SinkSpec(NamedSink("c")))))
     for _ in range(3):
         report(rig)
-    (told,) = report(rig)
-    assert told.progress.operators[1:] == (
+    (reported,) = report(rig)
+    assert reported.progress.operators[1:] == (
         OperatorProgress("op 2", NonePassed(1)),
         OperatorProgress("op 3", NonePassed(0)),
     )

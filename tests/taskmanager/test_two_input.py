@@ -1,4 +1,4 @@
-"""Operators of two inputs, by themselves and in a worker: which input a batch came from, keys, state, errors, turns."""
+"""Operators with two inputs, alone and in a worker: the input of a batch, keys, state, errors, turns."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class KeyedBoth(KeyedCoProcessFunction):
 
 
 class Keys(HeapKeyedStateBackend):
-    """Remembers the keys that were entered; None when the key was cleared."""
+    """Records the keys that were set; None if the key was cleared."""
 
     def __init__(self) -> None:
         super().__init__("joined", t.PICKLED)
@@ -80,7 +80,7 @@ def joined(spec: plan.OperatorSpec, *types: t.TypeInformation, **options: Any) -
 
 
 def fed(made: OperatorHarness, batch: Batch, side: int = 0) -> tuple[list[Any], list[int]]:
-    """The rows that come of a batch, and their timestamps."""
+    """The rows emitted for a batch, and their timestamps."""
     before = len(made.out.batches)
     rows = made.process(batch, input_index=side)
     return rows, [time for out in made.out.batches[before:] for time in out.timestamps or []]
@@ -113,7 +113,7 @@ def test_process_has_a_context_and_side_outputs() -> None:
     assert (side.rows, list(side.timestamps)) == (["a", "b"], [7, 8])
 
 
-def test_a_side_output_that_nobody_reads_is_dropped() -> None:
+def test_a_side_output_without_consumer_is_dropped() -> None:
     made = joined(plan.CoProcessSpec(BOTH), t.PICKLED, t.PICKLED)
     assert made.process(RowBatch(["a"])) == [(1, "a", None)]
 
@@ -123,7 +123,7 @@ def test_a_side_output_that_nobody_reads_is_dropped() -> None:
     [plan.CoMapSpec(NUMBERS, KEYS), plan.CoFlatMapSpec(PARTS, KEYS), plan.CoProcessSpec(KeyedBoth(), KEYS)],
     ids=["map", "flat_map", "process"],
 )
-def test_the_key_is_entered_before_each_record(spec: plan.OperatorSpec) -> None:
+def test_the_key_is_set_before_each_record(spec: plan.OperatorSpec) -> None:
     keys = Keys()
     made = joined(spec, t.LONG, PAIR, keyed_backend=keys)
     made.process(RowBatch([3, 4]))
@@ -131,7 +131,7 @@ def test_the_key_is_entered_before_each_record(spec: plan.OperatorSpec) -> None:
     assert keys.entered == [3, 4, None, 7, 8, None]
 
 
-def test_a_keyed_process_function_knows_the_key_of_either_side() -> None:
+def test_a_keyed_process_function_has_the_key_of_either_side() -> None:
     made = joined(plan.CoProcessSpec(KeyedBoth(), KEYS), t.LONG, PAIR)
     assert made.process(RowBatch([3])) == [(1, 3)]
     assert made.process(RowBatch([(7, "a")]), input_index=1) == [(2, 7)]
@@ -176,7 +176,7 @@ def test_an_error_names_the_operator_and_the_record(spec: Any, side: int, keys: 
 
 
 class Apply(BroadcastProcessFunction):
-    """Numbers are multiplied by every factor that was broadcast; words call a method of the read-only state."""
+    """Numbers are multiplied by every broadcast factor; words call a method of the read-only state."""
 
     def process_element(self, value: Any, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterator[Any]:
         state: Any = ctx.get_broadcast_state(RULES)
@@ -202,14 +202,14 @@ def broadcasting(function: Any, keys: plan.TwoInputKeys | None = None, **options
     return OperatorHarness(plan.BroadcastProcessSpec(function, (RULES,), keys), name="rules", **options).open()
 
 
-def test_what_is_broadcast_is_seen_by_the_other_side() -> None:
+def test_broadcast_records_are_visible_to_the_other_side() -> None:
     made = broadcasting(Apply())
     made.process(RowBatch([1]))
     assert made.out.batches == []
     made.process(RowBatch([("a", 10), ("b", 100)]), input_index=1)
     assert made.process(RowBatch([1, 2])) == [10, 100, 20, 200]
-    asked = [("get", "a"), ("get", "c"), ("contains", "a"), ("is_empty",), ("__getitem__", "b"), ("__contains__", "a")]
-    assert made.process(RowBatch(asked)) == [10, None, True, False, 100, True]
+    calls = [("get", "a"), ("get", "c"), ("contains", "a"), ("is_empty",), ("__getitem__", "b"), ("__contains__", "a")]
+    assert made.process(RowBatch(calls)) == [10, None, True, False, 100, True]
     assert list(map(list, made.process(RowBatch([("keys",), ("values",)])))) == [["a", "b"], [10, 100]]
 
 
@@ -225,13 +225,13 @@ def test_the_other_side_cannot_write(write: tuple[Any, ...]) -> None:
     with pytest.raises(OperatorError) as caught:
         made.process(RowBatch([write]))
     assert (caught.value.operator_name, caught.value.record) == ("rules", write)
-    told = "'rules' is read-only in process_element; write it in process_broadcast_element"
-    with pytest.raises(StateAccessError, match=told):
+    message = "'rules' is read-only in process_element; write it in process_broadcast_element"
+    with pytest.raises(StateAccessError, match=message):
         raise caught.value.__cause__ or AssertionError
     assert made.process(RowBatch([("get", "a")])) == [10]
 
 
-def test_the_read_only_state_is_no_map_state() -> None:
+def test_the_read_only_state_is_not_a_map_state() -> None:
     class Kind(Apply):
         def process_element(self, value: Any, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterator[Any]:
             yield isinstance(ctx.get_broadcast_state(RULES), ReadOnlyBroadcastState)
@@ -243,12 +243,12 @@ def test_the_read_only_state_is_no_map_state() -> None:
 @pytest.mark.parametrize(
     ("descriptor", "message"),
     [
-        (MapStateDescriptor("rulez"), r"there is no broadcast state 'rulez' here, only 'rules'; pass its descriptor"),
+        (MapStateDescriptor("rulez"), r"unknown broadcast state 'rulez', only 'rules' exist; pass its descriptor"),
         ("rules", "expected a MapStateDescriptor, not 'rules'"),
     ],
 )
-def test_a_state_that_was_not_declared_is_refused(side: int, descriptor: Any, message: str) -> None:
-    class Asks(Apply):
+def test_an_undeclared_state_is_refused(side: int, descriptor: Any, message: str) -> None:
+    class Requests(Apply):
         def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
             yield ctx.get_broadcast_state(descriptor)
 
@@ -256,7 +256,7 @@ def test_a_state_that_was_not_declared_is_refused(side: int, descriptor: Any, me
             ctx.get_broadcast_state(descriptor)
 
     with pytest.raises(OperatorError) as caught:
-        broadcasting(Asks()).process(RowBatch(["x"]), input_index=side)
+        broadcasting(Requests()).process(RowBatch(["x"]), input_index=side)
     with pytest.raises(StateAccessError, match=message):
         raise caught.value.__cause__ or AssertionError
 
@@ -271,7 +271,7 @@ def test_broadcast_records_have_no_key() -> None:
     assert made.out.rows == [("rule", "r1", 5), (3, ["r1"], 6), (4, ["r1"], 7), ("rule", "r2", None)]
 
 
-def test_a_state_that_cannot_be_had_fails_the_operator() -> None:
+def test_an_unavailable_state_fails_the_operator() -> None:
     state = HeapOperatorStateBackend("rules")
     state.get_list_state("rules", int)
     with pytest.raises(OperatorError, match="rules"):
@@ -315,7 +315,7 @@ def test_a_worker_delivers_by_input_and_ends_with_the_last_of_both(rig: WorkerRi
     rig.turn_until(rig.ended(joined.sources[0]))
     rig.turns(50)
     assert rig.state(joined.task) == "RUNNING"
-    rig.tell(joined.sources[1], NoMoreSplits())
+    rig.send_event(joined.sources[1], NoMoreSplits())
     rig.turn_until(rig.ended(joined.task))
     assert rig.state(joined.task) == "FINISHED"
     assert sorted(joined.written) == [(1, 1), (1, 2), (2, 3)]
@@ -339,7 +339,7 @@ def test_slices_of_a_large_batch_stay_with_their_input(rig: WorkerRig) -> None:
     assert sorted(joined.written) == [(number, value) for number in (1, 2) for value in range(count)]
 
 
-def test_a_failure_on_the_second_input_is_told(rig: WorkerRig) -> None:
+def test_a_failure_on_the_second_input_is_reported(rig: WorkerRig) -> None:
     joined = Joined(rig, RowsSource([1]), RowsSource([7, 8]), marks_second=marked_unless_eight)
     rig.turn_until(rig.ended(joined.task))
     failure = rig.failure(joined.task)

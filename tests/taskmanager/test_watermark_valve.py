@@ -1,4 +1,4 @@
-"""The event time of a task or a source, made of that of its channels or splits."""
+"""The event time of a task or a source, derived from that of its channels or splits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millstream.taskmanager.worker.tasks.watermark_valve import WatermarkValve
 IDLE, ACTIVE = WatermarkStatus(True), WatermarkStatus(False)
 
 
-def test_the_slowest_channel_says_what_time_it_is() -> None:
+def test_the_slowest_channel_determines_the_watermark() -> None:
     valve = WatermarkValve(["a", "b"])
     assert valve.watermark("a", 10) == []
     assert valve.watermark("b", 7) == [Watermark(7)]
@@ -20,7 +20,7 @@ def test_the_slowest_channel_says_what_time_it_is() -> None:
     assert valve.watermark("b", 15) == []
 
 
-def test_an_idle_channel_holds_nobody_back() -> None:
+def test_an_idle_channel_holds_nothing_back() -> None:
     valve = WatermarkValve(["a", "b"])
     valve.watermark("a", 10)
     assert valve.status("b", True) == [Watermark(10)]
@@ -28,7 +28,7 @@ def test_an_idle_channel_holds_nobody_back() -> None:
     assert valve.watermark("a", 11) == [Watermark(11)]
 
 
-def test_when_all_are_idle_what_was_held_back_is_let_go_first() -> None:
+def test_when_all_are_idle_the_highest_watermark_is_emitted_first() -> None:
     valve = WatermarkValve(["a", "b"])
     valve.watermark("a", 10)
     valve.watermark("b", 4)
@@ -37,7 +37,7 @@ def test_when_all_are_idle_what_was_held_back_is_let_go_first() -> None:
     assert valve.status("a", False) == [ACTIVE]
 
 
-def test_a_task_goes_on_without_a_channel_that_wakes_up_behind() -> None:
+def test_a_task_continues_without_a_channel_that_becomes_active_behind() -> None:
     valve = WatermarkValve(["a", "b"])
     valve.status("b", True)
     valve.watermark("a", 10)
@@ -49,7 +49,7 @@ def test_a_task_goes_on_without_a_channel_that_wakes_up_behind() -> None:
     assert valve.watermark("b", 15) == [Watermark(15)]
 
 
-def test_a_source_waits_for_a_split_that_is_new() -> None:
+def test_a_source_waits_for_a_new_split() -> None:
     valve = WatermarkValve(waits=True)
     valve.begun("a")
     assert valve.watermark("a", 10) == [Watermark(10)]
@@ -61,7 +61,7 @@ def test_a_source_waits_for_a_split_that_is_new() -> None:
     assert valve.ended("a") == []
 
 
-def test_a_channel_that_wakes_up_at_the_clock_counts_at_once() -> None:
+def test_a_channel_that_becomes_active_at_the_clock_counts_at_once() -> None:
     valve = WatermarkValve(["a", "b"])
     valve.watermark("a", 10)
     valve.watermark("b", 10)
@@ -71,7 +71,7 @@ def test_a_channel_that_wakes_up_at_the_clock_counts_at_once() -> None:
     assert valve.watermark("b", 11) == [Watermark(11)]
 
 
-def test_a_source_waits_for_a_split_that_wakes_up_behind() -> None:
+def test_a_source_waits_for_a_split_that_becomes_active_behind() -> None:
     valve = WatermarkValve(["a", "b"], waits=True)
     valve.status("b", True)
     valve.watermark("a", 10)
@@ -93,7 +93,7 @@ def test_a_task_waits_for_a_new_channel_only_before_its_clock_has_moved() -> Non
     assert valve.watermark("c", 20) == [Watermark(9)]
 
 
-def test_without_channels_it_is_idle_once_it_has_been_empty_for_long() -> None:
+def test_without_channels_it_becomes_idle_after_the_timeout() -> None:
     valve = WatermarkValve(["a"], waits=True)
     assert valve.emptied() == []
     assert not valve.is_idle
@@ -105,13 +105,13 @@ def test_without_channels_it_is_idle_once_it_has_been_empty_for_long() -> None:
     assert not valve.is_idle
 
 
-def test_it_reports_the_slowest_channels_that_are_not_idle_and_since_when_they_stand() -> None:
+def test_it_reports_the_slowest_active_channels_and_since_when() -> None:
     valve = WatermarkValve("abc", at=1)
     valve.watermark("a", 10, at=2)
     valve.watermark("a", 10, at=3)
     valve.watermark("b", 7, at=4)
     valve.status("c", True, at=5)
-    event_time = valve.told(lambda channel, stream: replace(stream, name=str(channel)))
+    event_time = valve.progress(lambda channel, stream: replace(stream, name=str(channel)))
     assert [(s.name, s.watermark, s.moved_at) for s in event_time.slowest] == [("b", 7, 4), ("a", 10, 2)]
     assert (event_time.watermark, event_time.highest, event_time.streams, event_time.idle_streams) == (7, 10, 3, 1)
 
@@ -121,13 +121,13 @@ def test_when_all_are_idle_it_reports_all_of_them() -> None:
     valve.watermark("a", 3)
     valve.status("a", True, at=6)
     valve.status("b", True, at=7)
-    event_time = valve.told(lambda channel, stream: replace(stream, name=str(channel)))
+    event_time = valve.progress(lambda channel, stream: replace(stream, name=str(channel)))
     assert [(s.name, s.idle, s.moved_at) for s in event_time.slowest] == [("b", True, 7), ("a", True, 6)]
     assert event_time.highest == MIN_TIMESTAMP
 
 
 class Valve(RuleBasedStateMachine):
-    """Against a model that looks at all channels each time."""
+    """Compared with a model that examines all channels each time."""
 
     @initialize(waits=st.booleans())
     def start(self, waits: bool) -> None:
@@ -144,7 +144,7 @@ class Valve(RuleBasedStateMachine):
                 self.clock = signal.timestamp
             else:
                 assert isinstance(signal, WatermarkStatus)
-                assert signal.is_idle != self.is_idle, "only news is told"
+                assert signal.is_idle != self.is_idle, "only changes are emitted"
                 self.is_idle = signal.is_idle
         if signals and signals[-1] == IDLE:
             assert len(signals) < 2 or isinstance(signals[0], Watermark)

@@ -1,4 +1,4 @@
-"""A slot worker that is looked into: a few at a time, and whatever goes wrong is told."""
+"""Inspections of a slot worker: a few at a time, and errors are reported."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from millstream.taskmanager.worker.inspector import WorkerInspector
 
 
 class HeldWorker:
-    """Whose tasks are asked for only when they may be."""
+    """Its tasks are only available after the test allows it."""
 
     def __init__(self) -> None:
         self.may_go = threading.Event()
-        self.asked: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.requested: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def running_tasks(self) -> list[object]:
-        self.asked.put(None)
+        self.requested.put(None)
         assert self.may_go.wait(DEADLINE)
         return []
 
 
-def test_it_answers_beside_the_loop_and_only_so_many() -> None:
-    worker, answers = HeldWorker(), queue.SimpleQueue[WorkerInspected]()
-    inspector = WorkerInspector(worker, answers.put)  # type: ignore[arg-type]  # a played one
+def test_it_responds_beside_the_loop_to_a_limited_number() -> None:
+    worker, responses = HeldWorker(), queue.SimpleQueue[WorkerInspected]()
+    inspector = WorkerInspector(worker, responses.put)  # type: ignore[arg-type]  # a played one
     for number in range(5):
         inspector.look(InspectWorker(str(number), SampleRequest("j", samples=1)))
         if number < 4:
-            worker.asked.get(timeout=DEADLINE)
-    refused = answers.get(timeout=DEADLINE)
+            worker.requested.get(timeout=DEADLINE)
+    refused = responses.get(timeout=DEADLINE)
     assert (refused.request_id, refused.stacks) == ("4", ())
-    assert "4 others inspect it" in refused.problem
+    assert "4 inspections of this worker are in progress" in refused.problem
     worker.may_go.set()
-    sampled = [answers.get(timeout=DEADLINE) for _ in range(4)]
-    assert {answer.request_id for answer in sampled} == set("0123")
-    names = {stack.frames[0] for answer in sampled for stack in answer.stacks}
+    sampled = [responses.get(timeout=DEADLINE) for _ in range(4)]
+    assert {response.request_id for response in sampled} == set("0123")
+    names = {stack.frames[0] for response in sampled for stack in response.stacks}
     assert "MainThread" in names
     inspector.look(InspectWorker("dump"))
-    dumped = answers.get(timeout=DEADLINE)
+    dumped = responses.get(timeout=DEADLINE)
     assert any(thread.name == "MainThread" for thread in dumped.threads)
 
 
-def test_a_worker_without_room_for_a_thread_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = queue.SimpleQueue[WorkerInspected]()
-    inspector = WorkerInspector(HeldWorker(), answers.put)  # type: ignore[arg-type]  # a played one
+def test_a_worker_without_memory_for_a_thread_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    responses = queue.SimpleQueue[WorkerInspected]()
+    inspector = WorkerInspector(HeldWorker(), responses.put)  # type: ignore[arg-type]  # a played one
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -56,4 +56,4 @@ def test_a_worker_without_room_for_a_thread_says_so(monkeypatch: pytest.MonkeyPa
         patched.setattr(threading.Thread, "start", refuse)
         for number in range(6):
             inspector.look(InspectWorker(str(number)))
-            assert "can't start new thread" in answers.get(timeout=DEADLINE).problem
+            assert "can't start new thread" in responses.get(timeout=DEADLINE).problem

@@ -48,7 +48,7 @@ def test_files_of_jobs_that_ended_are_removed_the_oldest_first(tmp_path: Path) -
     assert left == {"0", "3", "4"}, "the running job, and the two newest"
 
 
-def test_without_a_folder_workers_write_where_the_task_manager_does() -> None:
+def test_without_a_folder_workers_log_to_the_files_of_the_task_manager() -> None:
     logs = WorkerLogs(Configuration())
     assert logs.open("a" * 32, 0) is None
     assert logs.files() == []

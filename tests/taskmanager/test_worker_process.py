@@ -1,4 +1,4 @@
-"""What a slot worker sees to in its own process before it runs anything."""
+"""What a slot worker sets up in its own process before it runs anything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waiting import DEADLINE
 pytestmark = pytest.mark.process
 
 
-def test_as_many_files_may_be_open_as_the_host_grants() -> None:
+def test_the_limit_of_open_files_is_raised_to_the_maximum() -> None:
     script = """
 import resource
 from millstream.core.processes.open_files import allow_open_files

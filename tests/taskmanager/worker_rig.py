@@ -1,4 +1,4 @@
-"""A slot worker driven by hand: one thread, a clock that stands still, real deployments, a source and a sink."""
+"""A slot worker driven manually: one thread, a clock that stands still, real deployments, a source and a sink."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ M = TypeVar("M")
 _attempts = itertools.count()
 
 WRITTEN: dict[str, list[Any]] = {}
-"""What sinks of a name wrote; filled in this process, because the worker runs in it."""
+"""The records written by sinks, by name; in this process, because the worker runs in it."""
 
 
 class RowsSource(Source[Any]):
-    """Hands out rows, and then whatever splits bring; ends when told that no more come, or at once."""
+    """Emits rows, and then those of assigned splits; ends when there are no more splits, or at once."""
 
     def __init__(self, rows: Iterable[Any] = (), waits: bool = False, batch: int = 1 << 20) -> None:
         self.rows = list(rows)
@@ -113,7 +113,7 @@ READERS: list[RowsReader] = []
 
 
 class NamedSink(Sink):
-    """Writes into `WRITTEN[name]`; the close is written as well."""
+    """Writes into `WRITTEN[name]`; closing it is recorded there as well."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -146,7 +146,7 @@ def writing(name: str) -> plan.SinkSpec:
 
 
 def written(name: str, kind: type = tuple) -> list[Any]:
-    """The records of a kind that the sink of this name wrote."""
+    """The records of a kind that the sink of this name has written."""
     return [row for row in WRITTEN.get(name, ()) if isinstance(row, kind)]
 
 
@@ -171,7 +171,7 @@ def edge(
 
 
 class WorkerRig:
-    """A worker, its clock, and every message that it sent."""
+    """A worker, its clock, and every message that it has sent."""
 
     def __init__(self, network: bool = False, local_state: str = "", **options: str) -> None:
         self.clock = ManualClock(1_000_000)
@@ -187,11 +187,11 @@ class WorkerRig:
             self.worker.listen()
 
     def _received(self, message: WorkerMessage) -> None:
-        """As the supervisor gets it: whatever the worker says has to pass through the pipe."""
+        """As the supervisor receives it: every message has to pass through the pipe."""
         self.sent.append(WORKER_MESSAGE.from_bytes(WORKER_MESSAGE.to_bytes(message)))
 
-    def said(self, kind: type[M]) -> list[M]:
-        """The messages of a kind, in their order."""
+    def messages(self, kind: type[M]) -> list[M]:
+        """The messages of a kind, in order."""
         return [message for message in self.sent if isinstance(message, kind)]
 
     @property
@@ -223,7 +223,7 @@ class WorkerRig:
         return task
 
     def run(self, *specs: plan.OperatorSpec, turns: int | None = None) -> TaskDeployment:
-        """The same, to its end."""
+        """The same, until it ends."""
         task = self.start(*specs)
         self.turn_until(self.ended(task), turns)
         return task
@@ -234,28 +234,28 @@ class WorkerRig:
     def cancel(self, *attempt_ids: AttemptId) -> None:
         self.post(CancelTasks(ALLOCATION, attempt_ids))
 
-    def tell(self, task: TaskDeployment, event: Splits | NoMoreSplits | Custom) -> None:
-        """What the task's enumerator has to say."""
+    def send_event(self, task: TaskDeployment, event: Splits | NoMoreSplits | Custom) -> None:
+        """Sends an event of the task's enumerator."""
         self.post(EnumeratorEvent(task.job_id, task.vertex_id, task.subtask, event, ALLOCATION, task.attempt_id))
 
     def collect(
         self, attempt_id: AttemptId, operator_id: str = "op-1", version: str = "", offset: int = 0
     ) -> CollectResponse:
-        """What a client is answered."""
+        """The response to a client's request."""
         request = CollectRequest(JobId("job"), operator_id, version, offset, request_id="q")
         self.post(CollectFromTask(ALLOCATION, attempt_id, request))
-        return self.said(CollectResponse)[-1]
+        return self.messages(CollectResponse)[-1]
 
     def running(self, task: TaskDeployment) -> Task:
-        """The attempt, while it is there."""
+        """The attempt, while it exists."""
         return self.worker.tasks[task.attempt_id]
 
     def operator(self, task: TaskDeployment, index: int = 0) -> Any:
-        """One of its operators, from the head on."""
+        """One of its operators, counted from the head."""
         return self.running(task).chain.operators[index]
 
     def unread(self, task: TaskDeployment) -> list[Any]:
-        """The splits that the task's source has not read to their end."""
+        """The splits that the task's source has not finished reading."""
         return list(self.operator(task).elements(0)[StateKind.SPLITS])
 
     def channel(self, number: int) -> LocalInputChannel:
@@ -263,11 +263,11 @@ class WorkerRig:
         return self.worker.channel(number)
 
     def post(self, mail: Any) -> None:
-        """Puts a mail and has it taken, without the turn that would follow."""
+        """Puts a mail and has it handled, without the turn that would follow."""
         self.worker.post(mail)
 
     def turn_until(self, done: Callable[[], bool], turns: int | None = None) -> None:
-        """Turns until it is so, in so many turns at most. Without a number: it depends on what other threads do."""
+        """Turns until the condition holds, at most so many turns. Without a number: it depends on other threads."""
         turn_all_until([self], done, turns)
 
     def turns(self, count: int = 1) -> None:
@@ -275,28 +275,28 @@ class WorkerRig:
             self.worker.turn()
 
     def updates(self, task: TaskDeployment) -> list[TaskUpdate]:
-        return [update for update in self.said(TaskUpdate) if update.attempt_id == task.attempt_id]
+        return [update for update in self.messages(TaskUpdate) if update.attempt_id == task.attempt_id]
 
     def states(self, task: TaskDeployment) -> list[str]:
         return [update.state for update in self.updates(task)]
 
     def state(self, task: TaskDeployment) -> str:
-        """The last one that was told."""
+        """The state that was reported last."""
         return self.states(task)[-1]
 
     def failure(self, task: TaskDeployment) -> Any:
-        """What was told with its last state."""
+        """The failure that was reported with the last state."""
         return self.updates(task)[-1].failure
 
     def all_states(self) -> list[tuple[str, str]]:
-        return [(update.attempt_id, update.state) for update in self.said(TaskUpdate)]
+        return [(update.attempt_id, update.state) for update in self.messages(TaskUpdate)]
 
     def ended(self, *tasks: TaskDeployment) -> Callable[[], bool]:
         return lambda: all(self.state(task) in ("FINISHED", "FAILED", "CANCELED") for task in tasks)
 
 
 def turn_all_until(rigs: Sequence[WorkerRig], done: Callable[[], bool], turns: int | None = None) -> None:
-    """Gives all of them their turns."""
+    """Turns all workers alternately."""
     end = time.monotonic() + DEADLINE
     for turn in itertools.count():
         if done():

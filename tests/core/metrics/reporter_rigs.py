@@ -1,6 +1,6 @@
-"""What is at the other end of each reporter in tests: a scraper, a collector of OTLP, a reader of files.
+"""The receiving end of each reporter in tests: a scraper, a collector of OTLP, a reader of files.
 
-Each answers what it got: the last value of each figure, by its name (with underscores) and its labels.
+Each returns what it received: the last value of each metric, by its name (with underscores) and its labels.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Rig(ABC):
 
     @abstractmethod
     async def got(self, reporters: Reporters) -> Got:
-        """What has arrived; for one that is asked, what it answers now."""
+        """The metrics received so far; a reporter that is polled is polled now."""
 
     def close(self) -> None:
-        """At the end, if it holds anything."""
+        """Called at the end, to release its resources."""
         return
 
 
@@ -148,7 +148,7 @@ class FileRig(Rig):
 
 
 def _split(labels: str) -> list[str]:
-    """At commas that are not inside of a value."""
+    """Splits at commas that are not inside of a value."""
     parts, inside, current = [], False, ""
     for character in labels:
         inside ^= character == '"'

@@ -1,4 +1,4 @@
-"""Figures of one moment: how they travel, how fast counts grow, how values are spread."""
+"""Metrics of one moment: their encoding, rates of counters, and distributions."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ GROUPS = st.builds(
 
 
 @given(st.lists(GROUPS, max_size=4))
-def test_groups_travel_unchanged(groups: list[MetricGroup]) -> None:
+def test_groups_are_encoded_unchanged(groups: list[MetricGroup]) -> None:
     assert decode_groups(encode_groups(groups)) == groups
 
 
 @pytest.mark.parametrize("content", [b"\xc1", b"\x91\x01", b"\x91\x91\xa5space", b"\x91" * 100_000])
-def test_what_is_malformed_is_refused(content: bytes) -> None:
+def test_malformed_groups_are_refused(content: bytes) -> None:
     with pytest.raises(MalformedMetricsError, match="malformed metrics"):
         decode_groups(content)
 
 
-def test_nothing_can_replace_the_variables_that_a_process_adds() -> None:
+def test_the_variables_added_by_a_process_cannot_be_replaced() -> None:
     group = MetricGroup(Scope.TASK, {"job_id": "another", "shard": "1"})
     assert group.about({"job_id": "own"}).variables == {"job_id": "own", "shard": "1"}
 
@@ -80,7 +80,7 @@ def test_a_quantile_is_between_the_ends(values: list[float], q: float) -> None:
     assert ordered[0] <= quantile(ordered, q) <= ordered[-1]
 
 
-def test_ids_are_as_flink_makes_them() -> None:
+def test_ids_are_the_same_as_flinks() -> None:
     group = MetricGroup(
         Scope.OPERATOR, {"operator_name": "Source: a.b, c"}, ("shard", "7.5"), ("shard",), {"seen": 3},
         {"currentInputWatermark": -(1 << 63)}, {"rate": MeterReading(10, 2.5)}, {"size": HistogramReading(1, p50=4.0)},
@@ -93,7 +93,7 @@ def test_ids_are_as_flink_makes_them() -> None:
     assert written(0.5) == "0.5"
 
 
-def test_a_process_knows_what_it_uses() -> None:
+def test_a_process_measures_its_resources() -> None:
     own_use()
     gc.collect()
     use = own_use()
@@ -107,7 +107,7 @@ def test_a_process_knows_what_it_uses() -> None:
     assert (told["Status.JVM.CPU.Load"], told["Status.JVM.Threads.Count"]) == (1.0, use.threads + 2)
 
 
-def test_a_provider_that_fails_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_provider_that_fails_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
     group = MetricGroup(Scope.JOB_MANAGER)
 
     def failing() -> list[MetricGroup]:

@@ -1,4 +1,4 @@
-"""What every reporter does, whatever it carries metrics to; and what is its own."""
+"""What every reporter does, whatever its target; and the behaviour of single reporters."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def arrives(got: Callable[[], Awaitable[Got]], wanted: Callable[[Got], boo
 
 
 def reported(rig: Rig, more: dict[str, Any] | None = None) -> Got:
-    """What arrives first."""
+    """The metrics that arrive first."""
     found: list[Got] = []
 
     async def scenario() -> None:
@@ -101,7 +101,7 @@ def test_variables_are_left_out_and_added(rig: Rig) -> None:
     }
 
 
-def test_what_is_measured_later_arrives_as_well(rig: Rig) -> None:
+def test_metrics_added_later_arrive_as_well(rig: Rig) -> None:
     counted = [1]
 
     def growing() -> list[MetricGroup]:
@@ -117,9 +117,7 @@ def test_what_is_measured_later_arrives_as_well(rig: Rig) -> None:
     run(scenario)
 
 
-def test_a_collector_that_refuses_is_named_once_and_tried_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_collector_that_refuses_is_logged_once_and_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rig = OtelRig(tmp_path)
     rig.status = 503
 
@@ -167,7 +165,7 @@ def test_each_service_takes_a_free_port_of_the_range_or_goes_without(caplog: pyt
     assert "there has to be one for each service of the host" in caplog.text
 
 
-def test_a_full_file_becomes_the_former_one(tmp_path: Path) -> None:
+def test_a_full_file_is_rotated(tmp_path: Path) -> None:
     rig = FileRig(tmp_path)
 
     async def scenario() -> None:
@@ -197,7 +195,7 @@ def test_plug_ins_are_found_by_entry_point_or_by_path(monkeypatch: pytest.Monkey
         assert made.settings.text("own.setting") == "5"
 
 
-def test_without_any_nothing_is_reported() -> None:
+def test_without_reporters_nothing_is_reported() -> None:
     assert Reporters("dispatcher", Configuration(), MetricRegistry()).made == []
 
 
@@ -227,7 +225,7 @@ def test_without_any_nothing_is_reported() -> None:
         ),
     ],
 )
-def test_mistakes_are_told_with_their_option(options: dict[str, str], why: str) -> None:
+def test_mistakes_are_reported_with_their_option(options: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why.replace("(", "\\(")):
         Reporters("dispatcher", Configuration(options), MetricRegistry())
 
@@ -245,7 +243,7 @@ def test_ports_are_written_alone_and_as_ranges() -> None:
     assert ports("9249-9251,9300", "k") == [9249, 9250, 9251, 9300]
 
 
-def test_options_of_reporters_are_checked_and_no_job_s_to_set() -> None:
+def test_options_of_reporters_are_validated_and_cannot_be_set_by_a_job() -> None:
     with pytest.raises(ConfigurationError, match=r"option 'metrics.reporter.prom.interval': .* is not a duration"):
         Configuration({"metrics.reporter.prom.interval": "soon"})
     with pytest.raises(ConfigurationError, match=r"unknown option 'metrics\.reporter\.prom'"):

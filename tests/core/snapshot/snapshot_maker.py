@@ -1,4 +1,4 @@
-"""Makes small snapshots of given states."""
+"""Creates small snapshots of given states."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JOB = JobId("abcdef0123")
 
 @dataclass
 class Maker:
-    """One snapshot in the making; keyed state is cut into files of about `rows_per_file`."""
+    """A snapshot being created; keyed state is divided into files of about `rows_per_file`."""
 
     root: Path | str
     max_parallelism: int = 128

@@ -1,4 +1,4 @@
-"""Symbolic links among a snapshot's files: what they lead to stays, whatever is deleted."""
+"""Symbolic links among a snapshot's files: their targets are never deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def savepoint(storage: FileSystemStorage, directory: Path) -> tuple[Path, StateF
 
 
 def move_behind_a_link(folder: Path, target: Path) -> None:
-    """What was in the folder is in the target afterwards, and the folder is a link to it."""
+    """Moves the folder's contents to the target, and replaces the folder by a link to it."""
     shutil.move(folder, target)
     folder.symlink_to(target, target_is_directory=True)
 
@@ -137,8 +137,8 @@ def test_the_root_itself_may_be_behind_links(tmp_path: Path) -> None:
     assert list((tmp_path / "disk").iterdir()) == []
 
 
-def test_a_link_that_is_put_in_place_while_files_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the look at a folder and its opening, another process replaces it."""
+def test_a_link_that_is_created_while_files_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the check of a folder and its opening, another process replaces it."""
     folder, target = tmp_path / "folder", tmp_path / "precious"
     for place in (folder, target):
         place.mkdir()

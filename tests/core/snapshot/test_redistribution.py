@@ -1,4 +1,4 @@
-"""Which files a restored subtask reads: nothing is lost, nothing goes to two, under every change of parallelism."""
+"""Which files a restored subtask reads: nothing is lost or duplicated, under every change of parallelism."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_keyed_state_reaches_the_owners_of_its_key_groups(before: int, after: in
 
 @pytest.mark.parametrize("kind", [StateKind.OPERATOR_LIST, StateKind.SPLITS, StateKind.SINK_TRANSACTIONS])
 @given(before=parallelisms, after=parallelisms)
-def test_lists_are_kept_or_dealt_out(kind: StateKind, before: int, after: int) -> None:
+def test_lists_are_kept_or_redistributed(kind: StateKind, before: int, after: int) -> None:
     kept = state(kind, before)
     chosen = [files_for(kept, before, after, MAX, subtask) for subtask in range(after)]
     assert is_dealt(kind, before, after) == (before != after)
@@ -49,7 +49,9 @@ def test_lists_are_kept_or_dealt_out(kind: StateKind, before: int, after: int) -
 
 
 @given(st.lists(st.integers()), parallelisms)
-def test_what_is_dealt_out_is_spread_evenly_and_reaches_one_each(elements: list[int], parallelism: int) -> None:
+def test_redistributed_elements_are_spread_evenly_and_each_reaches_one_subtask(
+    elements: list[int], parallelism: int
+) -> None:
     shares = [dealt(elements, subtask, parallelism) for subtask in range(parallelism)]
     assert Counter(element for share in shares for element in share) == Counter(elements)
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
@@ -69,7 +71,7 @@ def test_union_lists_go_to_all_and_broadcast_state_as_one_copy(before: int, afte
 
 
 @given(before=parallelisms, after=parallelisms)
-def test_records_on_their_way_go_where_their_producer_went(before: int, after: int) -> None:
+def test_records_in_flight_follow_their_producer(before: int, after: int) -> None:
     queued = state(StateKind.IN_FLIGHT, before, "in-flight-0-queued")
     received = state(StateKind.IN_FLIGHT, before, "in-flight-0-received")
     for subtask in range(after):

@@ -1,4 +1,4 @@
-"""A savepoint without Millstream: other tools read it, and what they write back is checked."""
+"""A savepoint without Millstream: other tools read it, and what they write back is validated."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def counts_file(savepoint: Path) -> tuple[dict[str, Any], dict[str, Any], Path]:
 
 
 def declare(savepoint: Path) -> None:
-    """Puts a changed file's numbers into the metadata, as a tool does that writes a savepoint."""
+    """Updates the metadata for a changed file, as a tool does that writes a savepoint."""
     document, entry, path = counts_file(savepoint)
     data = path.read_bytes()
     entry.update(size=len(data), rows=pq.read_metadata(path).num_rows)
@@ -114,7 +114,7 @@ def restored(savepoint: Path) -> dict[Any, Any]:
     return dict(zip(rows.keys, rows.content, strict=True))
 
 
-def test_what_pandas_writes_back_is_restored(savepoint: Path) -> None:
+def test_files_written_by_pandas_are_restored(savepoint: Path) -> None:
     _, _, path = counts_file(savepoint)
     frame = pd.read_parquet(path)
     frame["value"] = [{"f0": v["f0"] + 1, "f1": v["f1"]} for v in frame["value"]]
@@ -150,7 +150,7 @@ def first_group(table: pa.Table, group: int) -> pa.Table:
         (lambda f: f.set_column(0, "key_group", pa.array([None] * 100, pa.int32())), "must hold integers"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(savepoint: Path, change: Any, message: str) -> None:
+def test_invalid_files_are_refused_by_name(savepoint: Path, change: Any, message: str) -> None:
     _, _, path = counts_file(savepoint)
     pq.write_table(change(pq.read_table(path)), path)
     declare(savepoint)
@@ -159,7 +159,7 @@ def test_what_does_not_fit_is_refused_by_name(savepoint: Path, change: Any, mess
     assert str(path) in str(caught.value)
 
 
-def test_values_that_are_none_of_their_type_are_refused(tmp_path: Path) -> None:
+def test_values_of_another_type_are_refused(tmp_path: Path) -> None:
     maker = Maker(tmp_path)
     maker.operator("counter", maker.values("counts", {1: 10**30}, StateTypes(t.LONG, t.BIG_INT)))
     savepoint = Path(maker.write().removeprefix("file://"))
@@ -171,8 +171,8 @@ def test_values_that_are_none_of_their_type_are_refused(tmp_path: Path) -> None:
         verify_snapshot(storage, location)
 
 
-def test_no_damage_goes_unnoticed(savepoint: Path) -> None:
-    """Any byte of any file, a missing end, and a file in another's place: refused, and the file is named."""
+def test_all_damage_is_detected(savepoint: Path) -> None:
+    """Any byte of any file, a missing end, and one file in place of another: refused, and the file is named."""
     storage, location = storage_at(str(savepoint))
     whole = verify_snapshot(storage, location)
     files = sorted(p for p in savepoint.rglob("*") if p.is_file())
@@ -216,7 +216,7 @@ class Tagged:
         return hash(self.name)
 
 
-def test_keys_that_hold_lists_are_checked_as_others_are(tmp_path: Path) -> None:
+def test_keys_that_contain_lists_are_validated_like_others(tmp_path: Path) -> None:
     def taken(**counts: int) -> OpenedSnapshot:
         maker, types = Maker(tmp_path), StateTypes(t.DataclassType(Tagged), t.LONG)
         entries = {Tagged("a", [tag]): count for tag, count in counts.items()}

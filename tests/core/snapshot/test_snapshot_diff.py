@@ -36,7 +36,7 @@ RULES = StateTypes(value=t.LONG, map_key=t.STRING)
 
 
 def compared(tmp_path: Path, make: Any, **more: Any) -> StateDiff:
-    """The one state that `make` makes of a maker and each side's content."""
+    """The single state that `make` creates from a maker and each side's content."""
     sides = []
     for side in ("first", "second"):
         maker = Maker(tmp_path / side, **more)
@@ -55,7 +55,7 @@ entries = st.dictionaries(st.text("abc", max_size=3), st.integers(0, 3), max_siz
 
 @settings(max_examples=cases(60))
 @given(entries, entries, st.sampled_from([(128, 128), (128, 256), (128, 96), (127, 128)]), st.integers(1, 6))
-def test_keyed_entries_are_compared_whatever_the_files(
+def test_keyed_entries_are_compared_however_they_are_stored_in_files(
     old: dict[str, int], new: dict[str, int], groups: tuple[int, int], rows_per_file: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
@@ -91,7 +91,7 @@ def test_maps_are_compared_by_entry_and_lists_by_key(tmp_path: Path) -> None:
     assert found.entries == (Entry("~", (1,)),)
 
 
-def test_values_are_compared_though_their_type_has_changed(tmp_path: Path) -> None:
+def test_values_are_compared_although_their_type_has_changed(tmp_path: Path) -> None:
     types = {"first": StateTypes(t.STRING, t.LONG), "second": StateTypes(t.STRING, t.STRING)}
     sides = {"first": {"a": 1, "b": 2}, "second": {"a": "1"}}
     found = compared(tmp_path, lambda maker, side: maker.values("v", sides[side], types[side]))
@@ -138,7 +138,7 @@ def test_pickled_values_are_compared_as_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION, StateKind.SPLITS])
-def test_lists_of_operators_are_bags(tmp_path: Path, kind: StateKind) -> None:
+def test_lists_of_operators_are_compared_as_multisets(tmp_path: Path, kind: StateKind) -> None:
     sides = {"first": [["a", "b"], ["c", "c"]], "second": [["c"], ["d"], ["b", "a"]]}
     found = compared(tmp_path, lambda maker, side: maker.elements("l", sides[side], ELEMENTS, kind))
     assert Counter(found.entries) == Counter([Entry("-", ("c",)), Entry("+", ("d",))])
@@ -188,7 +188,7 @@ def test_operators_states_types_and_properties(tmp_path: Path) -> None:
     assert SnapshotDiff(found.operators[:1]).equal
 
 
-def test_a_file_of_both_snapshots_is_not_read(tmp_path: Path) -> None:
+def test_a_file_shared_by_both_snapshots_is_not_read(tmp_path: Path) -> None:
     maker = Maker(tmp_path, kind=SnapshotKind.CHECKPOINT)
     made = maker.values("x", {"a": 1}, COUNTS)
     shared = replace(made.files[0], path=f"{maker.location}/{made.files[0].path}")
@@ -223,7 +223,7 @@ class CountingStorage:
         return self._storage.read_file(location, path)
 
 
-def test_a_file_is_fetched_once_and_dropped_when_it_is_behind(tmp_path: Path) -> None:
+def test_a_file_is_fetched_once_and_dropped_after_use(tmp_path: Path) -> None:
     maker = Maker(tmp_path, rows_per_file=100)
     state = maker.values("x", {str(n): n for n in range(1000)}, COUNTS)
     maker.operator("a", state)

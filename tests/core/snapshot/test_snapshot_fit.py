@@ -68,7 +68,7 @@ def matches(found: Fit) -> list[tuple[str | None, OperatorMatch, dict[str, State
     return [(o.operator.uid, o.match, {s.name: s.match for s in o.states}) for o in found.operators]
 
 
-def test_operators_and_states_meet_by_uid_and_name() -> None:
+def test_operators_and_states_are_matched_by_uid_and_name() -> None:
     stored = snapshot(operator("a", full(state("x")), full(state("old"))), operator("gone", full(state("y"))))
     found = fit(stored, program(operator("a", state("x"), state("fresh")), operator("new", state("z"))))
     assert matches(found) == [
@@ -81,7 +81,7 @@ def test_operators_and_states_meet_by_uid_and_name() -> None:
     assert fit(stored, program(operator("a", state("x"))), allow_unclaimed=True).restorable
 
 
-def test_operators_without_uid_meet_by_id() -> None:
+def test_operators_without_uid_are_matched_by_id() -> None:
     stored = snapshot(operator(None, full(state("x")), id="17"))
     assert fit(stored, program(operator(None, state("x"), id="17"))).restorable
     found = fit(stored, program(operator(None, state("x"), id="18")))
@@ -89,7 +89,7 @@ def test_operators_without_uid_meet_by_id() -> None:
     assert not fit(stored, program(operator("a", state("x"), id="17"))).restorable
 
 
-def test_what_holds_nothing_is_not_missed() -> None:
+def test_operators_without_state_are_not_missed() -> None:
     empty = operator("a", state("x"))
     assert fit(snapshot(empty), []).restorable
     assert fit(snapshot(empty), []).operators == ()
@@ -120,7 +120,7 @@ def test_types_and_kinds_are_compared(
 
 
 def test_a_state_without_files_may_become_anything() -> None:
-    """Nothing of it is handed to a task, which would compare it."""
+    """Nothing of it is sent to a task, which would compare it."""
     stored = snapshot(operator("a", state("x"), full(state("y"))))
     found = fit(stored, program(operator("a", state("x", str), state("y"))))
     assert found.restorable
@@ -144,7 +144,7 @@ def test_the_max_parallelism_may_change_only_without_keyed_rows() -> None:
     assert fit(snapshot(operator("a", full(state("x")))), program(replace(wider, max_parallelism=128))).restorable
 
 
-def test_a_max_parallelism_that_the_program_did_not_set_gives_way() -> None:
+def test_a_max_parallelism_that_the_program_did_not_set_is_replaced() -> None:
     stored = snapshot(operator("a", full(state("x")), most=64))
     derived = [replace(one, max_parallelism_derived=True) for one in program(operator("a", state("x"), parallelism=64))]
     assert fit(stored, derived).restorable
@@ -167,7 +167,7 @@ def test_operators_of_one_task_have_one_max_parallelism() -> None:
     assert fit(stored, [both[0], replace(both[1], task="other")]).restorable
 
 
-def test_state_that_its_operator_cannot_hold_any_more_is_unclaimed() -> None:
+def test_state_that_its_operator_does_not_support_any_more_is_unclaimed() -> None:
     stored = snapshot(operator("a", full(state("x")), full(state("l", int, StateKind.OPERATOR_LIST))))
     found = fit(stored, program(operator("a"), holds=KEYED))
     assert matches(found)[0][2] == {"x": StateMatch.KEPT, "l": StateMatch.UNCLAIMED}
@@ -183,7 +183,7 @@ def test_operators_own_states_are_not_declared() -> None:
     assert not fit(stored, program(operator("a"))).restorable
 
 
-def test_an_operator_that_did_not_open_is_no_clear_yes() -> None:
+def test_an_operator_that_did_not_open_is_not_a_clear_yes() -> None:
     stored = snapshot(operator("a", full(state("x"))))
     found = fit(stored, [ProgramOperator(operator("a"), KEYED, "ValueError: no"), *program(operator("b"))])
     assert matches(found)[0][2] == {"x": StateMatch.UNKNOWN}
@@ -225,7 +225,7 @@ def test_a_program_survives_json(declared: list[OperatorSnapshot], error: str | 
 @pytest.mark.parametrize(
     "damaged", [b"", b"{}", b"[{}]", b'[{"operator": {}, "holds": [], "error": null, "max_parallelism_derived": true}]']
 )
-def test_json_that_is_no_program(damaged: bytes) -> None:
+def test_json_that_is_not_a_program(damaged: bytes) -> None:
     with pytest.raises(SnapshotError, match=r"^here: "):
         program_from_json(damaged, "here")
 
@@ -243,7 +243,7 @@ def test_an_enumerators_state_belongs_to_a_source() -> None:
     assert allowed.leaves_state
 
 
-def test_keyed_state_that_is_left_behind_binds_no_max_parallelism() -> None:
+def test_abandoned_keyed_state_does_not_fix_the_max_parallelism() -> None:
     stored = snapshot(operator("a", full(state("x")), most=64))
     plain = [ProgramOperator(operator("a"), frozenset())]
     assert fit(stored, plain, allow_unclaimed=True).restorable

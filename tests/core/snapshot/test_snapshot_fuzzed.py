@@ -1,6 +1,6 @@
-"""Snapshots with anything in them: each reader answers, or refuses with the file's name, and loads no pickle.
+"""Snapshots with random contents: each reader returns, or refuses with the file's name, and loads no pickle.
 
-The documents are changed behind their checksum, as someone would who wants to be read.
+The documents are changed including their checksum, as an attacker would.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LOADED: list[str] = []
 
 
 class Bomb:
-    """Goes off when it is unpickled."""
+    """Raises when it is unpickled."""
 
     def __reduce__(self) -> Any:
         return LOADED.append, ("loaded",)
@@ -100,7 +100,7 @@ ODD = st.one_of(
 
 
 def places(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """All places in a document, the document itself left out."""
+    """All places in a document, except the document itself."""
     for key in value if isinstance(value, dict) else range(len(value)):
         yield (*where, key)
         if isinstance(value[key], dict | list):
@@ -120,7 +120,7 @@ def change(data: st.DataObject, document: Any) -> None:
         case "rename" if isinstance(where, dict):
             where[data.draw(st.sampled_from(["x", "", "\ud800", "a\nb"]))] = where.pop(last)
         case _:
-            where[last] = copy.deepcopy(data.draw(ODD, label="value"))  # one that is put into itself has no end
+            where[last] = copy.deepcopy(data.draw(ODD, label="value"))  # one that is put into itself is infinite
 
 
 READERS: dict[str, Callable[[OpenedSnapshot], Any]] = {
@@ -186,7 +186,7 @@ def test_any_state_file_with_its_checksum(snapshot: Path, data: st.DataObject) -
         content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     end = data.draw(st.sampled_from([0, 1, len(content) // 2, len(content) - 1, len(content)]))
     changed = with_content(file, bytes(content[:end]) + data.draw(st.binary(max_size=3)))
-    other = data.draw(st.sampled_from(operator.states))  # another state's types may not fit, either
+    other = data.draw(st.sampled_from(operator.states))  # another state's types may not fit either
     for described in (state, other):
         alone = replace(operator, states=(replace(described, files=(changed,)),))
         damaged = replace(opened, metadata=replace(opened.metadata, operators=(alone,)))
@@ -201,7 +201,7 @@ def with_content(file: StateFile, content: bytes) -> StateFile:
 
 
 @pytest.mark.parametrize("levels", range(300, 1000, 10))
-def test_operators_of_a_task_that_are_nested_deeply_are_refused(levels: int) -> None:
+def test_deeply_nested_operators_of_a_task_are_refused(levels: int) -> None:
     deep = "[" * levels + "]" * levels
     for document in (deep, f'[{{"operator_id": {deep}}}]', f'[{{"states": {deep}}}]'):
         with pytest.raises(SnapshotError, match=r"^the ack: "):
@@ -209,6 +209,6 @@ def test_operators_of_a_task_that_are_nested_deeply_are_refused(levels: int) -> 
 
 
 @pytest.mark.parametrize("where", ["/nowhere", "file:///nowhere", "/etc/passwd", "/\0", "x://y", "s3://", "file://h/x"])
-def test_a_snapshot_in_a_place_that_is_none(where: str) -> None:
+def test_a_snapshot_at_an_invalid_location(where: str) -> None:
     with pytest.raises(SnapshotError):
         open_snapshot(where)

@@ -1,4 +1,4 @@
-"""Rows by key, as people write keys."""
+"""Rows by key, as users write keys."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_keys_as_they_are_written(kind: t.TypeInformation, text: str, key: Any) 
         (ROW, '{"id": 1}', "or an object of id, name"),
     ],
 )
-def test_text_that_is_no_key(kind: t.TypeInformation, text: str, told: str) -> None:
+def test_text_that_is_not_a_key(kind: t.TypeInformation, text: str, told: str) -> None:
     with pytest.raises(KeyLiteralError) as caught:
         keys_from_text(text, type_to_json(kind))
     assert told in str(caught.value)
@@ -123,7 +123,7 @@ def test_a_snapshot_in_an_object_store(s3_root: str) -> None:
     assert looked_up(opened, "7") == [8]
 
 
-def test_a_key_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_key(tmp_path: Path) -> None:
     assert looked_up(one_state(tmp_path, {1: 1}, StateTypes(t.LONG, t.LONG)), "2") == []
 
 
@@ -147,7 +147,7 @@ LOADED: list[str] = []
 
 
 class Trap:
-    """Tells when it is loaded."""
+    """Records when it is loaded."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -161,7 +161,7 @@ def _spring(name: str) -> Trap:
     return Trap(name)
 
 
-def test_no_pickle_is_loaded_unless_asked_and_then_only_the_keys_own(tmp_path: Path) -> None:
+def test_no_pickle_is_loaded_unless_requested_and_then_only_the_keys_own(tmp_path: Path) -> None:
     entries = {n: Trap(f"trap {n}") for n in range(300)}
     snapshot = one_state(tmp_path, entries, StateTypes(t.LONG, t.PICKLED))
     LOADED.clear()
@@ -220,7 +220,7 @@ VALUE = [
 
 
 @pytest.mark.parametrize(("value", "text", "document"), VALUE)
-def test_values_for_people_and_as_json(value: Any, text: str, document: Any) -> None:
+def test_values_for_users_and_as_json(value: Any, text: str, document: Any) -> None:
     assert readable(value) == text
     assert to_json(value) == document
     assert json.loads(json.dumps(to_json(value), allow_nan=False)) == document
@@ -243,7 +243,7 @@ class Tagged:
         ),
     ],
 )
-def test_a_field_that_is_not_compared_says_nothing_of_a_key(
+def test_a_field_that_is_not_compared_does_not_identify_a_key(
     tmp_path: Path, kind: t.TypeInformation, keys: list[Any], text: str
 ) -> None:
     types = StateTypes(kind, t.LONG)

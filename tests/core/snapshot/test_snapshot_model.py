@@ -1,4 +1,4 @@
-"""The metadata document: what is written is read back, and what does not fit is refused with its place."""
+"""The metadata document: what is written is read back, and an invalid document is refused with the place."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def snapshots(draw: st.DrawFn) -> SnapshotMetadata:
 
 
 @given(snapshots())
-def test_metadata_comes_back_as_it_was(metadata: SnapshotMetadata) -> None:
+def test_metadata_is_restored_unchanged(metadata: SnapshotMetadata) -> None:
     assert metadata_from_bytes(metadata_to_bytes(metadata), "m") == metadata
 
 
@@ -187,7 +187,7 @@ def test_a_value_that_is_nested_too_deeply_to_be_shown_is_refused() -> None:
         lambda d: d.update(checksum=DIGEST),
     ],
 )
-def test_damage_that_still_makes_sense_is_noticed(damage: Callable[[dict[str, Any]], Any]) -> None:
+def test_damage_that_leaves_a_valid_document_is_detected(damage: Callable[[dict[str, Any]], Any]) -> None:
     broken = document()
     damage(broken)
     with pytest.raises(SnapshotError, match=r"^m: is damaged: its content does not match its checksum"):
@@ -202,7 +202,7 @@ def test_a_document_of_another_tool_needs_no_checksum() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"null", b"[" * 100_000])
-def test_what_is_no_metadata_is_refused(data: bytes) -> None:
+def test_content_that_is_not_metadata_is_refused(data: bytes) -> None:
     with pytest.raises(SnapshotError, match=r"^m: "):
         metadata_from_bytes(data, "m")
 

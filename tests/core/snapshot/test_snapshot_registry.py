@@ -1,4 +1,4 @@
-"""Files that checkpoints share live exactly as long as a checkpoint that references them."""
+"""Files that checkpoints share exist exactly as long as a checkpoint references them."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def same(one: Any, other: Any) -> bool:
 
 @settings(max_examples=cases(300))
 @given(st.data())
-def test_values_of_any_type_come_back(data: st.DataObject) -> None:
+def test_values_of_any_type_are_restored(data: st.DataObject) -> None:
     type, values = data.draw(typed())
     given_values = data.draw(st.lists(values, max_size=5))
     array = to_array(given_values, type, "c")
@@ -139,7 +139,7 @@ zoned = st.builds(
 
 
 @given(st.lists(st.none() | zoned, max_size=5), st.sampled_from([t.TIMESTAMP, t.INSTANT]))
-def test_times_keep_their_zone_each(values: list[Any], type: t.TypeInformation) -> None:
+def test_each_time_keeps_its_zone(values: list[Any], type: t.TypeInformation) -> None:
     for held in Held:
         array = to_array(values, type, "c", held=held)
         assert repr(from_array(array, type, "c")) == repr(values)
@@ -162,7 +162,7 @@ def test_a_zone_without_a_name_is_refused(zone: datetime.tzinfo) -> None:
         to_array([None, datetime.datetime(2024, 1, 1, tzinfo=zone)], t.TIMESTAMP, "c")
 
 
-def test_times_of_other_tools_are_read() -> None:
+def test_times_written_by_other_tools_are_read() -> None:
     moment = datetime.datetime(2024, 7, 1, 12)
     array = pa.array([moment.replace(tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))], pa.timestamp("ms", "Europe/Berlin"))
     assert from_array(array, t.TIMESTAMP, "c")[0].hour == 12
@@ -221,7 +221,7 @@ anything = st.one_of(
 
 
 def told(value: Any) -> str:
-    """A value with its classes, but for one: a whole number in a column of floats is a float afterwards."""
+    """A value with its classes, with one exception: an integer in a column of floats becomes a float."""
     if isinstance(value, dict):
         return f"{type(value)}{[(told(k), told(v)) for k, v in value.items()]}"
     if isinstance(value, list | tuple | Row):
@@ -235,7 +235,7 @@ def told(value: Any) -> str:
 
 
 def as_declared(value: Any, kind: t.TypeInformation) -> Any:
-    """What comes back of a value that is held exactly."""
+    """The restored value of one that is stored exactly."""
     if value is None or isinstance(kind, t.PickledType):
         return value
     if isinstance(kind, t.BasicType):
@@ -254,7 +254,7 @@ def as_declared(value: Any, kind: t.TypeInformation) -> Any:
 
 @settings(max_examples=cases(500))
 @given(st.data())
-def test_any_value_is_held_exactly_or_refused(data: st.DataObject) -> None:
+def test_any_value_is_stored_exactly_or_refused(data: st.DataObject) -> None:
     kind, values = data.draw(typed())
     for around, put in (
         (kind, lambda v: v),
@@ -342,7 +342,7 @@ KEYS: list[tuple[t.TypeInformation, st.SearchStrategy[Any]]] = [
 
 
 @given(st.data(), st.sampled_from(KEYS), st.sampled_from([1, 7, 128, 32768]))
-def test_value_state_comes_back_by_key_group(
+def test_value_state_is_restored_by_key_group(
     data: st.DataObject, keyed: tuple[t.TypeInformation, st.SearchStrategy[Any]], max_parallelism: int
 ) -> None:
     entries = data.draw(st.dictionaries(keyed[1], st.tuples(ints, texts), max_size=20))
@@ -364,7 +364,7 @@ def test_value_state_comes_back_by_key_group(
 
 
 @given(st.dictionaries(st.tuples(ints, st.tuples(ints, ints)), st.lists(texts, min_size=1, max_size=4), max_size=8))
-def test_list_state_with_namespaces_comes_back(entries: dict[Any, list[str]]) -> None:
+def test_list_state_with_namespaces_is_restored(entries: dict[Any, list[str]]) -> None:
     types = StateTypes(t.LONG, t.STRING, namespace=WINDOW)
     state = types.snapshot("s", StateKind.LIST)
     windows = [Row(start=w[0], end=w[1]) for _, w in entries]
@@ -376,7 +376,7 @@ def test_list_state_with_namespaces_comes_back(entries: dict[Any, list[str]]) ->
 
 
 @given(st.dictionaries(ints, st.dictionaries(texts, st.none() | ints, min_size=1, max_size=4), max_size=8))
-def test_map_state_with_a_time_to_live_comes_back(entries: dict[int, dict[str, int | None]]) -> None:
+def test_map_state_with_a_time_to_live_is_restored(entries: dict[int, dict[str, int | None]]) -> None:
     types = StateTypes(t.LONG, t.LONG, map_key=t.STRING)
     state = msgspec.structs.replace(types.snapshot("s", StateKind.MAP), ttl=TtlSettings(1000))
     expiries = [[5 if v is None else None for v in m.values()] for m in entries.values()]
@@ -390,7 +390,7 @@ def test_map_state_with_a_time_to_live_comes_back(entries: dict[int, dict[str, i
     assert rows.expires_at == [5 if value is None else None for value in rows.content]
 
 
-def test_list_state_with_a_time_to_live_comes_back() -> None:
+def test_list_state_with_a_time_to_live_is_restored() -> None:
     types = StateTypes(t.LONG, t.STRING)
     state = msgspec.structs.replace(types.snapshot("s", StateKind.LIST), ttl=TtlSettings(1000))
     table = list_table([1, 2], [["a", "b"], ["c"]], types, 128, expires_at=[[1, None], [3]])
@@ -424,7 +424,7 @@ def test_timers_operator_and_broadcast_state() -> None:
     assert rows.content == [1, None]
 
 
-def test_arrow_columns_are_taken_as_they_are() -> None:
+def test_arrow_columns_are_accepted_unchanged() -> None:
     types = StateTypes(t.LONG, t.DOUBLE)
     table = value_table(pa.array([3, 1, 2]), pa.chunked_array([[1.0], [2.0, 3.0]]), types, 128)
     rows = read_rows(table, types.snapshot("s", StateKind.VALUE))
@@ -452,7 +452,7 @@ def test_keys_that_would_not_be_found_again_are_refused(kind: t.TypeInformation,
         value_table([1], [{key: 1}], StateTypes(t.LONG, t.MapType(kind, t.LONG)), 16)
 
 
-def test_named_tuples_are_found_as_the_tuples_that_they_equal() -> None:
+def test_named_tuples_are_found_as_equal_tuples() -> None:
     types = StateTypes(t.TupleType((t.LONG, t.LONG)), t.LONG)
     rows = read_rows(value_table([Pair(1, 2)], [1], types, 16), types.snapshot("s", StateKind.VALUE), types)
     assert rows.keys == [Pair(1, 2)]
@@ -465,7 +465,7 @@ def test_a_subclass_that_would_lose_its_fields_is_refused() -> None:
         value_table([1], [[Dear("y", 2.0, 3)]], StateTypes(t.LONG, t.ListType(t.DataclassType(Item))), 16)
 
 
-def test_key_groups_can_be_handed_in() -> None:
+def test_key_groups_can_be_passed() -> None:
     types = StateTypes(t.LONG, t.LONG)
     table = value_table([1, 2, 3], [10, 20, 30], types, 128, key_groups=[9, 4, 9])
     assert table.to_pydict() == {"key_group": [4, 9, 9], "key": [2, 1, 3], "value": [20, 10, 30]}
@@ -476,7 +476,7 @@ class Bomb:
         return (pytest.fail, ("code of a snapshot was run",))
 
 
-def test_reading_runs_no_pickle_unless_asked() -> None:
+def test_reading_loads_no_pickle_unless_requested() -> None:
     types = StateTypes(t.LONG, t.TupleType((t.LONG, t.PICKLED)))
     state = types.snapshot("s", StateKind.VALUE)
     assert state.encoding is not None
@@ -541,13 +541,13 @@ def keyed_table(**columns: Any) -> pa.Table:
         ({"key_group": pa.array([2**40, 1])}, "column key_group"),
     ],
 )
-def test_tables_of_other_tools_are_checked(columns: dict[str, Any], message: str) -> None:
+def test_tables_of_other_tools_are_validated(columns: dict[str, Any], message: str) -> None:
     state = StateTypes(t.LONG, t.STRING).snapshot("s", StateKind.VALUE)
     with pytest.raises(SnapshotError, match=f"^f: {message}"):
         check_table(keyed_table(**columns), state, "f")
 
 
-def test_widths_that_other_tools_choose_are_accepted() -> None:
+def test_column_widths_of_other_tools_are_accepted() -> None:
     state = StateTypes(t.LONG, t.STRING).snapshot("s", StateKind.VALUE)
     table = keyed_table(
         key_group=[0, 1], key=pa.array([1.0, 2.0]), value=pa.array(["a", "b"], pa.large_string()).dictionary_encode()

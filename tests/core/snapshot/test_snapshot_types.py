@@ -1,4 +1,4 @@
-"""Types as JSON, and which changes of a type a restore bears."""
+"""Types as JSON, and the changes of a type that a restore supports."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ types = st.recursive(
 
 
 @given(types)
-def test_types_come_back_from_json(type: t.TypeInformation) -> None:
+def test_types_are_restored_from_json(type: t.TypeInformation) -> None:
     document = json.loads(json.dumps(type_to_json(type)))
     check_type_json(JsonNode(document, "m"))
     assert type_from_json(document) == type
@@ -87,7 +87,7 @@ def test_a_dataclass_is_written_by_name_and_read_as_a_row() -> None:
     assert describe_json(document) == f"Customer(id: Long, address: Address(street: String), {rest}"
 
 
-def test_what_columns_cannot_hold_is_pickled() -> None:
+def test_values_without_a_column_type_are_pickled() -> None:
     assert type_to_json(t.DataclassType(Node)) == {"type": "pickled"}
     assert type_to_json(t.TupleType(())) == {"type": "pickled"}
     assert type_to_json(t.ListType(t.DataclassType(dataclasses.make_dataclass("Empty", [])))) == {"type": "pickled"}
@@ -103,7 +103,7 @@ def test_what_columns_cannot_hold_is_pickled() -> None:
         {"type": "dataclass", "class": "m:x", "fields": [{"name": "a", "type": {"type": "pickled"}, "has_default": 1}]},
     ],
 )  # fmt: skip
-def test_what_is_no_type_is_refused(document: object) -> None:
+def test_an_invalid_type_is_refused(document: object) -> None:
     with pytest.raises(SnapshotError):
         check_type_json(JsonNode(document, "m"))
 
@@ -221,7 +221,7 @@ def test_numbers_may_become_wider(
         ),
     ],
 )
-def test_what_looks_renamed_is_a_warning(stored: Any, declared: Any, warned: list[str]) -> None:
+def test_a_field_that_seems_renamed_is_a_warning(stored: Any, declared: Any, warned: list[str]) -> None:
     verdict = compare_types(type_to_json(stored), declared)
     assert verdict.ok
     assert len(verdict.warnings) == len(warned)
@@ -249,8 +249,8 @@ def test_a_state_may_evolve_in_its_values_but_not_in_its_keys() -> None:
     assert verdict.message == "the kind changed: stored value, declared list"
 
 
-def test_a_dataclass_that_was_only_passed_on_fits_the_class_again() -> None:
-    """A snapshot of a job that never declared the state has a row in place of the class."""
+def test_a_dataclass_that_was_not_declared_fits_the_class_again() -> None:
+    """A snapshot of a job that never declared the state has a row instead of the class."""
     declared = version("Account", count=int, level=(int, default(5)))
     row = t.RowType((t.LONG, t.STRING), ("count", "note"))
     verdict = compare_types(type_to_json(row), declared)
@@ -263,7 +263,7 @@ def test_a_dataclass_that_was_only_passed_on_fits_the_class_again() -> None:
     assert compare_state(passed_on, keyed).kind is CompatibilityKind.SAME
 
 
-def test_a_class_that_was_pickled_by_value_has_the_defaults_that_it_had() -> None:
+def test_a_class_that_was_pickled_by_value_keeps_its_defaults() -> None:
     code = "from dataclasses import dataclass, field\n@dataclass\nclass Made:\n    a: int\n    b: int = 5\n"
     code += "    c: list[int] = field(default_factory=list)\n"
     space: dict[str, object] = {"__name__": "__main__"}

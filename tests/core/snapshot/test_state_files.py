@@ -1,4 +1,4 @@
-"""State files: both formats, only the wanted key groups, and nothing of a damaged file is used."""
+"""State files: both formats, only the requested key groups, and damaged files are not used."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_state_is_written_and_read(storage: CheckpointStorage, format: FileFor
 
 
 @pytest.mark.parametrize("format", FileFormat)
-def test_only_the_wanted_key_groups_are_read(
+def test_only_the_requested_key_groups_are_read(
     storage: CheckpointStorage, format: FileFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_files, "ROWS_PER_BATCH", 100)
@@ -103,7 +103,7 @@ def test_only_the_wanted_key_groups_are_read(
 
 
 @pytest.mark.parametrize("format", FileFormat)
-def test_large_rows_are_cut_into_more_files(
+def test_large_rows_are_split_into_more_files(
     local: FileSystemStorage, format: FileFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_files, "BYTES_PER_BATCH", 10_000)
@@ -115,7 +115,7 @@ def test_large_rows_are_cut_into_more_files(
 
 
 @pytest.mark.parametrize("format", FileFormat)
-def test_a_key_group_that_is_large_by_itself_is_cut(tmp_path: Path, format: FileFormat) -> None:
+def test_a_large_key_group_is_split(tmp_path: Path, format: FileFormat) -> None:
     storage, types = FileSystemStorage(str(tmp_path), JOB), StateTypes(t.LONG, t.STRING)
     elements = [f"element {n}" for n in range(1000)]
     table = list_table([7], [elements], types, 128)
@@ -180,7 +180,7 @@ def test_a_damaged_file_is_refused_by_name(
 
 @settings(max_examples=cases(60))
 @given(st.data(), st.sampled_from(FileFormat))
-def test_content_that_is_no_table_is_refused_even_with_its_checksum(data: st.DataObject, format: FileFormat) -> None:
+def test_content_that_is_not_a_table_is_refused_even_with_its_checksum(data: st.DataObject, format: FileFormat) -> None:
     storage = MemoryStorage(JOB)
     table = value_table([1, 2], [(1, "a"), (2, "b")], TYPES, 128)
     (file,) = write_state(storage, storage.checkpoint_location(1), "op", "s", 0, table, format)
@@ -196,7 +196,7 @@ def test_content_that_is_no_table_is_refused_even_with_its_checksum(data: st.Dat
         assert file.path in str(error)  # noqa: PT017  # it need not be refused
 
 
-def test_a_file_that_does_not_hold_what_the_metadata_says(local: FileSystemStorage) -> None:
+def test_a_file_that_does_not_match_the_metadata(local: FileSystemStorage) -> None:
     location, (file,) = written(local, FileFormat.PARQUET)
     for change, message in (
         ({"rows": 5}, "has 3000 rows, and the metadata lists 5"),
@@ -213,7 +213,7 @@ def test_a_file_that_does_not_hold_what_the_metadata_says(local: FileSystemStora
 
 
 class FullDisk(FileSystemStorage):
-    """Takes so many files, then fails while writing."""
+    """Accepts so many files, then fails while writing."""
 
     files_left = 2
 
@@ -250,7 +250,7 @@ def test_a_failed_write_leaves_no_file(format: FileFormat, shared: bool, tmp_pat
 
 
 @pytest.mark.parametrize("format", FileFormat)
-def test_a_file_that_makes_no_sense_is_so_for_good_and_one_that_is_missing_is_not(
+def test_an_invalid_file_is_a_permanent_error_and_a_missing_one_is_not(
     format: FileFormat, local: FileSystemStorage
 ) -> None:
     location, (file,) = written(local, format)
@@ -264,7 +264,7 @@ def test_a_file_that_makes_no_sense_is_so_for_good_and_one_that_is_missing_is_no
     assert not isinstance(caught.value, UnrecoverableError)
 
 
-def test_a_lack_of_memory_is_not_for_good(local: FileSystemStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lack_of_memory_is_not_permanent(local: FileSystemStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     def decode(*arguments: Any) -> Any:
         raise SnapshotError("file", "cannot be read") from pa.ArrowMemoryError("malloc failed")
 
@@ -298,7 +298,7 @@ def test_a_snapshot_is_verified_by_several_readers(kind: SnapshotKind, tmp_path:
     assert verify_snapshot(storage, storage.write_metadata(location, metadata)) == metadata
 
 
-def test_a_snapshot_is_verified_as_a_whole(tmp_path: Path, local: FileSystemStorage) -> None:
+def test_a_snapshot_is_verified_completely(tmp_path: Path, local: FileSystemStorage) -> None:
     for kind, format in ((SnapshotKind.CHECKPOINT, FileFormat.ARROW), (SnapshotKind.SAVEPOINT, FileFormat.PARQUET)):
         location, files = written(local, format, rows_per_file=1000)
         operator = OperatorSnapshot(OperatorId("op"), "op", "Op", 1, 128, (replace(STATE, files=files),))
@@ -312,7 +312,7 @@ def test_a_snapshot_is_verified_as_a_whole(tmp_path: Path, local: FileSystemStor
             verify_snapshot(local, pointer)
 
 
-def test_columns_that_repeat_have_a_dictionary_in_parquet_and_other_whole_numbers_are_packed() -> None:
+def test_repetitive_columns_have_a_dictionary_in_parquet_and_other_integers_are_packed() -> None:
     pairs = pa.array([{"f0": i, "f1": "same"} for i in range(3000)])
     table = pa.table(
         {

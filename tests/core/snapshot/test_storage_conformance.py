@@ -1,4 +1,4 @@
-"""What every checkpoint storage does; run against the memory, local files and a real S3 API."""
+"""What every checkpoint storage does; tested with memory, local files and a real S3 API."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Place:
     in_files: bool
 
     def again(self) -> CheckpointStorage:
-        """Another process's view of the same storage, where there is one."""
+        """Another process's view of the same storage, if there is one."""
         return FileSystemStorage(self.root, JOB) if self.in_files else self.storage
 
     root: str = ""
@@ -213,7 +213,7 @@ def test_a_savepoint_is_disposed_of_with_what_it_lists_only(place: Place) -> Non
         place.storage.delete_snapshot(pointer)
 
 
-def test_odd_names_of_operators_and_states_do_not_meet(place: Place) -> None:
+def test_unusual_names_of_operators_and_states_do_not_collide(place: Place) -> None:
     location = place.storage.savepoint_location(place.directory)
     names = ["a/b", "a", "..", ".", "a b", "a%20b", "ä", "a\N{COMBINING DIAERESIS}", "x" * 300, "x" * 301, "A~2fb"]
     names += ["a~2fb", "a\\b", " ", "\udc80", "#?&", "_metadata.json"]
@@ -237,7 +237,7 @@ def test_the_size_of_a_file_is_known_without_reading_it(place: Place) -> None:
         place.storage.file_size(location, "no/such/file")
 
 
-def test_a_folder_is_deleted_by_its_location_and_nothing_beside_it(place: Place) -> None:
+def test_a_folder_is_deleted_by_its_location_and_nothing_else(place: Place) -> None:
     one, other = (place.storage.savepoint_location(place.directory) for _ in range(2))
     files = [write(place.storage, location, b"data") for location in (one, other)]
     place.storage.write_metadata(one, metadata_of(files[0]))
@@ -254,7 +254,7 @@ def test_a_folder_is_deleted_by_its_location_and_nothing_beside_it(place: Place)
     assert place.storage.list_checkpoints() == []
 
 
-def test_shared_files_that_nobody_uses_are_deleted(place: Place) -> None:
+def test_unreferenced_shared_files_are_deleted(place: Place) -> None:
     location = place.storage.checkpoint_location(1)
     place.storage.delete_unused_files([])
     used, unused = (write(place.storage, location, b"shared", shared=True) for _ in range(2))
@@ -268,7 +268,7 @@ def test_shared_files_that_nobody_uses_are_deleted(place: Place) -> None:
 
 
 @pytest.mark.parametrize("kind", list(SnapshotKind))
-def test_files_that_are_missing_or_damaged_are_found_before_they_are_used(place: Place, kind: SnapshotKind) -> None:
+def test_missing_or_damaged_files_are_found_before_they_are_used(place: Place, kind: SnapshotKind) -> None:
     location = place.storage.savepoint_location(place.directory)
     files = [write(place.storage, location, b"data", part=part) for part in range(3)]
     inline = StateFile("nowhere", 0, None, None, 1, 1, "sha256:0", b"x")

@@ -1,4 +1,4 @@
-"""What only one of the storages does."""
+"""The behaviour of single storages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_memory_refuses_a_state_over_its_limit() -> None:
         write(storage, location, b"0123456789a")
 
 
-def test_memory_has_no_place_for_a_savepoint() -> None:
+def test_memory_cannot_store_a_savepoint() -> None:
     with pytest.raises(SnapshotError, match="needs a directory"):
         MemoryStorage(JOB).savepoint_location()
 
@@ -50,7 +50,7 @@ def test_the_layout_on_disk(tmp_path: Path, storage: FileSystemStorage) -> None:
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_checkpoints_are_for_their_user_only_and_savepoints_as_umask_says(tmp_path: Path, mask: int) -> None:
+def test_checkpoints_are_readable_by_their_user_only_and_savepoints_follow_umask(tmp_path: Path, mask: int) -> None:
     storage = FileSystemStorage(str(tmp_path / "checkpoints"), JOB)
     before = os.umask(mask)
     try:
@@ -91,7 +91,9 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path, storage: Fi
         tmp_path.chmod(0o700)
 
 
-def test_a_file_in_the_way_is_named_and_nothing_is_left(tmp_path: Path, storage: FileSystemStorage) -> None:
+def test_a_file_at_the_path_of_a_folder_is_named_and_nothing_is_left(
+    tmp_path: Path, storage: FileSystemStorage
+) -> None:
     (tmp_path / JOB).write_text("in the way")
     with pytest.raises(SnapshotError, match=r"chk-1/_metadata.json: storage failed"):
         storage.write_metadata(storage.checkpoint_location(1), metadata_of())
@@ -155,7 +157,7 @@ def test_a_bucket_that_does_not_exist_is_named(s3_root: str) -> None:
         storage.read_metadata(storage.checkpoint_location(1))
 
 
-def test_a_snapshot_is_found_by_what_a_user_types(
+def test_a_snapshot_is_found_by_a_path_as_users_write_it(
     tmp_path: Path, storage: FileSystemStorage, s3_root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage.write_metadata(storage.checkpoint_location(1), metadata_of())
@@ -186,7 +188,7 @@ def test_paths_may_be_relative_or_begin_with_file(tmp_path: Path, monkeypatch: p
         assert found.read_metadata(where) == metadata_of()
 
 
-def test_what_a_user_types_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_of_a_user_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert absolute_location("file:/tmp/save%20point") == "/tmp/save point"
     assert absolute_location("/tmp/save%20point") == "/tmp/save%20point"
@@ -195,7 +197,7 @@ def test_what_a_user_types_is_made_absolute(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("typed", ["hdfs:///user/me", "viewfs:///user/me", "hdfs://name:8020/user/me"])
-def test_hadoop_that_is_not_there_is_told_in_a_line(typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_hadoop_is_reported_in_one_line(typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("JAVA_HOME", "HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
         monkeypatch.setenv(variable, "/nowhere")
     storage, location = storage_at(typed)
@@ -215,26 +217,26 @@ def test_hadoop_that_is_not_there_is_told_in_a_line(typed: str, monkeypatch: pyt
         ("file://tmp/checkpoints", "third slash"),
     ],
 )
-def test_a_uri_that_means_nothing_is_no_local_path(typed: str, message: str) -> None:
+def test_an_invalid_uri_is_not_a_local_path(typed: str, message: str) -> None:
     for use in (storage_at, lambda uri: FileSystemStorage(uri, JOB)):
         with pytest.raises(SnapshotError, match=message):
             use(typed)
 
 
 @pytest.mark.parametrize(("options", "patience"), [("", 30), ("?retry_limit_seconds=90", 90)])
-def test_a_store_of_google_is_not_waited_for_a_quarter_of_an_hour(options: str, patience: int) -> None:
+def test_a_store_of_google_is_not_retried_for_a_quarter_of_an_hour(options: str, patience: int) -> None:
     system, path = UriFiles(f"gs://anonymous@bucket/x{options}").locate("gs://bucket/x/y")
     assert path == "bucket/x/y"
     _, (settings,) = system.__reduce__()
     assert settings["retry_time_limit"] == timedelta(seconds=patience)
 
 
-def test_a_bucket_is_all_that_a_root_in_it_needs(s3_root: str) -> None:
+def test_a_root_needs_only_an_existing_bucket(s3_root: str) -> None:
     for path in ("", "no/such/folder"):
         FileSystemStorage(s3_root.format(path=path), JOB).create_root()
 
 
-def test_a_root_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_root_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     FileSystemStorage(str(tmp_path / "a" / "b"), JOB).create_root()
     assert (tmp_path / "a" / "b").is_dir()
     (tmp_path / "file").touch()
@@ -244,7 +246,7 @@ def test_a_root_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         FileSystemStorage("/proc/self/here", JOB).create_root()
 
 
-def test_a_file_is_no_snapshot(tmp_path: Path) -> None:
+def test_a_file_is_not_a_snapshot(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no snapshot")
     storage, location = storage_at(str(tmp_path / "notes.txt"))
     with pytest.raises(SnapshotError, match=r"notes\.txt: is no snapshot: there is no _metadata\.json in it"):

@@ -1,4 +1,4 @@
-"""Stored numbers read as wider types: exactly, or not at all, by a dry run as by a restore."""
+"""Stored numbers read as wider types: exactly, or not at all, in a dry run as in a restore."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_at_any_depth_and_beside_other_changes() -> None:
         (t.from_hint(Old), t.from_hint(New), [Old(1, [], {"a": -(2**53) - 1})], "column value.by{} holds"),
     ],
 )
-def test_what_would_change_is_refused(
+def test_a_lossy_conversion_is_refused(
     tmp_path: Path, stored: t.TypeInformation, declared: t.TypeInformation, values: list[Any], where: str
 ) -> None:
     with pytest.raises(IncompatibleStateError) as raised:

@@ -16,7 +16,7 @@ from millstream.core.store.directory.shared import SharedFolder
 from millstream.core.store.store import Key, Leadership, SessionLostError, StoreError, SuspendedError
 
 T = TypeVar("T")
-_MEMORY = "/dev/shm"  # the suites ask what is decided, not whether it is durable, and a disk takes 10 ms each time
+_MEMORY = "/dev/shm"  # the suites test decisions, not durability, and a disk takes 10 ms each time
 
 
 class _Now(Enum):
@@ -26,7 +26,7 @@ class _Now(Enum):
 
 
 class InterruptedConnection(Connection):
-    """Answers as the test wants it. What is lost is really so: the session in the folder ends."""
+    """Responds as the test requires. A loss is real: the session in the folder ends."""
 
     def __init__(self, shared: SharedFolder) -> None:
         super().__init__(shared)
@@ -109,7 +109,7 @@ class DirectoryServer:
         for _ in range(5):
             for _ in range(5):
                 await asyncio.sleep(0)
-            await self._shared.later(lambda _folder: None)  # after all that was asked for by now
+            await self._shared.later(lambda _folder: None)  # after everything that was requested so far
 
     async def close(self) -> None:
         for session in self._sessions:

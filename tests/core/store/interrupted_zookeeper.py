@@ -1,4 +1,4 @@
-"""The store on ZooKeeper as the suites see it: each session behind a proxy, which interrupts it for real."""
+"""The store on ZooKeeper as the suites use it: each session behind a proxy, which interrupts it for real."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from millstream.core.store.zookeeper.settings import ZookeeperSettings
 from millstream.core.store.zookeeper.store import ZookeeperStore
 
 PATIENT = 60.0
-"""Seconds: no session ends by itself, however slow the machine is; tests end them."""
+"""Seconds: no session expires by itself, however slow the machine is; tests end them."""
 _roots = itertools.count(1)
 
 
 class ZookeeperServer(AbstractAsyncContextManager["ZookeeperServer"]):
     """A `StoreServer`: a store of its own in the one ZooKeeper of the tests.
 
-    Tests that make sessions enter it, so that those are closed on the loop that owns them.
+    Tests that create sessions enter it, so that those are closed on the loop that owns them.
     """
 
     def __init__(self, process: ZookeeperProcess, observer: KazooClient) -> None:
@@ -49,7 +49,7 @@ class ZookeeperServer(AbstractAsyncContextManager["ZookeeperServer"]):
         self.use_another_root()
 
     def use_another_root(self) -> None:
-        """From now on, this is a store with nothing in it."""
+        """Switches to an empty store."""
         self.root = f"/tests/{next(_roots)}"
         self.layout = Layout(self.root)
 
@@ -82,7 +82,10 @@ class ZookeeperServer(AbstractAsyncContextManager["ZookeeperServer"]):
 
 
 class InterruptedZookeeper:
-    """An `InterruptedStore`. What is done to the connection, the session has learned before the next call to it."""
+    """An `InterruptedStore`.
+
+    The session is notified of an interruption of the connection before the next call to it.
+    """
 
     def __init__(self, server: ZookeeperServer) -> None:
         self.proxy = ZookeeperProxy(server.process.port)
@@ -146,7 +149,7 @@ class InterruptedZookeeper:
         return self._store
 
     async def settled(self) -> None:
-        """Returns when the session has learned what was done to its connection."""
+        """Returns when the session was notified of the interruption of its connection."""
         if self._learning is not None:
             await asyncio.shield(self._learning)
 

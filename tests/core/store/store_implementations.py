@@ -1,4 +1,4 @@
-"""The implementations of the store, as the suites see them. A new one is added to `IMPLEMENTATIONS`.
+"""The implementations of the store, as the suites use them. A new one is added to `IMPLEMENTATIONS`.
 
 One that is a process is added to the fixture `server`.
 """
@@ -18,7 +18,7 @@ from millstream.core.store.store import Kind, Leadership, Store, SuspendedError
 
 
 class InterruptedStore(Store, Protocol):
-    """A session that the test interrupts; `MemorySession` says what each of these means."""
+    """A session that the test interrupts; `MemorySession` documents what each interruption means."""
 
     def suspend(self) -> None: ...
 
@@ -35,7 +35,7 @@ class StoreServer(Protocol):
     def connect(self) -> InterruptedStore: ...
 
     async def settle(self) -> None:
-        """Returns when all that was begun is done, and those who may lead have come to know it."""
+        """Returns when everything that was started is done, and new leaders have been notified."""
         ...
 
     async def close(self) -> None:
@@ -57,11 +57,11 @@ Led = tuple[InterruptedStore, Leadership]
 
 
 IN_LINE: WeakKeyDictionary[asyncio.Task[Any], Callable[[], Awaitable[None]]] = WeakKeyDictionary()
-"""What waits until the campaign of a task is in line, where that takes longer than its first step."""
+"""Waits until the campaign of a task is in line, where that takes longer than its first step."""
 
 
 async def still_waits(task: asyncio.Task[Any]) -> None:
-    """Gives the task every chance to end, which it must not use."""
+    """Gives the task every chance to end, which it must not take."""
     done, _ = await asyncio.wait([task], timeout=0.01)
     if task in IN_LINE:
         await IN_LINE[task]()
@@ -70,7 +70,7 @@ async def still_waits(task: asyncio.Task[Any]) -> None:
 
 
 async def until_suspended(store: InterruptedStore) -> None:
-    """Returns when the write has come that `suspend_within_write` waits for."""
+    """Returns when the write that `suspend_within_write` waits for has arrived."""
     with contextlib.suppress(SuspendedError):
         while True:
             await store.names(Kind.JOB_GRAPH)

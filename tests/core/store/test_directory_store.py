@@ -1,4 +1,4 @@
-"""The store in a directory beyond the suite: other processes, what crashes leave, a disk that does not answer."""
+"""The store in a directory beyond the suite: other processes, leftovers of crashes, a disk that does not respond."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KEY = Key(Kind.JOB_GRAPH, "a")
 
 
 class Connect(Protocol):
-    """A session by a `DirectoryStore` of its own: as that of another process, it learns from the folder alone."""
+    """A session of a separate `DirectoryStore`: like that of another process, it learns from the folder alone."""
 
     def __call__(self, patience: float = DEADLINE) -> DirectorySession: ...
 
@@ -69,7 +69,7 @@ async def until_in_line(root: Path, address: str) -> None:
 # Other processes
 
 
-async def test_those_who_wait_learn_from_the_folder_what_others_did(connect: Connect) -> None:
+async def test_waiting_sessions_learn_from_the_folder_what_others_did(connect: Connect) -> None:
     first, second, watcher = connect(), connect(), connect()
     coming = asyncio.create_task(watcher.changed(DISPATCHER, ANY_EPOCH))
     lead = await first.campaign(DISPATCHER, "host:1")
@@ -97,7 +97,7 @@ async def test_entries_and_epochs_outlive_all_sessions(connect: Connect) -> None
     assert await connect().leader(DISPATCHER) is None
 
 
-async def test_names_differ_also_where_the_file_system_does_not_tell_capitals(connect: Connect, tmp_path: Path) -> None:
+async def test_names_differ_even_if_the_file_system_ignores_case(connect: Connect, tmp_path: Path) -> None:
     session = connect()
     lead = await session.campaign(DISPATCHER, "host:1")
     names = ["A", "AB", "Ab", "a", "aB", "a" * 120, "A" * 120]
@@ -112,7 +112,7 @@ async def test_names_differ_also_where_the_file_system_does_not_tell_capitals(co
     assert len({file.casefold() for file in files}) == len(names)
 
 
-async def test_all_that_is_in_the_folder_is_for_its_user_only(connect: Connect, tmp_path: Path) -> None:
+async def test_everything_in_the_folder_is_private_to_its_user(connect: Connect, tmp_path: Path) -> None:
     session = connect()
     await session.write(KEY, b"", ABSENT, await session.campaign(DISPATCHER, "host:1"))
     for parent, folders, files in os.walk(tmp_path / "store"):
@@ -121,23 +121,21 @@ async def test_all_that_is_in_the_folder_is_for_its_user_only(connect: Connect, 
             assert not mode & (stat.S_IRWXG | stat.S_IRWXO), name
 
 
-async def test_those_who_wait_are_not_woken_while_nothing_changes(tmp_path: Path) -> None:
+async def test_waiting_sessions_are_not_woken_while_nothing_changes(tmp_path: Path) -> None:
     shared = SharedFolder(tmp_path / "store", look_every=0.001, patience=DEADLINE)
     session = DirectorySession(Connection(shared))
     lead = await session.campaign(DISPATCHER, "host:1")
     over = asyncio.create_task(session.changed(DISPATCHER, lead.epoch))
-    await shared.next_move().wait()  # by the first look of all, which cannot know what is new
+    await shared.next_move().wait()  # by the first check, which cannot know what is new
     await still_waits(asyncio.create_task(shared.next_move().wait()))
     await session.close()
     assert await over is None
 
 
-# What crashes leave
+# Leftovers of crashes
 
 
-async def test_a_file_that_was_half_written_when_its_writer_crashed_does_not_count(
-    connect: Connect, tmp_path: Path
-) -> None:
+async def test_a_file_half_written_by_a_crashed_writer_is_ignored(connect: Connect, tmp_path: Path) -> None:
     first = connect()
     lead = await first.campaign(DISPATCHER, "host:1")
     version = await first.write(KEY, b"whole", ABSENT, lead)
@@ -149,13 +147,13 @@ async def test_a_file_that_was_half_written_when_its_writer_crashed_does_not_cou
     assert await first.write(KEY, b"next", version, lead) > version
 
 
-async def test_a_session_that_crashed_leads_no_more_and_its_file_goes(connect: Connect, tmp_path: Path) -> None:
+async def test_a_crashed_session_stops_leading_and_its_file_is_removed(connect: Connect, tmp_path: Path) -> None:
     sessions = tmp_path / "store/sessions"
     first = connect()
     lead = await first.campaign(DISPATCHER, "host:1")
     left_over = sessions / os.listdir(sessions)[0]
     await first.close()
-    await asyncio.to_thread(left_over.touch)  # as the kernel leaves it: there, and not locked
+    await asyncio.to_thread(left_over.touch)  # as the kernel leaves it: present, and not locked
     second = connect()
     assert await second.leader(DISPATCHER) is None
     assert left_over.name not in os.listdir(sessions)
@@ -163,7 +161,7 @@ async def test_a_session_that_crashed_leads_no_more_and_its_file_goes(connect: C
 
 
 @pytest.mark.parametrize("damage", [b"", b"0000", b"00000000\n1\nother"])
-async def test_a_damaged_entry_is_an_error_that_names_its_file_and_harms_no_other(
+async def test_a_damaged_entry_is_an_error_that_names_its_file_and_affects_no_other(
     connect: Connect, tmp_path: Path, damage: bytes
 ) -> None:
     session = connect()
@@ -177,7 +175,7 @@ async def test_a_damaged_entry_is_an_error_that_names_its_file_and_harms_no_othe
     await session.write(Key(Kind.JOB_GRAPH, "b"), b"", ABSENT, lead)
 
 
-async def test_damaged_elections_give_no_epoch_twice(connect: Connect, tmp_path: Path) -> None:
+async def test_damaged_elections_never_repeat_an_epoch(connect: Connect, tmp_path: Path) -> None:
     session = connect()
     lead = await session.campaign(DISPATCHER, "host:1")
     elections = tmp_path / "store/elections"
@@ -211,7 +209,7 @@ async def test_a_session_whose_file_was_deleted_is_lost_and_the_next_call_begins
     assert (await session.campaign(DISPATCHER, "host:1")).epoch > lead.epoch
 
 
-async def test_calls_under_way_are_told_when_the_session_is_lost(connect: Connect, tmp_path: Path) -> None:
+async def test_calls_in_progress_are_notified_when_the_session_is_lost(connect: Connect, tmp_path: Path) -> None:
     session = connect()
     await session.connected()
     sessions = tmp_path / "store/sessions"
@@ -221,7 +219,7 @@ async def test_calls_under_way_are_told_when_the_session_is_lost(connect: Connec
     assert await session.read(KEY) is None
 
 
-async def test_a_store_whose_lock_is_held_does_not_answer_and_what_came_of_writes_is_known_afterwards(
+async def test_a_store_whose_lock_is_held_does_not_respond_and_the_outcome_of_writes_is_known_afterwards(
     connect: Connect, tmp_path: Path
 ) -> None:
     leader, session = connect(), connect(patience=0.01)
@@ -241,7 +239,7 @@ async def test_a_store_whose_lock_is_held_does_not_answer_and_what_came_of_write
     await still_waits(over)
 
 
-async def test_a_disk_that_takes_no_writes_is_a_store_that_does_not_answer(connect: Connect, tmp_path: Path) -> None:
+async def test_a_disk_that_refuses_writes_is_a_store_that_does_not_respond(connect: Connect, tmp_path: Path) -> None:
     session = connect()
     lead = await session.campaign(DISPATCHER, "host:1")
     entries, aside = tmp_path / "store/entries/job-graphs", tmp_path / "aside"
@@ -255,7 +253,7 @@ async def test_a_disk_that_takes_no_writes_is_a_store_that_does_not_answer(conne
     assert await changes.read(session, KEY) == b"1"
 
 
-async def test_a_candidate_that_stood_down_while_the_disk_took_no_writes_does_not_lead_afterwards(
+async def test_a_candidate_that_stood_down_while_the_disk_refused_writes_does_not_lead_afterwards(
     connect: Connect, tmp_path: Path
 ) -> None:
     first, second = connect(), connect()

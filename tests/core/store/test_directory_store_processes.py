@@ -1,4 +1,4 @@
-"""The store in a directory between real processes, which are killed at random and frozen."""
+"""The store in a directory, used by real processes, which are killed at random and frozen."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ asyncio.run(main())
 
 
 class Candidates:
-    """Processes that want to lead, and what they told, in the order in which it happened."""
+    """Processes that are candidates for leadership, and what they reported, in order."""
 
     def __init__(self, root: Path, most: int) -> None:
         self.folder = root / "store"
@@ -94,7 +94,8 @@ class Candidates:
 
     def kill(self, name: str) -> None:
         with self._log.open("ab", buffering=0) as log:
-            log.write(json.dumps(["killed", 0, name]).encode() + b"\n")  # before it is: nobody may follow it earlier
+            # before it is killed: no other may lead earlier
+            log.write(json.dumps(["killed", 0, name]).encode() + b"\n")
         process = self.running.pop(name)
         process.kill()
         process.wait()
@@ -104,7 +105,7 @@ class Candidates:
         return [(what, number, name) for what, number, name in map(json.loads, whole.splitlines())]
 
     def leader(self, beyond: int = 0) -> str:
-        """Waits for one with a higher epoch, which still runs."""
+        """Waits for one with a higher epoch, which is still running."""
 
         def found() -> str | None:
             assert all(process.poll() is None for process in self.running.values())
@@ -126,12 +127,12 @@ def candidates(root: Path, most: int) -> Iterator[Candidates]:
 
 
 def check_that_one_led_at_a_time(told: list[tuple[str, int, str]]) -> list[int]:
-    """Answers the epochs."""
+    """Returns the epochs."""
     leading: str | None = None
     epochs, doomed = [], set()
     for what, number, name in told:
         if what == "killed":
-            doomed.add(name)  # when exactly is not known: it may do something yet
+            doomed.add(name)  # when exactly is not known: it may still act
         if what == "leads":
             assert leading is None, f"{name} leads as {leading} does"
             epochs.append(number)
@@ -145,7 +146,7 @@ def check_that_one_led_at_a_time(told: list[tuple[str, int, str]]) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_through_kills_of_leaders_one_leads_at_a_time_and_every_count_is_kept_once(tmp_path: Path, seed: int) -> None:
+def test_with_leaders_being_killed_one_leads_at_a_time_and_every_count_is_kept_once(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     kills = 8
     with candidates(tmp_path, most=6) as everybody:
@@ -169,13 +170,13 @@ def test_through_kills_of_leaders_one_leads_at_a_time_and_every_count_is_kept_on
         counted = json.loads(entry.value)
         assert entry.version == len(counted)
         by = [epoch for epoch, _ in counted]
-        assert by == sorted(by)  # nothing came from a leader behind the next one
+        assert by == sorted(by)  # nothing came from a leader after the next one
         assert len({(epoch, name) for epoch, name in counted}) == len(set(by))
         answered = [(number, name) for what, number, name in told if what == "counted"]
         assert len({number for number, _ in answered}) == len(answered)
         assert all(counted[number - 1][1] == name for number, name in answered)
         deaths = sum(what == "killed" for what, _, _ in told)
-        assert len(counted) - len(answered) <= 2 * deaths  # the two that each was about to tell of
+        assert len(counted) - len(answered) <= 2 * deaths  # the two that each was about to report
         lead = await store.campaign(DISPATCHER, "after all")
         assert lead.epoch > max(epochs)
         await store.close()
@@ -203,7 +204,7 @@ def test_a_frozen_leader_keeps_leading_until_it_is_killed(tmp_path: Path) -> Non
         run(freeze_and_kill)
 
 
-def test_a_child_that_a_leader_forked_does_not_lead_on_for_it(tmp_path: Path) -> None:
+def test_a_child_forked_by_a_leader_does_not_continue_its_leadership(tmp_path: Path) -> None:
     forking = f"""
 import asyncio, os, signal
 from pathlib import Path
@@ -231,7 +232,7 @@ signal.pause()
             parent.kill()
             parent.wait()
             assert (await store.campaign(DISPATCHER, "host:2")).epoch > known.epoch
-            os.kill(child, 0)  # it is still there
+            os.kill(child, 0)  # it still exists
             await store.close()
 
         try:

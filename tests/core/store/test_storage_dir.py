@@ -1,4 +1,4 @@
-"""What `high-availability.storageDir` may be, and what is said of what it may not be."""
+"""Valid and invalid values of `high-availability.storageDir`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def configured(location: str) -> Configuration:
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "file://localhost{}", "FILE://{}"])
-def test_a_folder_is_found_however_it_is_written(tmp_path: Path, form: str) -> None:
+def test_a_folder_is_found_in_any_notation(tmp_path: Path, form: str) -> None:
     told = configured(form.format(tmp_path))
     assert open_storage_dir(told).artifacts == tmp_path / "mine" / "artifacts"
     assert open_storage_dir(told).checkpoints == f"file://{tmp_path}/mine/checkpoints"
@@ -45,7 +45,7 @@ def test_a_uri_keeps_its_credentials_and_shows_none() -> None:
         ("file://host/path", "names a host"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_reason(location: str, reason: str) -> None:
+def test_an_invalid_value_is_refused_with_the_reason(location: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason) as refused:
         open_storage_dir(configured(location))
     assert "word" not in str(refused.value)

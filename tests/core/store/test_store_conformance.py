@@ -1,4 +1,4 @@
-"""What every store does: the promises at the head of `millstream.core.store.store`, one by one."""
+"""What every store does: the guarantees at the head of `millstream.core.store.store`, one by one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OTHER = Key(Kind.JOB_GRAPH, "b")
 # Entries
 
 
-async def test_an_entry_is_made_replaced_and_removed_by_its_version(led: Led) -> None:
+async def test_an_entry_is_created_replaced_and_removed_by_its_version(led: Led) -> None:
     store, lead = led
     assert await store.read(KEY) is None
     first = await store.write(KEY, b"1", ABSENT, lead)
@@ -83,19 +83,19 @@ async def test_values_are_any_bytes_up_to_a_limit(led: Led) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "a" * 121, "a\n"])
-def test_a_name_that_is_no_part_of_a_path_everywhere_is_refused(name: str) -> None:
+def test_a_name_that_is_not_a_portable_part_of_a_path_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is no name in the store"):
         Key(Kind.JOB_GRAPH, name)
 
 
-async def test_what_one_session_writes_the_others_read(server: StoreServer, led: Led) -> None:
+async def test_writes_of_one_session_are_read_by_the_others(server: StoreServer, led: Led) -> None:
     store, lead = led
     await store.write(KEY, b"1", ABSENT, lead)
     reader = server.connect()
     successor = asyncio.create_task(reader.campaign(DISPATCHER, "host:2"))
     await still_waits(successor)
     await store.resign(lead)
-    await successor  # from here on, it sees all that was written before
+    await successor  # from here on, it sees all earlier writes
     assert await reader.read(KEY) == await store.read(KEY)
     assert await reader.names(Kind.JOB_GRAPH) == ["a"]
 
@@ -144,7 +144,7 @@ async def test_one_candidate_leads_and_the_others_wait_in_line(server: StoreServ
     assert await sessions[0].leader(DISPATCHER) is None
 
 
-async def test_contests_have_nothing_to_do_with_each_other_but_no_epoch_comes_twice(server: StoreServer) -> None:
+async def test_contests_are_independent_but_no_epoch_occurs_twice(server: StoreServer) -> None:
     one, other = server.connect(), server.connect()
     jobs = [Contest(Role.JOB_MANAGER, JobId(name)) for name in ("j1", "j2")]
     led = [await one.campaign(contest, "host:1") for contest in (*jobs, Contest(Role.JOB_MANAGER))]
@@ -156,7 +156,7 @@ async def test_contests_have_nothing_to_do_with_each_other_but_no_epoch_comes_tw
     assert led[-1].epoch == max(lead.epoch for lead in led)
 
 
-async def test_a_candidate_that_stands_down_is_passed_over(server: StoreServer) -> None:
+async def test_a_candidate_that_stands_down_is_skipped(server: StoreServer) -> None:
     first, second, third = (server.connect() for _ in range(3))
     lead = await first.campaign(DISPATCHER, "host:1")
     standing_down = asyncio.create_task(second.campaign(DISPATCHER, "host:2"))
@@ -183,7 +183,7 @@ async def test_one_session_may_stand_in_line_behind_itself(server: StoreServer) 
 
 @pytest.mark.parametrize("lost", [False, True])
 @pytest.mark.parametrize("followed", [False, True])
-async def test_nothing_is_written_for_a_leadership_that_is_over(
+async def test_nothing_is_written_for_a_leadership_that_has_ended(
     server: StoreServer, led: Led, lost: bool, followed: bool
 ) -> None:
     store, lead = led
@@ -202,7 +202,7 @@ async def test_nothing_is_written_for_a_leadership_that_is_over(
         for call in (
             session.write(OTHER, b"late", ABSENT, lead),
             session.remove(KEY, version, lead),
-            session.write(KEY, b"late", version + 7, lead),  # before anything else is looked at
+            session.write(KEY, b"late", version + 7, lead),  # before any other check
         ):
             with pytest.raises(FencedError):
                 await call
@@ -210,7 +210,7 @@ async def test_nothing_is_written_for_a_leadership_that_is_over(
     assert await successor.read(OTHER) is None
 
 
-async def test_a_leader_that_follows_itself_writes_under_its_new_epoch_only(led: Led) -> None:
+async def test_a_leader_that_succeeds_itself_writes_only_under_its_new_epoch(led: Led) -> None:
     store, lead = led
     store.lose()
     store.resume()
@@ -221,7 +221,7 @@ async def test_a_leader_that_follows_itself_writes_under_its_new_epoch_only(led:
     await store.write(KEY, b"new", ABSENT, again)
 
 
-async def test_the_leader_of_one_job_is_no_leader_of_another(server: StoreServer) -> None:
+async def test_the_leader_of_one_job_does_not_lead_another(server: StoreServer) -> None:
     session = server.connect()
     lead = await session.campaign(Contest(Role.JOB_MANAGER, JobId("j1")), "host:1")
     await session.campaign(Contest(Role.JOB_MANAGER, JobId("j2")), "host:1")
@@ -233,7 +233,7 @@ async def test_the_leader_of_one_job_is_no_leader_of_another(server: StoreServer
 # Connections
 
 
-async def test_a_suspended_session_gets_no_answers_and_leads_still(server: StoreServer, led: Led) -> None:
+async def test_a_suspended_session_gets_no_responses_and_still_leads(server: StoreServer, led: Led) -> None:
     store, lead = led
     other = server.connect()
     store.suspend()
@@ -251,7 +251,7 @@ async def test_a_suspended_session_gets_no_answers_and_leads_still(server: Store
 
 
 @pytest.mark.parametrize("takes_effect", [False, True])
-async def test_a_write_that_gets_no_answer_may_have_taken_effect_which_a_read_tells(
+async def test_a_write_without_a_response_may_have_taken_effect_which_a_read_shows(
     led: Led, takes_effect: bool
 ) -> None:
     store, lead = led
@@ -262,7 +262,7 @@ async def test_a_write_that_gets_no_answer_may_have_taken_effect_which_a_read_te
     assert (await store.read(KEY) is not None) is takes_effect
 
 
-async def test_a_lost_session_leads_no_more_and_a_new_one_begins(server: StoreServer, led: Led) -> None:
+async def test_a_lost_session_stops_leading_and_a_new_one_begins(server: StoreServer, led: Led) -> None:
     store, lead = led
     other = server.connect()
     next_one = asyncio.create_task(other.campaign(DISPATCHER, "host:2"))
@@ -280,7 +280,7 @@ async def test_a_lost_session_leads_no_more_and_a_new_one_begins(server: StoreSe
     assert await store.leader(DISPATCHER) == KnownLeader("host:2", (await next_one).epoch)
 
 
-async def test_a_candidacy_outlasts_lost_sessions(server: StoreServer, led: Led) -> None:
+async def test_a_candidacy_outlives_lost_sessions(server: StoreServer, led: Led) -> None:
     store, lead = led
     candidate = server.connect()
     waiting = asyncio.create_task(candidate.campaign(DISPATCHER, "host:2"))
@@ -309,7 +309,7 @@ async def test_a_candidate_that_is_suspended_when_its_turn_comes_leads_when_it_i
     await candidate.write(KEY, b"", ABSENT, await waiting)
 
 
-async def test_a_closed_session_is_over_for_good(server: StoreServer, led: Led) -> None:
+async def test_a_closed_session_has_ended_permanently(server: StoreServer, led: Led) -> None:
     store, _ = led
     waiting = asyncio.create_task(store.campaign(DISPATCHER, "host:2"))
     await still_waits(waiting)
@@ -325,7 +325,7 @@ async def test_a_closed_session_is_over_for_good(server: StoreServer, led: Led) 
 # Looking for leaders
 
 
-async def test_whoever_waits_for_another_leader_is_told_of_the_next_and_of_none(server: StoreServer) -> None:
+async def test_waiting_for_another_leader_reports_the_next_and_the_absence_of_one(server: StoreServer) -> None:
     watcher, first, second = (server.connect() for _ in range(3))
     coming = asyncio.create_task(watcher.changed(DISPATCHER, ANY_EPOCH))
     await still_waits(coming)
@@ -339,7 +339,7 @@ async def test_whoever_waits_for_another_leader_is_told_of_the_next_and_of_none(
     assert await watcher.changed(DISPATCHER, lead.epoch) == KnownLeader("host:2", again.epoch)
 
 
-async def test_a_leader_learns_that_its_session_is_lost_and_not_that_it_is_suspended(led: Led) -> None:
+async def test_a_leader_is_notified_when_its_session_is_lost_but_not_when_it_is_suspended(led: Led) -> None:
     store, lead = led
     over = asyncio.create_task(store.changed(DISPATCHER, lead.epoch))
     store.suspend()
@@ -350,7 +350,7 @@ async def test_a_leader_learns_that_its_session_is_lost_and_not_that_it_is_suspe
     assert await over is None
 
 
-async def test_the_look_up_knows_the_leader_of_the_store(server: StoreServer) -> None:
+async def test_the_look_up_finds_the_leader_of_the_store(server: StoreServer) -> None:
     reader, first, second = (server.connect() for _ in range(3))
     leaders = StoredLeaders(reader)
     with pytest.raises(UnreachableError, match="there is no leading dispatcher now"):
@@ -364,14 +364,14 @@ async def test_the_look_up_knows_the_leader_of_the_store(server: StoreServer) ->
     assert await leaders.standing_by(Role.DISPATCHER) == ["host:3"]
     waiting.cancel()
     await asyncio.wait([waiting])
-    async with asyncio.timeout(DEADLINE):  # who gives up leaves the line soon
+    async with asyncio.timeout(DEADLINE):  # a waiter that gives up leaves the line soon
         while await leaders.standing_by(Role.DISPATCHER):  # noqa: ASYNC110  # the store tells only of leaders
             await asyncio.sleep(0)
     assert await leaders.standing_by(Role.RESOURCE_MANAGER) == []
     change = asyncio.create_task(leaders.changed(Role.DISPATCHER, known))
     await still_waits(change)
     await first.resign(lead)
-    await still_waits(change)  # nobody is no other leader
+    await still_waits(change)  # no leader is not another leader
     again = await second.campaign(DISPATCHER, "host:2")
     assert await change == KnownLeader("host:2", again.epoch)
     assert await leaders.changed(Role.DISPATCHER, KnownLeader("host:1")) == KnownLeader("host:2", again.epoch)
@@ -381,9 +381,7 @@ async def test_the_look_up_knows_the_leader_of_the_store(server: StoreServer) ->
     assert await leaders.standing_by(Role.DISPATCHER) == []
 
 
-async def test_the_look_up_of_one_that_lost_its_session_finds_the_same_leader_unchanged(
-    server: StoreServer, led: Led
-) -> None:
+async def test_the_look_up_after_a_lost_session_finds_the_same_leader_unchanged(server: StoreServer, led: Led) -> None:
     store, _ = led
     reader = server.connect()
     leaders = StoredLeaders(reader)

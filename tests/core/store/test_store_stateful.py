@@ -1,4 +1,4 @@
-"""A store against a model of it: any number of candidates, writes and interruptions in any order."""
+"""A store compared with a model of it: any number of candidates, writes and interruptions in any order."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ keys = st.sampled_from(KEYS)
 
 @dataclass(eq=False)
 class Candidate:
-    """What one session is to a contest, from its campaign to the end of its leadership."""
+    """One session in a contest, from its campaign to the end of its leadership."""
 
     contest: Contest
     session: int
@@ -61,7 +61,7 @@ class Candidate:
 
 @dataclass
 class Model:
-    """What the store has to be like; the first candidate of a line leads."""
+    """The expected store; the first candidate of a line leads."""
 
     entries: dict[Key, Entry] = field(default_factory=dict)
     lines: dict[Contest, list[Candidate]] = field(default_factory=lambda: {contest: [] for contest in CONTESTS})
@@ -109,7 +109,7 @@ class StoreMachine(RuleBasedStateMachine):
         return next((c for c in everybody if (c.session, c.contest) == (session, contest)), None)
 
     def expect(self, session: int, work: Coroutine[Any, Any, T], refusal: type[Exception] | None = None) -> T | None:
-        """Runs a call, which raises what the state of its session says, or else the refusal."""
+        """Runs a call, which raises as the state of its session requires, or with the refusal."""
         state = self.model.state[session]
         raised = {"suspended": SuspendedError, "lost": SessionLostError}.get(state, refusal)
         if raised is None:
@@ -251,6 +251,6 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-def test_a_store_is_as_its_model_after_every_step(implementation: str) -> None:
+def test_a_store_agrees_with_its_model_after_every_step(implementation: str) -> None:
     machine = type("Machine", (StoreMachine,), {"implementation": implementation})
     run_state_machine_as_test(machine, settings=settings(max_examples=cases(100), stateful_step_count=40))

@@ -1,4 +1,4 @@
-"""What is kept in the store: job graphs, the pointers of checkpoints; and contents, which lie elsewhere."""
+"""What is kept in the store: job graphs, the pointers of checkpoints; and contents, which are stored elsewhere."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ async def test_content_is_found_by_its_pointer_until_it_is_deleted(contents: Con
         await contents.get(first)
 
 
-async def test_content_in_a_folder_is_found_by_the_next_process_also_where_the_folder_was_moved(tmp_path: Path) -> None:
+async def test_content_in_a_folder_is_found_by_the_next_process_even_if_the_folder_was_moved(tmp_path: Path) -> None:
     pointer = await folder_contents(tmp_path / "graphs").put(graph("kept"))
     (tmp_path / "graphs").rename(tmp_path / "moved")
     assert await folder_contents(tmp_path / "moved").get(pointer) == graph("kept")
 
 
-async def test_what_a_crash_leaves_of_content_is_swept_and_what_another_writes_is_not(tmp_path: Path) -> None:
+async def test_content_left_by_a_crash_is_removed_and_content_being_written_is_not(tmp_path: Path) -> None:
     left_over, written = tmp_path / ".partial-1", tmp_path / ".partial-2"
     left_over.write_bytes(b"hal")
     held = take_lock(written)
@@ -100,7 +100,7 @@ async def test_damaged_content_is_none_and_is_named(tmp_path: Path, damage: byte
         await contents.get(pointer)
 
 
-async def test_a_pointer_leads_to_nothing_outside_of_the_folder(tmp_path: Path) -> None:
+async def test_a_pointer_outside_of_the_folder_is_refused(tmp_path: Path) -> None:
     outside = await folder_contents(tmp_path).put(graph("a"))
     contents = folder_contents(tmp_path / "graphs")
     for pointer in (f"../{outside}", str(tmp_path / outside), "", "."):
@@ -121,20 +121,20 @@ async def test_damaged_content_in_object_storage_is_none_and_is_named(s3_root: s
         await contents.get(pointer)
 
 
-async def test_object_storage_that_does_not_answer_is_not_taken_for_lost_content(s3_root: str) -> None:
+async def test_object_storage_that_does_not_respond_is_not_mistaken_for_lost_content(s3_root: str) -> None:
     contents = uri_contents(s3_root.format(path="x").replace("bucket/", "nosuchbucket/"))
     with pytest.raises(UnreachableContentError, match=r"s3://nosuchbucket/x/.*") as refused:
         await contents.put(graph("a"))
     assert "testsecret" not in str(refused.value)
 
 
-async def test_a_folder_that_cannot_be_written_to_is_not_taken_for_lost_content(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_written_to_is_not_mistaken_for_lost_content(tmp_path: Path) -> None:
     (tmp_path / "graphs").write_text("a file")
     with pytest.raises(UnreachableContentError, match=str(tmp_path)):
         await folder_contents(tmp_path / "graphs").put(graph("a"))
 
 
-async def test_what_a_crash_leaves_where_files_are_renamed_is_swept_when_it_is_old(tmp_path: Path) -> None:
+async def test_leftovers_of_a_crash_are_removed_when_old_where_files_are_renamed(tmp_path: Path) -> None:
     old, new = tmp_path / f".tmp-{new_id()}", tmp_path / f".tmp-{new_id()}"
     for path in (old, new):
         path.write_bytes(b"hal")
@@ -144,7 +144,7 @@ async def test_what_a_crash_leaves_where_files_are_renamed_is_swept_when_it_is_o
 
 
 class _Failing(MemoryContents[JobGraph]):
-    """Cannot be reached for so many deletions."""
+    """Fails for so many deletions."""
 
     def __init__(self, times: int) -> None:
         super().__init__()
@@ -160,14 +160,14 @@ class _Failing(MemoryContents[JobGraph]):
 # Job graphs
 
 
-async def test_a_graph_that_is_removed_is_deleted_once_storage_answers(server: StoreServer) -> None:
+async def test_a_removed_graph_is_deleted_once_storage_responds(server: StoreServer) -> None:
     contents = _Failing(1)
     graphs = await graphs_of(server.connect(), contents)
     await graphs.remove(await graphs.add(graph("a")))
     assert (await graphs.job_ids(), len(contents), contents.left) == ([], 0, -1)
 
 
-async def test_a_graph_is_found_by_whoever_leads_next(server: StoreServer, contents: Contents[JobGraph]) -> None:
+async def test_a_graph_is_found_by_the_next_leader(server: StoreServer, contents: Contents[JobGraph]) -> None:
     first, second = server.connect(), server.connect()
     graphs = await graphs_of(first, contents)
     added = await graphs.add(graph("a"))
@@ -181,7 +181,7 @@ async def test_a_graph_is_found_by_whoever_leads_next(server: StoreServer, conte
     assert await graphs.job_ids() == ["other"]
 
 
-async def test_a_recall_counts_for_one_leader_of_the_job_while_the_dispatcher_leads_that_made_it(
+async def test_a_recall_is_valid_for_one_leader_of_the_job_while_the_dispatcher_that_made_it_leads(
     server: StoreServer,
 ) -> None:
     first, second, job_manager = server.connect(), server.connect(), server.connect()
@@ -206,7 +206,7 @@ async def test_a_recall_counts_for_one_leader_of_the_job_while_the_dispatcher_le
     assert stored.cancelled
 
 
-async def test_a_second_job_of_an_id_is_refused_and_leaves_nothing(server: StoreServer) -> None:
+async def test_a_second_job_with_the_same_id_is_refused_and_leaves_nothing(server: StoreServer) -> None:
     contents = MemoryContents[JobGraph]()
     graphs = await graphs_of(server.connect(), contents)
     first = await graphs.add(graph("first"))
@@ -216,7 +216,7 @@ async def test_a_second_job_of_an_id_is_refused_and_leaves_nothing(server: Store
     assert len(contents) == 1
 
 
-async def test_a_removal_that_comes_late_spares_the_next_job_of_the_id(
+async def test_a_late_removal_does_not_affect_the_next_job_with_the_id(
     server: StoreServer, contents: Contents[JobGraph]
 ) -> None:
     graphs = await graphs_of(server.connect(), contents)
@@ -228,7 +228,7 @@ async def test_a_removal_that_comes_late_spares_the_next_job_of_the_id(
 
 
 @pytest.mark.parametrize("takes_effect", [False, True])
-async def test_a_submission_waits_until_the_store_has_answered(
+async def test_a_submission_waits_until_the_store_has_responded(
     server: StoreServer, contents: Contents[JobGraph], takes_effect: bool
 ) -> None:
     store = server.connect()
@@ -262,7 +262,7 @@ async def test_pointers_are_kept_in_order_for_the_next_leader(server: StoreServe
     assert await pointers.read() == JobPointers(1, ())
 
 
-async def test_no_id_is_given_twice_whoever_leads_and_whatever_the_store_said(server: StoreServer) -> None:
+async def test_no_id_is_assigned_twice_whoever_leads_and_however_the_store_responds(server: StoreServer) -> None:
     given: list[int] = []
     for takes_effect in (None, False, True):
         store = server.connect()
@@ -286,7 +286,7 @@ async def test_no_id_is_given_twice_whoever_leads_and_whatever_the_store_said(se
 
 
 @pytest.mark.parametrize("takes_effect", [False, True])
-async def test_a_pointer_is_stored_once_though_the_store_did_not_answer(
+async def test_a_pointer_is_stored_once_although_the_store_did_not_respond(
     server: StoreServer, takes_effect: bool
 ) -> None:
     store = server.connect()
@@ -301,7 +301,7 @@ async def test_a_pointer_is_stored_once_though_the_store_did_not_answer(
     assert (await pointers.read()).pointers == (Pointer(1, "chk-1"),)
 
 
-async def test_a_leader_that_was_followed_changes_no_pointer(server: StoreServer) -> None:
+async def test_a_replaced_leader_changes_no_pointer(server: StoreServer) -> None:
     old, new = server.connect(), server.connect()
     before = await pointers_of(old)
     await before.reserve(1, 4)

@@ -1,6 +1,7 @@
-"""The store on ZooKeeper against the model of a store, with real interruptions.
+"""The store on ZooKeeper compared with the model of a store, with real interruptions.
 
-What a session does reaches ZooKeeper later than the call: after every step, the model is what it comes to.
+The effects of a session reach ZooKeeper later than the call: after every step, the model is compared with the final
+state.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ class ZookeeperMachine(StoreMachine):
         return self.zookeeper
 
     def leads(self, line: list[Candidate]) -> bool:
-        """A candidate that does not answer claims nothing: nobody leads until it is back, or its session is over."""
+        """A candidate that does not respond claims nothing: there is no leader until it is back, or its session has
+        expired.
+        """
         return bool(line) and (line[0].epoch != ANY_EPOCH or self.model.state[line[0].session] == "connected")
 
     @rule(session=session_numbers, contest=contests)
     def stand_down(self, session: int, contest: Contest) -> None:
-        """One that does not answer stays in line until it does."""
+        """One that does not respond stays in line until it does."""
         if self.model.state[session] != "suspended":
             super().stand_down(session, contest)
 
@@ -44,7 +47,7 @@ class ZookeeperMachine(StoreMachine):
         super().teardown()
 
     async def end(self) -> None:
-        """Here, as sessions are closed on the loop that owns them."""
+        """Ends here, as sessions are closed on the loop that owns them."""
         everybody = [candidate.campaign for line in (*self.model.lines.values(), self.waiting) for candidate in line]
         for campaign in everybody:
             campaign.cancel()
@@ -62,6 +65,6 @@ class ZookeeperMachine(StoreMachine):
                 await asyncio.wait([line[0].campaign])
 
 
-def test_zookeeper_is_as_the_model_after_every_step(zookeeper: ZookeeperServer) -> None:
+def test_zookeeper_agrees_with_the_model_after_every_step(zookeeper: ZookeeperServer) -> None:
     machine = type("Machine", (ZookeeperMachine,), {"zookeeper": zookeeper})
     run_state_machine_as_test(machine, settings=settings(max_examples=cases(20), stateful_step_count=30))

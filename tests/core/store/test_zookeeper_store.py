@@ -45,18 +45,18 @@ def settings(zookeeper: ZookeeperServer, port: int | None = None) -> ZookeeperSe
 
 
 @pytest.mark.parametrize("root", ["", "/", "millstream", "/a/", "/a//b", "/a/../b"])
-def test_a_root_that_is_no_path_below_that_of_zookeeper_is_refused(root: str) -> None:
+def test_a_root_that_is_not_a_path_below_that_of_zookeeper_is_refused(root: str) -> None:
     with pytest.raises(ValueError, match="is no path in ZooKeeper below its root"):
         ZookeeperSettings("host:2181", root)
 
 
 @pytest.mark.parametrize("quorum", ["", "host:2181/chroot"])
-def test_a_quorum_that_is_none_is_refused(quorum: str) -> None:
+def test_an_invalid_quorum_is_refused(quorum: str) -> None:
     with pytest.raises(ValueError, match="is no quorum of ZooKeeper"):
         ZookeeperSettings(quorum)
 
 
-def test_only_who_has_a_name_may_keep_others_out() -> None:
+def test_an_acl_requires_a_user_name() -> None:
     with pytest.raises(ValueError, match="the ACL 'creator' needs credentials"):
         ZookeeperSettings("host:2181", acl=Acl.CREATOR)
 
@@ -65,7 +65,7 @@ def test_settings_do_not_show_the_password() -> None:
     assert "secret" not in repr(ZookeeperSettings("host:2181", credentials=Credentials("me", "secret")))
 
 
-def test_without_kazoo_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kazoo_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "millstream.core.store.zookeeper.store", raising=False)
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
     with pytest.raises(MillstreamError, match=r"pip install 'millstream\[zookeeper\]'"):
@@ -84,7 +84,7 @@ def test_a_start_without_zookeeper_does_not_load_kazoo() -> None:
 
 
 @process
-async def test_a_server_of_the_quorum_that_is_away_is_passed_over(zookeeper: ZookeeperServer) -> None:
+async def test_an_unavailable_server_of_the_quorum_is_skipped(zookeeper: ZookeeperServer) -> None:
     away = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     store = open_store(
         ZookeeperSettings(",".join([*away, f"127.0.0.1:{zookeeper.process.port}"]), zookeeper.root, PATIENT)
@@ -95,7 +95,7 @@ async def test_a_server_of_the_quorum_that_is_away_is_passed_over(zookeeper: Zoo
 
 
 @process
-async def test_a_leader_goes_on_when_zookeeper_was_killed_and_is_back(zookeeper: ZookeeperServer) -> None:
+async def test_a_leader_continues_when_zookeeper_was_killed_and_is_back(zookeeper: ZookeeperServer) -> None:
     store = open_store(settings(zookeeper))
     lead = await store.campaign(DISPATCHER, "host:1")
     await store.write(KEY, b"1", ABSENT, lead)
@@ -112,7 +112,7 @@ async def test_a_leader_goes_on_when_zookeeper_was_killed_and_is_back(zookeeper:
 
 
 @process
-async def test_a_leader_that_is_cut_off_is_followed_and_changes_nothing_when_it_is_back(
+async def test_a_leader_that_is_cut_off_is_replaced_and_changes_nothing_when_it_is_back(
     zookeeper: ZookeeperServer,
 ) -> None:
     proxy = ZookeeperProxy(zookeeper.process.port)
@@ -140,7 +140,7 @@ async def test_a_leader_that_is_cut_off_is_followed_and_changes_nothing_when_it_
     await asyncio.to_thread(proxy.close)
 
 
-async def test_a_store_that_never_answered_is_closed_all_the_same() -> None:
+async def test_a_store_that_never_responded_is_closed_nevertheless() -> None:
     store = open_store(ZookeeperSettings(f"127.0.0.1:{free_port()}"))
     waiting = asyncio.create_task(store.campaign(DISPATCHER, "host:1"))
     known = asyncio.create_task(store.changed(DISPATCHER, ANY_EPOCH))
@@ -153,8 +153,8 @@ async def test_a_store_that_never_answered_is_closed_all_the_same() -> None:
 
 
 @process
-async def test_a_server_that_swallows_everything_holds_up_neither_the_loop_nor_the_end() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # the system accepts, and nobody reads
+async def test_a_server_that_does_not_respond_blocks_neither_the_loop_nor_the_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the system accepts, and nothing is read
         store = open_store(ZookeeperSettings(f"127.0.0.1:{silent.getsockname()[1]}", session_timeout=300.0))
         with pytest.raises(SuspendedError):
             await store.read(KEY)
@@ -168,7 +168,7 @@ async def test_a_server_that_swallows_everything_holds_up_neither_the_loop_nor_t
 
 
 @process
-async def test_what_one_creates_under_the_acl_of_creators_nobody_else_reads(zookeeper: ZookeeperServer) -> None:
+async def test_nodes_created_under_the_acl_of_creators_are_not_readable_by_others(zookeeper: ZookeeperServer) -> None:
     quorum = f"127.0.0.1:{zookeeper.process.port}"
     store = open_store(
         ZookeeperSettings(quorum, zookeeper.root, PATIENT, acl=Acl.CREATOR, credentials=Credentials(USER, PASSWORD))
@@ -184,7 +184,7 @@ async def test_what_one_creates_under_the_acl_of_creators_nobody_else_reads(zook
 
 
 @process
-async def test_wrong_credentials_are_told_in_the_log_and_tried_again(
+async def test_wrong_credentials_are_logged_and_retried(
     zookeeper: ZookeeperServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = asyncio.Event()
@@ -210,11 +210,11 @@ async def test_wrong_credentials_are_told_in_the_log_and_tried_again(
     assert "wr0ng-one" not in caplog.text
 
 
-# What is left
+# Leftovers
 
 
 @process
-async def test_nothing_is_left_of_a_contest_that_nobody_leads(zookeeper: ZookeeperServer) -> None:
+async def test_nothing_is_left_of_a_contest_without_a_leader(zookeeper: ZookeeperServer) -> None:
     contest = Contest(Role.JOB_MANAGER, JobId("job/1"))
     stores = [open_store(settings(zookeeper)) for _ in range(2)]
     lead = await stores[0].campaign(contest, "host:1")

@@ -28,22 +28,22 @@ class ZookeeperEnsemble:
             self._servers[name].join(number, addresses)
 
     def start(self, *names: str) -> None:
-        """Returns at once; all of them, or these."""
+        """Returns at once; starts all of them, or these."""
         for name in names or self.names:
             self._servers[name].launch(self._hosts.within(name))
 
     def wait_until_it_serves(self) -> None:
-        """Called on a host that reaches all of them, which run."""
+        """Called on a host that reaches all of them, which are running."""
         for name in self.names:
             wait_until(self._servers[name].accepts, f"{name} to accept connections")
 
     def stop(self, *names: str) -> None:
-        """At once; all of them, or these."""
+        """Stops all of them, or these, at once."""
         for name in names or self.names:
             self._servers[name].stop()
 
     def pid_of(self, name: str) -> int:
-        """Of a server that runs."""
+        """The process id of a running server."""
         return self._servers[name].pid
 
     def runs(self, name: str) -> bool:
@@ -57,7 +57,7 @@ class ZookeeperEnsemble:
 
 @contextmanager
 def running_ensemble(folder: Path, hosts: Hosts, names: Sequence[str]) -> Iterator[ZookeeperEnsemble]:
-    """Servers that run within, on hosts with these names."""
+    """Servers that run inside of the context, on hosts with these names."""
     ensemble = ZookeeperEnsemble(folder, hosts, names)
     try:
         ensemble.start()

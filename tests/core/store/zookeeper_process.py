@@ -1,7 +1,7 @@
-"""Real ZooKeeper servers, for the tests of the store on them: one alone on loopback, or an ensemble.
+"""Real ZooKeeper servers, for the tests of the store on them: a single one on loopback, or an ensemble.
 
-They run from the jars that PySpark brings along. A server knows one user by a password, and serves those who do not
-authenticate as well. Its log has warnings and errors.
+They run from the jars that PySpark contains. A server has one user with a password, and serves unauthenticated clients
+as well. Its log has warnings and errors.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ rootLogger.appenderRef.stderr.ref = stderr
 
 
 class ZookeeperProcess:
-    """One server: it may be stopped and started again on its port, with its data."""
+    """One server: it can be stopped and started again on its port, with its data."""
 
     def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0) -> None:
         self.host = host
@@ -64,7 +64,7 @@ class ZookeeperProcess:
 
     @property
     def pid(self) -> int:
-        """While it runs."""
+        """The process id while it runs."""
         assert self._process is not None
         return self._process.pid
 
@@ -78,14 +78,14 @@ class ZookeeperProcess:
             file.write(text)
 
     def join(self, number: int, hosts: Sequence[str]) -> None:
-        """Before it is started: it is this one, from 1, of an ensemble on these hosts."""
+        """Called before it is started: it becomes this one, from 1, of an ensemble on these hosts."""
         members = "".join(f"server.{n}={host}:2888:3888\n" for n, host in enumerate(hosts, 1))
         self._configure(_IN_ENSEMBLE + members)
         (self._folder / "data").mkdir()
         (self._folder / "data" / "myid").write_text(str(number))
 
     def launch(self, within: Sequence[str] = ()) -> None:
-        """Returns at once. `within` goes before its command, such as what enters a host."""
+        """Returns at once. `within` is put before its command, such as to enter a host."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -104,7 +104,7 @@ class ZookeeperProcess:
         wait_until(self.accepts, "ZooKeeper to accept connections")
 
     def accepts(self) -> bool:
-        """Whether it takes connections; fails if it has ended by itself."""
+        """Whether it accepts connections; fails if it has ended by itself."""
         assert self._process is not None
         assert self._process.poll() is None, self.said()
         with suppress(OSError), socket.create_connection((self.host, self.port), timeout=5):
@@ -112,7 +112,7 @@ class ZookeeperProcess:
         return False
 
     def stop(self) -> None:
-        """At once."""
+        """Stops it at once."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -125,7 +125,7 @@ class ZookeeperProcess:
 
 @contextmanager
 def running_zookeeper() -> Iterator[ZookeeperProcess]:
-    """A server that runs within."""
+    """A server that runs inside of the context."""
     with tempfile.TemporaryDirectory() as folder:
         server = ZookeeperProcess(Path(folder))
         try:

@@ -1,8 +1,8 @@
-"""Between one session and ZooKeeper: the test decides what passes.
+"""A proxy between one session and ZooKeeper: the test decides what is forwarded.
 
-Speaks as much of ZooKeeper's protocol as it takes to end a session in the client's place, and to know writes of
-entries, which are the only transactions that the store makes. Runs on threads, so that what a test does to it is done
-when the call returns.
+It implements as much of ZooKeeper's protocol as it takes to end a session in place of the client, and to recognise
+writes of entries, which are the only transactions that the store makes. Runs on threads, so that an operation of a test
+is complete when the call returns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WELCOME = struct.Struct(">iiq")  # version of the protocol, timeout, session
 class _Passes(Enum):
     EVERYTHING = auto()
     KNOWN_SESSIONS = auto()
-    """Only who comes with a session, and hears that it is over; nobody gets a new one."""
+    """Only clients with a session, which are informed that it has expired; no new sessions."""
     NOTHING = auto()
 
 
@@ -41,24 +41,24 @@ class ZookeeperProxy:
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
 
-    # What tests do
+    # For tests
 
     def suspend(self) -> None:
-        """Nothing passes."""
+        """Blocks everything."""
         self._cut(_Passes.NOTHING)
 
     def break_off_in_transaction(self, takes_effect: bool) -> None:
-        """The next transaction gets no answer, and then nothing passes. It reaches the server, or does not."""
+        """The next transaction gets no response, and then everything is blocked. It reaches the server, or does not."""
         self._breaks_off = takes_effect
 
     def lose(self) -> None:
-        """The session is over in ZooKeeper when this returns; nobody gets a new one."""
+        """The session has expired in ZooKeeper when this returns; no new ones are created."""
         self._cut(_Passes.NOTHING)
         self._end_session()
         self._passes = _Passes.KNOWN_SESSIONS
 
     def resume(self) -> None:
-        """Everything passes."""
+        """Forwards everything again."""
         self._passes = _Passes.EVERYTHING
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class ZookeeperProxy:
         with socket.create_connection(self._server) as server:
             hello = _HELLO.pack(0, 0, 10_000, session) + struct.pack(">i", len(password)) + password + b"\0"
             _send(server, hello)
-            if _WELCOME.unpack_from(_receive(server))[1] > 0:  # else it was over before
+            if _WELCOME.unpack_from(_receive(server))[1] > 0:  # otherwise it had expired before
                 _send(server, struct.pack(">ii", 1, _CLOSE))
                 with suppress(OSError):
                     while struct.unpack_from(">i", _receive(server))[0] != 1:
@@ -126,7 +126,7 @@ class ZookeeperProxy:
                     self._open -= {client, server}
 
     def _pass(self, client: socket.socket, server: socket.socket) -> None:
-        """Until one of them ends."""
+        """Forwards until one of them ends."""
         swallowed: set[int] = set()
         answers = threading.Thread(target=self._pass_answers, args=(client, server, swallowed), daemon=True)
         answers.start()
@@ -164,7 +164,7 @@ def _send(to: socket.socket, message: bytes) -> None:
 
 
 def _receive(of: socket.socket) -> bytes:
-    """One message. Raises OSError when there is none any more."""
+    """Receives one message. Raises OSError at the end of the connection."""
     (length,) = struct.unpack(">i", _exactly(of, 4))
     return _exactly(of, length)
 

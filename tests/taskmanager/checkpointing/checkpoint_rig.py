@@ -1,4 +1,4 @@
-"""Sources with positions, functions with state, and a worker rig that takes and restores checkpoints by hand."""
+"""Sources with positions, functions with state, and a worker rig that takes and restores checkpoints manually."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from millstream.datastream.functions.checkpointed import (
 
 
 class PositionedSource(RowsSource):
-    """Reads rows of the splits (rows, position) that it is given, `batch` at a time; none until told to."""
+    """Reads rows of the splits (rows, position) assigned to it, `batch` at a time; none until requested."""
 
     def __init__(self, batch: int = 10) -> None:
         super().__init__(waits=True, batch=batch)
@@ -75,7 +75,7 @@ class PositionedReader(SourceReader[Any]):
 
 
 class Counting(KeyedProcessFunction):
-    """How often each word came; the number goes out behind the word."""
+    """Counts each word; the count is emitted with the word."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state("count", int)
@@ -88,19 +88,19 @@ class Counting(KeyedProcessFunction):
 
 
 class Remembering(MapFunction, CheckpointedFunction):
-    """Numbers its records over restarts, and tells how it was started."""
+    """Numbers its records across restarts, and records how it was started."""
 
-    told: ClassVar[list[Any]] = []
+    calls: ClassVar[list[Any]] = []
     fails = False
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         self.state = context.get_operator_state_store().get_list_state("total", int)
         self.total = sum(self.state.get())
         restored = ("restored", context.get_restored_checkpoint_id())
-        Remembering.told.append(restored if context.is_restored() else "fresh")
+        Remembering.calls.append(restored if context.is_restored() else "fresh")
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        Remembering.told.append("open")
+        Remembering.calls.append("open")
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
         if Remembering.fails:
@@ -108,10 +108,10 @@ class Remembering(MapFunction, CheckpointedFunction):
         self.state.update([self.total])
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        Remembering.told.append(("complete", checkpoint_id))
+        Remembering.calls.append(("complete", checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        Remembering.told.append(("aborted", checkpoint_id))
+        Remembering.calls.append(("aborted", checkpoint_id))
 
     def map(self, value: Any) -> Any:
         self.total += 1
@@ -158,7 +158,7 @@ def merged(acks: Iterable[CheckpointAck], parallelism: Mapping[str, int] | None 
 
 
 def stored_state(location: str, state: StateSnapshot) -> dict[Any, Any]:
-    """What each key, or each position, has."""
+    """The contents of each key, or each position."""
     storage, folder = storage_at(location)
     found: dict[Any, Any] = {}
     for file in state.files:
@@ -172,7 +172,7 @@ def state_of(ack: CheckpointAck, name: str) -> StateSnapshot:
 
 
 def handed_over(restore: bytes, subtask: int, parallelism: int) -> bytes:
-    """What the job manager gives a subtask, of the states of all: the files that it needs."""
+    """The part of all states that the job manager sends to a subtask: the files that it needs."""
     return restore and operators_to_json(
         replace(
             operator,
@@ -186,7 +186,7 @@ def handed_over(restore: bytes, subtask: int, parallelism: int) -> bytes:
 
 
 class CheckpointRig(WorkerRig):
-    """Takes checkpoints into a folder, or into the job manager's memory without one."""
+    """Takes checkpoints into a folder, or, without one, into the job manager's memory."""
 
     def __init__(
         self, folder: Path | None = None, network: bool = False, local_state: str = "", **options: str
@@ -201,7 +201,7 @@ class CheckpointRig(WorkerRig):
 
     @contextlib.contextmanager
     def writers_held(self) -> Iterator[None]:
-        """Nothing is written meanwhile."""
+        """Blocks the writers."""
         go_on = threading.Event()
         for _ in range(self.worker.writers._max_workers):
             self.worker.writers.submit(go_on.wait)
@@ -224,7 +224,7 @@ class CheckpointRig(WorkerRig):
     def restored(
         self, *specs: plan.OperatorSpec, restore: bytes, subtask: int = 0, parallelism: int = 1, location: str = ""
     ) -> TaskDeployment:
-        """Deploys a task that begins with this state."""
+        """Deploys a task that starts with this state."""
         task = self.subtask(chain(*specs), subtask, parallelism, restore, location=location)
         self.deploy(task)
         return task
@@ -232,9 +232,9 @@ class CheckpointRig(WorkerRig):
     def feed(self, task: TaskDeployment, *splits: Iterable[Any], last: bool = False) -> None:
         """Gives the source of a task splits with these rows."""
         if splits:
-            self.tell(task, Splits(to_bytes([(list(rows), 0) for rows in splits])))
+            self.send_event(task, Splits(to_bytes([(list(rows), 0) for rows in splits])))
         if last:
-            self.tell(task, NoMoreSplits())
+            self.send_event(task, NoMoreSplits())
 
     def location(self, checkpoint: int) -> str:
         return f"{self.root}/chk-{checkpoint}"
@@ -252,7 +252,7 @@ class CheckpointRig(WorkerRig):
         self.post(TriggerCheckpoint(ALLOCATION, tuple(task.attempt_id for task in tasks), options))
 
     def checkpoint(self, checkpoint: int, *tasks: TaskDeployment, **options: Any) -> list[CheckpointAck]:
-        """Triggers it, and turns until all have acknowledged it."""
+        """Triggers a checkpoint, and turns until all tasks have acknowledged it."""
         self.trigger(checkpoint, *tasks, **options)
         return self.acknowledged(checkpoint, *tasks)
 
@@ -260,16 +260,16 @@ class CheckpointRig(WorkerRig):
         self.post(CheckpointNotice(ALLOCATION, tuple(task.attempt_id for task in tasks), checkpoint, completed))
 
     def acks(self, checkpoint: int) -> list[CheckpointAck]:
-        return [ack for ack in self.said(CheckpointAck) if ack.checkpoint_id == checkpoint]
+        return [ack for ack in self.messages(CheckpointAck) if ack.checkpoint_id == checkpoint]
 
     def declines(self, checkpoint: int) -> list[CheckpointDecline]:
-        return [decline for decline in self.said(CheckpointDecline) if decline.checkpoint_id == checkpoint]
+        return [decline for decline in self.messages(CheckpointDecline) if decline.checkpoint_id == checkpoint]
 
-    def answered(self, checkpoint: int, count: int) -> Callable[[], bool]:
+    def responded(self, checkpoint: int, count: int) -> Callable[[], bool]:
         return lambda: len(self.acks(checkpoint)) + len(self.declines(checkpoint)) >= count
 
     def acknowledged(self, checkpoint: int, *tasks: TaskDeployment) -> list[CheckpointAck]:
-        """The tasks' acknowledgements, in their order; turns until they are there."""
+        """The tasks' acknowledgements, in order; turns until they have arrived."""
         wanted = {task.attempt_id for task in tasks}
         self.turn_until(
             lambda: wanted <= {ack.attempt_id for ack in self.acks(checkpoint)} or bool(self.declines(checkpoint))

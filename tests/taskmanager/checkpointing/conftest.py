@@ -1,4 +1,4 @@
-"""A worker that takes checkpoints into a folder of the test's."""
+"""A worker that takes checkpoints into a folder of the test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from checkpoint_rig import CheckpointRig
 
 @pytest.fixture
 def options() -> dict[str, str]:
-    """What the worker is configured with; a module may have its own."""
+    """The worker's configuration; a module may define its own."""
     return {}
 
 

@@ -28,7 +28,7 @@ def timed(number: int) -> Barrier:
     return Barrier(number, number * 1000, aligned_timeout_ms=100)
 
 
-def test_channels_that_delivered_are_blocked_until_the_last_one_did() -> None:
+def test_channels_that_delivered_are_blocked_until_the_last_one_has() -> None:
     aligner = BarrierAligner([1, 2, 3])
     assert aligner.received(1, barrier(1)) == [Block(1)]
     assert aligner.received(3, barrier(1)) == [Block(3)]
@@ -41,7 +41,7 @@ def test_a_single_channel_is_never_blocked() -> None:
     assert BarrierAligner([1]).received(1, barrier(1)) == [Unblock(), TakeSnapshot(barrier(1))]
 
 
-def test_at_least_once_blocks_nothing_and_keeps_several_under_way() -> None:
+def test_at_least_once_blocks_nothing_and_allows_several_checkpoints() -> None:
     aligner = BarrierAligner([1, 2])
     assert aligner.received(1, loose(1)) == []
     assert aligner.received(1, loose(2)) == []
@@ -49,7 +49,7 @@ def test_at_least_once_blocks_nothing_and_keeps_several_under_way() -> None:
     assert aligner.received(2, loose(2)) == [TakeSnapshot(loose(2))]
 
 
-def test_a_barrier_of_an_aborted_checkpoint_still_shows_that_older_ones_come_no_more() -> None:
+def test_a_barrier_of_an_aborted_checkpoint_still_excludes_older_ones() -> None:
     aligner = BarrierAligner([1, 2])
     assert aligner.received(1, barrier(1)) == [Block(1)]
     assert aligner.aborted(2) == []
@@ -57,7 +57,7 @@ def test_a_barrier_of_an_aborted_checkpoint_still_shows_that_older_ones_come_no_
     assert not aligner.is_aligning
 
 
-def test_a_barrier_of_an_aborted_checkpoint_that_is_not_aligned_shows_nothing() -> None:
+def test_a_barrier_of_an_aborted_unaligned_checkpoint_excludes_nothing() -> None:
     aligner = BarrierAligner([1, 2])
     assert aligner.received(1, barrier(1)) == [Block(1)]
     assert aligner.aborted(2) == []
@@ -65,7 +65,7 @@ def test_a_barrier_of_an_aborted_checkpoint_that_is_not_aligned_shows_nothing() 
     assert aligner.received(2, barrier(1)) == [Unblock(), TakeSnapshot(barrier(1))]
 
 
-def test_only_an_aligned_barrier_with_a_timeout_waits_for_a_time() -> None:
+def test_only_an_aligned_barrier_with_a_timeout_has_a_timeout() -> None:
     aligner = BarrierAligner([1, 2])
     assert aligner.received(1, barrier(1)) == [Block(1)]
     assert aligner.next_timeout is None
@@ -84,14 +84,14 @@ def test_an_aligned_savepoint_among_checkpoints_that_are_not() -> None:
     assert aligner.received(2, barrier(2)) == [Unblock(), TakeSnapshot(barrier(2))]
 
 
-def test_a_checkpoint_that_a_newer_one_came_before_never_blocks() -> None:
+def test_a_checkpoint_preceded_by_a_newer_one_never_blocks() -> None:
     aligner = BarrierAligner([1, 2])
     assert aligner.received(1, barrier(2)) == [Block(1)]
     assert aligner.received(2, barrier(1)) == []
     assert aligner.received(2, barrier(2)) == [Unblock(), TakeSnapshot(barrier(2))]
 
 
-def test_the_coordinator_asks_a_task_whose_channels_are_about_to_end() -> None:
+def test_the_coordinator_triggers_a_task_whose_channels_are_about_to_end() -> None:
     aligner = BarrierAligner([1, 2])
     assert aligner.received(COORDINATOR, barrier(1)) == []
     assert aligner.ended(1) == []
@@ -99,7 +99,7 @@ def test_the_coordinator_asks_a_task_whose_channels_are_about_to_end() -> None:
     assert aligner.received(COORDINATOR, barrier(2)) == [Unblock(), TakeSnapshot(barrier(2))]
 
 
-def test_aborting_a_checkpoint_leaves_the_others_under_way() -> None:
+def test_aborting_a_checkpoint_leaves_the_others_in_progress() -> None:
     aligner = BarrierAligner([1, 2])
     assert aligner.received(1, loose(1)) == []
     assert aligner.aborted(2) == []
@@ -117,14 +117,14 @@ def test_a_newer_barrier_abandons_the_older_checkpoint() -> None:
     assert aligner.received(1, barrier(2)) == [Unblock(), TakeSnapshot(barrier(2))]
 
 
-def test_an_ended_channel_owes_nothing() -> None:
+def test_an_ended_channel_is_not_awaited() -> None:
     aligner = BarrierAligner([1, 2])
     aligner.received(1, barrier(1))
     assert aligner.ended(2) == [Unblock(), TakeSnapshot(barrier(1))]
     assert aligner.received(1, barrier(2)) == [Unblock(), TakeSnapshot(barrier(2))]
 
 
-def test_an_aborted_checkpoint_frees_the_channels_and_its_late_barriers_count_no_more() -> None:
+def test_an_aborted_checkpoint_unblocks_the_channels_and_its_late_barriers_are_ignored() -> None:
     aligner = BarrierAligner([1, 2])
     aligner.received(1, barrier(1))
     assert aligner.aborted(1) == [Unblock(), Abandon(1, "aborted")]
@@ -132,8 +132,11 @@ def test_an_aborted_checkpoint_frees_the_channels_and_its_late_barriers_count_no
     assert aligner.aborted(1) == []
 
 
-def test_a_completed_checkpoint_ends_those_before_it() -> None:
-    """A producer heard of an abort first and sends no barrier of it; here the news comes too late, or never."""
+def test_a_completed_checkpoint_abandons_older_ones() -> None:
+    """A producer was notified of an abort first and sends no barrier.
+
+    Here the notification arrives too late, or never.
+    """
     aligner = BarrierAligner([1, 2])
     assert aligner.received(1, loose(1)) == []
     assert aligner.received(1, loose(2)) == []
@@ -153,9 +156,10 @@ def test_aborting_a_checkpoint_that_blocks_nothing_unblocks_nothing() -> None:
 
 @settings(max_examples=cases(500))
 @given(st.data())
-def test_whatever_the_order_each_snapshot_divides_every_channel_at_its_barrier(data: st.DataObject) -> None:
-    """Several at a time, with aborts that some hear of sooner than others: a producer that hears of one before it has
-    sent the barrier never sends it; the task hears of it later."""
+def test_in_any_order_each_snapshot_divides_every_channel_at_its_barrier(data: st.DataObject) -> None:
+    """Several at a time, with aborts that reach producers and the task at different times: a producer that is notified
+    before it has sent the barrier never sends it; the task is notified later.
+    """
     kind = data.draw(st.sampled_from([barrier, loose, timed]))
     channels, numbers = range(data.draw(st.integers(1, 3))), range(1, 4)
     aborted = data.draw(st.just([]) | st.lists(st.sampled_from(numbers), unique=True))
@@ -196,11 +200,11 @@ def test_whatever_the_order_each_snapshot_divides_every_channel_at_its_barrier(d
     while True:
         ready = [c for c in channels if here[c] and c not in blocked]
         steps = [("arrive", c) for c in channels if coming[c]] + [("take", c) for c in ready]
-        steps += [("tell", number) for number in aborted if number not in over]
+        steps += [("notify", number) for number in aborted if number not in over]
         if not steps:
             break
         step, of = data.draw(st.sampled_from(steps))
-        if step == "tell":
+        if step == "notify":
             over.add(of)
             apply(aligner.aborted(of))
             continue

@@ -31,7 +31,7 @@ class Gated(AsyncFunction[int, int]):
 
 
 class Pipeline:
-    """A source with an asynchronous function behind it, or in the task of the sink."""
+    """A source with an asynchronous function after it, or in the task of the sink."""
 
     def __init__(self, rig: CheckpointRig, chained_to_source: bool) -> None:
         self.rig = rig
@@ -43,7 +43,7 @@ class Pipeline:
         self.source = rig.subtask(chain(*first, outputs=1), outputs=[output])
         self.sink = rig.subtask(chain(*second, prefix="sink"), inputs=[gate])
         rig.deploy(self.sink, self.source)
-        rig.tell(self.source, Splits(to_bytes([([1, 2, 3], 0)])))
+        rig.send_event(self.source, Splits(to_bytes([([1, 2, 3], 0)])))
         rig.turn_until(lambda: gates.begun == [1, 2, 3])
 
     @property
@@ -54,7 +54,8 @@ class Pipeline:
         return [row for row in WRITTEN[NAME] if isinstance(row, int)]
 
     def ended(self) -> bool:
-        return {ended.attempt_id for ended in self.rig.said(InputsEnded)} == {task.attempt_id for task in self.tasks}
+        ended = {message.attempt_id for message in self.rig.messages(InputsEnded)}
+        return ended == {task.attempt_id for task in self.tasks}
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def turns(rig: CheckpointRig) -> None:
 
 
 def test_the_end_of_the_input_waits_for_results(rig: CheckpointRig, pipeline: Pipeline) -> None:
-    rig.tell(pipeline.source, NoMoreSplits())
+    rig.send_event(pipeline.source, NoMoreSplits())
     turns(rig)
     assert not pipeline.ended()
     gates.open(2)
@@ -88,8 +89,8 @@ def test_the_end_of_the_input_waits_for_results(rig: CheckpointRig, pipeline: Pi
     assert WRITTEN[NAME][-1] == "flushed"
 
 
-def test_a_checkpoint_at_the_end_holds_what_is_under_way(rig: CheckpointRig, pipeline: Pipeline) -> None:
-    rig.tell(pipeline.source, NoMoreSplits())
+def test_a_checkpoint_at_the_end_contains_calls_in_flight(rig: CheckpointRig, pipeline: Pipeline) -> None:
+    rig.send_event(pipeline.source, NoMoreSplits())
     turns(rig)
     rig.trigger(1, *pipeline.tasks)
     acks = rig.acknowledged(1, *pipeline.tasks)
@@ -100,7 +101,7 @@ def test_a_checkpoint_at_the_end_holds_what_is_under_way(rig: CheckpointRig, pip
     assert all(ack.ended for ack in rig.acknowledged(2, *pipeline.tasks))
 
 
-def test_nothing_leaves_behind_a_savepoint_that_stops_the_job(rig: CheckpointRig, pipeline: Pipeline) -> None:
+def test_nothing_is_emitted_after_a_savepoint_that_stops_the_job(rig: CheckpointRig, pipeline: Pipeline) -> None:
     rig.trigger(1, pipeline.source, savepoint=True, full=True, stop=StopMode.SUSPEND)
     rig.acknowledged(1, *pipeline.tasks)
     gates.open(1, 2, 3)
@@ -121,7 +122,7 @@ def test_a_savepoint_that_stops_the_job_completes_without_the_results(rig: Check
 
 def test_a_savepoint_that_drains_the_job_waits_for_the_results(rig: CheckpointRig, pipeline: Pipeline) -> None:
     rig.trigger(1, pipeline.source, savepoint=True, full=True, stop=StopMode.DRAIN)
-    rig.tell(pipeline.source, Splits(to_bytes([([4], 0)])))
+    rig.send_event(pipeline.source, Splits(to_bytes([([4], 0)])))
     turns(rig)
     assert pipeline.sink.attempt_id not in {ack.attempt_id for ack in rig.acks(1)}
     gates.open(1, 2, 3)
@@ -130,13 +131,13 @@ def test_a_savepoint_that_drains_the_job_waits_for_the_results(rig: CheckpointRi
     assert gates.begun == [1, 2, 3], "nothing is taken meanwhile"
 
 
-def test_a_draining_savepoint_that_is_given_up_lets_records_flow_again(rig: CheckpointRig, pipeline: Pipeline) -> None:
+def test_a_draining_savepoint_that_is_aborted_lets_records_flow_again(rig: CheckpointRig, pipeline: Pipeline) -> None:
     rig.trigger(1, pipeline.source, savepoint=True, full=True, stop=StopMode.DRAIN)
     turns(rig)
     rig.notice(1, False, *pipeline.tasks)
     gates.open(1, 2, 3)
     rig.turn_until(lambda: pipeline.written() == [10, 20, 30])
-    rig.tell(pipeline.source, Splits(to_bytes([([4], 0)])))
+    rig.send_event(pipeline.source, Splits(to_bytes([([4], 0)])))
     rig.turn_until(lambda: gates.begun == [1, 2, 3, 4])
 
 

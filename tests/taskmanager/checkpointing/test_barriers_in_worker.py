@@ -1,4 +1,4 @@
-"""Real barriers through real channels: several inputs are aligned, and barriers keep their place among records."""
+"""Real barriers through real channels: several inputs are aligned, and barriers keep their position among records."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Join:
         self.rig.turns(20)
 
     def passed(self) -> list[Any]:
-        """What came out: records and barrier numbers in their order."""
+        """What was emitted: records and barrier numbers, in order."""
         seen: list[Any] = []
         while self.out:
             element = self.out.popleft()
@@ -108,7 +108,7 @@ def test_records_behind_a_barrier_wait_for_the_other_input(rig: CheckpointRig) -
     assert join.state(2, "second") == {0: 70}
 
 
-def test_at_least_once_goes_on_without_waiting(rig: CheckpointRig) -> None:
+def test_at_least_once_continues_without_waiting(rig: CheckpointRig) -> None:
     join = Join(rig)
     join.put(0, RowBatch([1]), barrier(rig, 1, False), RowBatch([3]))
     assert join.passed() == [("first", 1), ("first", 3)]
@@ -127,7 +127,7 @@ def test_every_channel_of_every_input_is_aligned(rig: CheckpointRig) -> None:
     assert join.passed()[:2] == [("second", 4), barrier(rig, 1)]
 
 
-def test_an_aborted_checkpoint_frees_its_channels(rig: CheckpointRig) -> None:
+def test_an_aborted_checkpoint_unblocks_its_channels(rig: CheckpointRig) -> None:
     join = Join(rig)
     join.put(0, barrier(rig, 1), RowBatch([1]))
     assert join.passed() == []
@@ -150,7 +150,9 @@ def test_a_newer_checkpoint_declines_the_older(rig: CheckpointRig) -> None:
     assert join.state(2, "first") == {}
 
 
-def test_a_task_whose_producers_have_ended_is_asked_itself_and_its_snapshot_holds_its_end(rig: CheckpointRig) -> None:
+def test_a_task_whose_producers_have_ended_is_triggered_itself_and_its_snapshot_contains_its_end(
+    rig: CheckpointRig,
+) -> None:
     join = Join(rig)
     join.put(0, RowBatch([1]))
     rig.trigger(1, join.deployment)
@@ -161,7 +163,7 @@ def test_a_task_whose_producers_have_ended_is_asked_itself_and_its_snapshot_hold
     assert join.state(1, "second") == {0: 2}
     assert join.passed()[-2:] == [("second", 2), END_OF_INPUT]
     kinds = [type(message) for message in rig.sent]
-    assert kinds.index(InputsEnded) < kinds.index(CheckpointAck), "so that its consumers are asked as well"
+    assert kinds.index(InputsEnded) < kinds.index(CheckpointAck), "so that its consumers are triggered as well"
 
 
 def test_broadcast_state_is_stored_and_restored(rig: CheckpointRig) -> None:
@@ -179,8 +181,8 @@ def test_broadcast_state_is_stored_and_restored(rig: CheckpointRig) -> None:
 
 
 @pytest.mark.parametrize("timeout", ["0 ms", "1 h"])
-def test_barriers_keep_their_place_between_workers(tmp_path: Path, timeout: str) -> None:
-    """Rows that still wait for their buffer to fill come before the barrier, and buffers behind it after it."""
+def test_barriers_keep_their_position_between_workers(tmp_path: Path, timeout: str) -> None:
+    """Rows that still wait for their buffer to fill are sent before the barrier, and buffers after it, after it."""
     workers = [CheckpointRig(tmp_path, True, **{"execution.buffer-timeout.interval": timeout}) for _ in range(2)]
     producer, consumer = workers
     portions = [range(1, 21), range(21, 41), range(41, 101)]
@@ -198,8 +200,8 @@ def test_barriers_keep_their_place_between_workers(tmp_path: Path, timeout: str)
             turn_until(lambda: not producer.unread(source))
             producer.trigger(checkpoint, source)
             producer.feed(source, portions[checkpoint])
-            both = (producer.answered(checkpoint, 1), consumer.answered(checkpoint, 1))
-            turn_until(lambda both=both: all(answered() for answered in both))
+            both = (producer.responded(checkpoint, 1), consumer.responded(checkpoint, 1))
+            turn_until(lambda both=both: all(responded() for responded in both))
             (ack,) = consumer.acks(checkpoint)
             total = stored_state(consumer.location(checkpoint), state_of(ack, "reduce"))
             assert total == {0: sum(range(1, portions[checkpoint].start))}

@@ -1,9 +1,8 @@
-"""The real coordinator and a real worker, with every message, write and step in an order that chance decides.
+"""The real coordinator and a real worker, with every message, write and step in random order.
 
 Two vertices of bounded sources, of different lengths, feed counts by key, and these a sink. Messages keep their order
-on their way in each direction, as on the job manager's sessions; nothing else has any. Whatever the order: each
-checkpoint holds exactly the records before its barriers, and the job ends, with all records or where a savepoint
-stopped it.
+in each direction, as on the job manager's sessions; nothing else is ordered. In every order, each checkpoint contains
+exactly the records before its barriers, and the job ends, with all records or where a savepoint stopped it.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def rows_of(vertex: str, index: int) -> list[str]:
 
 
 class Committing(MapFunction):
-    """Fails now and then to commit, never too often in a row."""
+    """Fails to commit now and then, never too often in a row."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
@@ -84,7 +83,7 @@ class Simulation:
         self.to_worker: deque[Callable[[], None]] = deque()
         self.writes: list[Any] = []
         self.metadata: deque[CheckpointContent] = deque()
-        self.heard = 0
+        self.handled = 0
         self.effects: list[ev.Effect] = []
         self.contents: dict[CheckpointId, CheckpointContent] = {}
         self.finished: set[str] = set()
@@ -128,7 +127,7 @@ class Simulation:
         parallelism = PARALLELISM[place.vertex_id]
         return self.rig.subtask(made, place.index, parallelism, inputs=gates, outputs=partitions)
 
-    # What chance decides about
+    # What is random
 
     def run(self, until: Callable[[], bool]) -> None:
         for _ in range(STEPS):
@@ -146,12 +145,12 @@ class Simulation:
         possible += [self._write] if self.writes else []
         possible += [self._metadata_is_written] if self.metadata else []
         possible += [lambda: self.to_worker.popleft()()] if self.to_worker else []
-        possible += [self._hear] if self.heard < len(self.rig.sent) else []
+        possible += [self._handle] if self.handled < len(self.rig.sent) else []
         return possible
 
     def _time_passes(self) -> None:
         self.rig.clock.advance(self.chance.choice([0.005, 0.05, 0.3]))
-        self.tell(ev.Tick())
+        self.coordinate(ev.Tick())
 
     def _write(self) -> None:
         write = self.writes.pop(self.chance.randrange(len(self.writes)))
@@ -166,39 +165,39 @@ class Simulation:
     def _metadata_is_written(self) -> None:
         content = self.metadata.popleft()
         if self.chance.random() < self.faults:
-            self.tell(ev.MetadataFailed(content.checkpoint_id, "disk full"))
+            self.coordinate(ev.MetadataFailed(content.checkpoint_id, "disk full"))
             return
         self.contents[content.checkpoint_id] = content
-        self.tell(ev.MetadataWritten(content.checkpoint_id, f"pointer {content.checkpoint_id}"))
+        self.coordinate(ev.MetadataWritten(content.checkpoint_id, f"pointer {content.checkpoint_id}"))
 
-    def _hear(self) -> None:
-        message = self.rig.sent[self.heard]
-        self.heard += 1
+    def _handle(self) -> None:
+        message = self.rig.sent[self.handled]
+        self.handled += 1
         match message:
             case TaskUpdate(attempt_id=attempt, state=state):
                 if state == ExecutionState.RUNNING:
-                    self.tell(ev.TasksRunning((TaskRef(self.places[attempt], attempt),)))
+                    self.coordinate(ev.TasksRunning((TaskRef(self.places[attempt], attempt),)))
                 elif state == ExecutionState.FINISHED:
                     self.finished.add(attempt)
-                    self.tell(ev.TasksFinished((attempt,)))
+                    self.coordinate(ev.TasksFinished((attempt,)))
                 assert state != ExecutionState.FAILED, message.failure
             case InputsEnded(attempt_id=attempt):
-                self.tell(ev.InputsEnded((attempt,)))
+                self.coordinate(ev.InputsEnded((attempt,)))
             case CommitFailed(attempt_id=attempt, checkpoint_id=number):
-                self.tell(ev.NotifyFailed(CheckpointId(number), attempt, ""))
+                self.coordinate(ev.NotifyFailed(CheckpointId(number), attempt, ""))
             case CheckpointAck(attempt_id=attempt, checkpoint_id=number):
-                self.tell(ev.Acknowledged(CheckpointId(number), attempt, message.operators, SnapshotMetrics()))
+                self.coordinate(ev.Acknowledged(CheckpointId(number), attempt, message.operators, SnapshotMetrics()))
             case CheckpointDecline():
-                self.tell(declined(message))
+                self.coordinate(declined(message))
 
-    def tell(self, event: ev.Event) -> None:
+    def coordinate(self, event: ev.Event) -> None:
         for effect in self.coordinator.handle(event, Instant.of(self.rig.clock)):
             self.effects.append(effect)
             match effect:
                 case ev.TriggerBarrier(number, attempts, options):
                     tasks = [self.tasks[self.places[a]] for a in attempts]
-                    told = {"savepoint": options.is_savepoint, "full": options.full, "stop": options.stop}
-                    self._send(partial(self.rig.trigger, number, *tasks, alignment=options.alignment, **told))
+                    kinds = {"savepoint": options.is_savepoint, "full": options.full, "stop": options.stop}
+                    self._send(partial(self.rig.trigger, number, *tasks, alignment=options.alignment, **kinds))
                 case ev.NotifyComplete(number, attempts):
                     self._send(partial(self.rig.notice, number, True, *(self.tasks[self.places[a]] for a in attempts)))
                 case ev.NotifyAborted(number, attempts):
@@ -206,14 +205,14 @@ class Simulation:
                 case ev.WriteMetadata(content):
                     self.metadata.append(content)
                 case ev.StorePointer(number):
-                    self.tell(ev.PointerStored(number))
+                    self.coordinate(ev.PointerStored(number))
                 case ev.FailJob(message):
                     raise AssertionError(message)
 
     def _send(self, command: Callable[[], None]) -> None:
         self.to_worker.append(command)
 
-    # What a checkpoint holds
+    # What a checkpoint contains
 
     def stored(self, content: CheckpointContent, place: Subtask, name: str) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
@@ -284,20 +283,20 @@ def test_a_bounded_job_ends_with_consistent_checkpoints(seed: int, options: Chec
 def test_a_stopped_job_ends_where_its_savepoint_is(
     seed: int, options: CheckpointSettings, drain: bool, after: int
 ) -> None:
-    if drain:  # its failure is a restart, which is not played here
+    if drain:  # its failure would be a restart, which is not simulated here
         options = replace(options, timeout_ms=600_000)
     simulation = Simulation(seed, options, 0 if drain else 0.05)
     try:
         steps = iter(range(after))
         all_finished = lambda: len(simulation.finished) == len(simulation.tasks)  # noqa: E731  # used twice below
         simulation.run(lambda: next(steps, None) is None or all_finished())
-        simulation.tell(ev.SavepointRequested(TriggerId("stop"), "memory://", stop=True, drain=drain))
+        simulation.coordinate(ev.SavepointRequested(TriggerId("stop"), "memory://", stop=True, drain=drain))
         simulation.run(all_finished)
-        simulation.tell(ev.Stopped(ev.StopOutcome.FINISHED))
-        answers = [e for e in simulation.effects if isinstance(e, ev.SavepointDone | ev.SavepointFailed)]
-        (answer,) = answers
-        if isinstance(answer, ev.SavepointDone):
-            content = simulation.contents[answer.checkpoint_id]
+        simulation.coordinate(ev.Stopped(ev.StopOutcome.FINISHED))
+        outcomes = [e for e in simulation.effects if isinstance(e, ev.SavepointDone | ev.SavepointFailed)]
+        (outcome,) = outcomes
+        if isinstance(outcome, ev.SavepointDone):
+            content = simulation.contents[outcome.checkpoint_id]
             simulation.check(content)
             assert all_written() == simulation.read_before(content), "nothing comes behind the savepoint"
         else:

@@ -1,4 +1,4 @@
-"""Checkpoints of a slot worker driven by hand: triggers, acknowledgements, notices, and restores from them."""
+"""Checkpoints of a slot worker driven manually: triggers, acknowledgements, notifications, and restores."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ PIPELINE = (SOURCE, COUNTED)
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    Remembering.told.clear()
+    Remembering.calls.clear()
     Remembering.fails = False
 
 
@@ -70,7 +70,7 @@ def run_until(rig: CheckpointRig, name: str, rows: int) -> None:
 
 
 def counting(rig: CheckpointRig, name: str, rows: int, words: list[str] = WORDS) -> TaskDeployment:
-    """A task that counts words, of which it has written so many."""
+    """A task that counts words, and has written so many results."""
     task = rig.start(*PIPELINE, writing(name))
     rig.feed(task, words)
     run_until(rig, name, rows)
@@ -105,7 +105,7 @@ def test_a_source_is_triggered_between_batches_and_acknowledges_its_state(rig: C
     assert [type(json.loads(ack.operators))] == [list]
 
 
-def test_a_restored_task_goes_on_as_if_nothing_had_happened(rig: CheckpointRig) -> None:
+def test_a_restored_task_continues_as_if_nothing_had_happened(rig: CheckpointRig) -> None:
     task = counting(rig, "before", 150)
     rig.trigger(1, task)
     before = written("before")
@@ -144,7 +144,7 @@ def test_state_is_redistributed_under_another_parallelism(rig: CheckpointRig, ol
     assert Counter(results) == counted(WORDS)
 
 
-def test_a_task_that_ends_waits_for_its_snapshot_and_sends_no_barrier_behind_the_end(rig: CheckpointRig) -> None:
+def test_a_task_that_ends_waits_for_its_snapshot_and_sends_no_barrier_after_the_end(rig: CheckpointRig) -> None:
     output, gate = local_pair(rig, 900)
     source = rig.start(*PIPELINE, outputs=[output])
     sink = rig.start(writing("ends"), inputs=[gate])
@@ -215,7 +215,7 @@ class ListCounting(Counting):
         (ListCounting(), "state 'count' was stored as value state of Long, and the program declares it as list state"),
     ],
 )
-def test_a_state_that_was_stored_as_something_else_fails_the_task_for_good(
+def test_a_state_stored_with_another_kind_fails_the_task_permanently(
     rig: CheckpointRig, function: Counting, reason: str
 ) -> None:
     (ack,) = rig.checkpoint(1, counting(rig, "typed", 100))
@@ -233,7 +233,7 @@ def function_of(rig: CheckpointRig, task: TaskDeployment) -> Any:
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_checkpointed_functions_are_initialized_before_open_and_hear_what_came_of_checkpoints(
+def test_checkpointed_functions_are_initialized_before_open_and_notified_of_checkpoints(
     rig: CheckpointRig, keyed: bool
 ) -> None:
     def remembering() -> plan.OperatorSpec:
@@ -241,22 +241,22 @@ def test_checkpointed_functions_are_initialized_before_open_and_hear_what_came_o
         return with_keys(spec, plan.KeySelector(function=str), t.STRING) if keyed else spec
 
     task = rig.start(SOURCE, remembering())
-    assert Remembering.told == ["fresh", "open"]
+    assert Remembering.calls == ["fresh", "open"]
     rig.feed(task, WORDS)
     rig.turn_until(lambda: not rig.unread(task))
     (ack,) = rig.checkpoint(1, task)
     rig.notice(1, True, task)
     rig.checkpoint(2, task)
     rig.notice(2, False, task)
-    assert Remembering.told[2:] == [("complete", 1), ("aborted", 2)]
-    Remembering.told.clear()
+    assert Remembering.calls[2:] == [("complete", 1), ("aborted", 2)]
+    Remembering.calls.clear()
     again = rig.restored(SOURCE, remembering(), restore=ack.operators)
-    assert Remembering.told == [("restored", 1), "open"]
+    assert Remembering.calls == [("restored", 1), "open"]
     function = function_of(rig, again)
     assert (function.function if keyed else function).total == len(WORDS)
 
 
-def test_a_function_that_cannot_be_captured_declines_and_processing_goes_on(rig: CheckpointRig) -> None:
+def test_a_function_that_cannot_be_captured_declines_and_processing_continues(rig: CheckpointRig) -> None:
     task = rig.start(SOURCE, plan.MapSpec(Remembering()), writing("declines"))
     Remembering.fails = True
     rig.trigger(1, task)
@@ -272,7 +272,7 @@ def test_a_function_that_cannot_be_captured_declines_and_processing_goes_on(rig:
 
 
 @pytest.mark.parametrize(("old", "new"), [(2, 2), (2, 3), (3, 1)])
-def test_lists_are_dealt_out_under_another_parallelism(rig: CheckpointRig, old: int, new: int) -> None:
+def test_lists_are_redistributed_under_another_parallelism(rig: CheckpointRig, old: int, new: int) -> None:
     acks = []
     for subtask in range(old):
         task = rig.subtask(chain(SOURCE, plan.MapSpec(Remembering())), subtask, old)
@@ -292,11 +292,13 @@ def test_lists_are_dealt_out_under_another_parallelism(rig: CheckpointRig, old: 
 # Storage
 
 
-def test_a_directory_that_cannot_be_written_declines_and_processing_goes_on(rig: CheckpointRig, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_declines_and_processing_continues(
+    rig: CheckpointRig, tmp_path: Path
+) -> None:
     (tmp_path / "job").write_text("in the way")
     task = counting(rig, "unwritable", 2000, [f"{'long' * 50} {n}" for n in range(2000)])
     rig.trigger(1, task)
-    rig.turn_until(rig.answered(1, 1))
+    rig.turn_until(rig.responded(1, 1))
     (decline,) = rig.declines(1)
     assert decline.reason == DeclineReason.NOT_WRITTEN
     assert "/job/chk-1/op-1/" in decline.message
@@ -319,13 +321,13 @@ class KeepingExits(KeyedProcessFunction):
         yield (value,)
 
 
-def test_a_value_that_exits_when_it_is_stored_declines_and_processing_goes_on(rig: CheckpointRig) -> None:
+def test_a_value_that_exits_when_it_is_stored_declines_and_processing_continues(rig: CheckpointRig) -> None:
     keeping = plan.KeyedProcessSpec(KeepingExits(), plan.KeySelector(function=str), t.STRING)
     task = rig.start(SOURCE, keeping, writing("exits"))
     rig.feed(task, WORDS[:1])
     run_until(rig, "exits", 1)
     rig.trigger(1, task)
-    rig.turn_until(rig.answered(1, 1))
+    rig.turn_until(rig.responded(1, 1))
     assert "SystemExit" in rig.declines(1)[0].message
     finish(rig, task)
 
@@ -344,7 +346,7 @@ def test_with_the_job_managers_memory_everything_is_inline_up_to_a_limit() -> No
         rig.feed(task, [f"{random.Random(n).getrandbits(4_000_000):x}" for n in range(12)])
         run_until(rig, "memory", 412)
         rig.trigger(2, task)
-        rig.turn_until(rig.answered(2, 1))
+        rig.turn_until(rig.responded(2, 1))
         assert "is larger than the 5242880 bytes" in rig.declines(2)[0].message
     finally:
         rig.close()
@@ -373,7 +375,7 @@ def test_the_files_of_an_aborted_checkpoint_are_deleted(rig: CheckpointRig, tmp_
 
 
 @pytest.mark.parametrize("options", [{"execution.checkpointing.incremental": "true"}])
-def test_an_incremental_checkpoint_writes_what_was_touched_and_refers_to_the_rest(rig: CheckpointRig) -> None:
+def test_an_incremental_checkpoint_writes_what_was_modified_and_refers_to_the_rest(rig: CheckpointRig) -> None:
     sums = plan.ReduceSpec(
         lambda a, b: (a[0], a[1] + b[1]), plan.KeySelector(fields=(0,)), t.LONG, t.TupleType((t.LONG, t.LONG))
     )
@@ -402,7 +404,7 @@ def test_an_incremental_checkpoint_writes_what_was_touched_and_refers_to_the_res
     rig.notice(3, True, task)
     (fourth,) = rig.checkpoint(4, task, oldest_base=3)
     assert state_of(fourth, "reduce").files == state_of(third, "reduce").files
-    # the fourth is complete, and the third may be gone: the notice is in flight
+    # the fourth has completed, and the third may be deleted: the notification is in flight
     (fifth,) = rig.checkpoint(5, task, oldest_base=4)
     assert not paths(fifth) & paths(third)
     assert contents(5, fifth) == expected
@@ -412,7 +414,7 @@ def test_an_incremental_checkpoint_writes_what_was_touched_and_refers_to_the_res
 
 
 class Stuck:
-    """A storage in which one file is damaged, and all others are never read to their end unless the test says so."""
+    """A storage in which one file is damaged, and all others are only read to their end when the test allows it."""
 
     def __init__(self, storage: FileSource, damaged: str) -> None:
         self._storage, self._damaged = storage, damaged
@@ -427,7 +429,7 @@ class Stuck:
         return self._storage.read_file(location, path)
 
 
-def test_a_restore_that_cannot_be_waits_for_no_other_file(tmp_path: Path) -> None:
+def test_a_failed_restore_waits_for_no_other_file(tmp_path: Path) -> None:
     storage = FileSystemStorage(tmp_path.as_uri(), JobId("job"))
     location = storage.checkpoint_location(1)
     table = element_table([b"x"], StateTypes(value=t.PICKLED), pickler=bytes)

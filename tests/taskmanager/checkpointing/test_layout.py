@@ -11,7 +11,7 @@ from millstream.taskmanager.worker.state.capturing.arrow_tables import in_order
 
 @settings(max_examples=cases(100))
 @given(st.lists(st.integers(10, 19), max_size=200), st.integers(0, 3))
-def test_chunks_cover_all_key_groups_once_and_hold_their_rows(groups: list[int], scale: int) -> None:
+def test_chunks_cover_all_key_groups_once_and_contain_their_rows(groups: list[int], scale: int) -> None:
     owned = range(10, 20)
     table = pa.table({"key_group": pa.array([g for g in sorted(groups) for _ in range(10**scale)], pa.int32())})
     chunks = list(cut(table, owned, table.num_rows))
@@ -23,7 +23,7 @@ def test_chunks_cover_all_key_groups_once_and_hold_their_rows(groups: list[int],
     assert len(chunks) <= 1 + table.num_rows // 4096
 
 
-def test_a_chunk_is_written_again_when_one_of_its_key_groups_was_touched() -> None:
+def test_a_chunk_is_written_again_when_one_of_its_key_groups_was_modified() -> None:
     chunk = Chunk(range(4, 8), ())
     assert is_touched(chunk, {7})
     assert not is_touched(chunk, {3, 8})
@@ -31,7 +31,7 @@ def test_a_chunk_is_written_again_when_one_of_its_key_groups_was_touched() -> No
 
 @settings(max_examples=cases(100))
 @given(st.lists(st.lists(st.integers(0, 5), max_size=20), min_size=1, max_size=5))
-def test_large_tables_are_put_in_order_as_small_ones_are(parts: list[list[int]]) -> None:
+def test_large_tables_are_sorted_like_small_ones(parts: list[list[int]]) -> None:
     tables = [
         pa.table({"key_group": pa.array(sorted(groups), pa.int32()), "row": [f"{n}-{i}" for i in range(len(groups))]})
         for n, groups in enumerate(parts)

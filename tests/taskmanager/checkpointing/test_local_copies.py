@@ -1,4 +1,4 @@
-"""Local copies of state files: made beside the files, gone when nothing refers to them, used when they are good."""
+"""Local copies of state files: written together with the files, deleted when unreferenced, used if valid."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOCATION = "file:///storage/job/chk-1"
 
 
 class Remote:
-    """A storage on a local folder, whose files of one checkpoint a test can write."""
+    """A storage on a local folder, to which a test can write the files of one checkpoint."""
 
     def __init__(self, folder: Path) -> None:
         self.storage = FileSystemStorage(str(folder / "storage"), JobId("job"))
@@ -70,7 +70,7 @@ def test_a_file_and_its_copy_are_the_same(remote: Remote) -> None:
     assert remote.content(2, file) is None
 
 
-def test_what_stays_inline_has_no_copy(remote: Remote) -> None:
+def test_inline_content_has_no_copy(remote: Remote) -> None:
     file = remote.write(1, b"content", inline=100)
     assert file.inline == b"content"
     assert (remote.content(1, file), remote.count()) == (None, 0)
@@ -84,7 +84,7 @@ def test_an_aborted_file_has_no_copy(remote: Remote) -> None:
     assert remote.count() == 0
 
 
-def test_a_notice_of_a_snapshot_without_copies_changes_nothing(remote: Remote) -> None:
+def test_a_notification_of_a_snapshot_without_copies_changes_nothing(remote: Remote) -> None:
     first = remote.write(1, b"first")
     remote.written(1, first)
     remote.copies.completed(1)
@@ -93,14 +93,14 @@ def test_a_notice_of_a_snapshot_without_copies_changes_nothing(remote: Remote) -
     assert remote.content(1, first) == b"first"
 
 
-def test_without_a_restore_it_goes_with_the_first_checkpoint(remote: Remote) -> None:
+def test_without_a_restore_old_copies_are_deleted_with_the_first_checkpoint(remote: Remote) -> None:
     remote.write(1, b"left")
     remote.copies = LocalCopies(remote.folder)
     remote.write(2, b"new")
     assert remote.count() == 1
 
 
-def test_a_copy_that_cannot_be_made_harms_nothing(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_copy_that_cannot_be_created_is_harmless(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
     remote.folder.write_text("no folder can be here")
     location = remote.storage.checkpoint_location(1)
     target = remote.copies.copying(remote.storage, 1)
@@ -110,14 +110,14 @@ def test_a_copy_that_cannot_be_made_harms_nothing(remote: Remote, caplog: pytest
         writer.write(b"content")
         paths.append(writer.commit().path)
     assert [bytes(remote.storage.read_file(location, path)) for path in paths] == [b"content"] * 3
-    assert caplog.text.count("checkpoint 1 continues without local copies") == 1
+    assert caplog.text.count("checkpoint 1 is written without further local copies") == 1
 
 
 def test_a_copy_that_fails_while_it_is_written_is_dropped(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
     remote.folder.mkdir()
     location = remote.storage.checkpoint_location(1)
     full = remote.copies.create(1, location, "op/s/part-0-0.arrow")
-    full.symlink_to("/dev/full")  # opens well, and every write that reaches it fails: no space is left
+    full.symlink_to("/dev/full")  # can be opened, and every write that reaches it fails: no space is left
     content = bytes(1 << 20)
     writer = remote.copies.copying(remote.storage, 1).create_writer(location, "op", "s", 0, "arrow")
     assert [writer.write(content), writer.write(content)] == [len(content)] * 2
@@ -127,16 +127,16 @@ def test_a_copy_that_fails_while_it_is_written_is_dropped(remote: Remote, caplog
     assert caplog.text.count("No space left") == 1
 
 
-def test_a_copy_that_is_not_there_is_an_error_that_names_it(remote: Remote) -> None:
+def test_a_missing_copy_is_an_error_that_names_it(remote: Remote) -> None:
     with pytest.raises(SnapshotError, match=r"copies/[0-9a-f]{64}: cannot be read"):
         remote.copies.read_file(LOCATION, "op/s/part-0-0.arrow")
 
 
-# Any order of notices
+# Any order of notifications
 
 
 class CopyModel(RuleBasedStateMachine):
-    """The copies on the disk are those that the last completed checkpoint and the ones under way refer to."""
+    """The copies on the disk are those that the last completed checkpoint and those in progress refer to."""
 
     folder: Path
 
@@ -182,7 +182,7 @@ class CopyModel(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """The worker was killed: all that is left is the completed checkpoint."""
+        """The worker was killed: only the completed checkpoint is left."""
         self.remote.copies = LocalCopies(self.remote.folder)
         self.pending.clear()
         if self.completed is not None:
@@ -252,7 +252,7 @@ def checkpointed(rig: CheckpointRig) -> tuple[CheckpointAck, list[Any]]:
 
 
 def finished(rig: CheckpointRig, ack: CheckpointAck, before: list[Any]) -> None:
-    """Restored from the checkpoint, the task comes to the result of a straight run."""
+    """Restored from the checkpoint, the task produces the result of an uninterrupted run."""
     task = deploy(rig, "after", ack.operators)
     assert rig.state(task) == "RUNNING", rig.failure(task).exception
     rig.feed(task, last=True)
@@ -269,11 +269,11 @@ def test_a_task_is_restored_from_its_copies_alone(
     (tmp_path / "remote").rename(tmp_path / "away")
     with caplog.at_level("INFO"):
         finished(worker(**LOCAL), ack, before)
-    assert f"{len(copies(tmp_path))} state files came from local copies, 0 from file://" in caplog.text
+    assert f"read {len(copies(tmp_path))} state files from local copies, 0 from file://" in caplog.text
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
-def test_a_copy_that_is_not_whole_is_read_from_the_storage(
+def test_an_incomplete_copy_is_replaced_by_the_storage(
     worker: Callable[..., CheckpointRig], tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
     ack, before = checkpointed(worker())
@@ -288,11 +288,11 @@ def test_a_copy_that_is_not_whole_is_read_from_the_storage(
             found[0].unlink()
     with caplog.at_level("INFO"):
         finished(worker(**LOCAL), ack, before)
-    assert f"{len(found) - 1} state files came from local copies, 1 from file://" in caplog.text
-    assert ("a local copy is of no use" in caplog.text) == (damage != "gone")
+    assert f"read {len(found) - 1} state files from local copies, 1 from file://" in caplog.text
+    assert ("ignoring an invalid local copy" in caplog.text) == (damage != "gone")
 
 
-def test_copies_are_only_read_when_asked_for(worker: Callable[..., CheckpointRig], tmp_path: Path) -> None:
+def test_copies_are_only_read_if_configured(worker: Callable[..., CheckpointRig], tmp_path: Path) -> None:
     ack, _ = checkpointed(worker())
     (tmp_path / "remote").rename(tmp_path / "away")
     rig = worker()
@@ -311,7 +311,7 @@ def test_savepoints_are_not_copied(worker: Callable[..., CheckpointRig], tmp_pat
     assert list((tmp_path / "savepoint").rglob("*.parquet"))
 
 
-def test_notices_bound_what_is_kept(worker: Callable[..., CheckpointRig], tmp_path: Path) -> None:
+def test_notifications_bound_what_is_kept(worker: Callable[..., CheckpointRig], tmp_path: Path) -> None:
     rig = worker()
     task = deploy(rig, "bounded")
     rig.feed(task, WORDS * 5)
@@ -353,4 +353,4 @@ def test_object_storage_is_copied_like_any_other(
         system.delete_file(name)
     with caplog.at_level("INFO"):
         finished(started(**LOCAL), ack, before)
-    assert f"{len(lost)} state files came from local copies, 1 from s3://bucket/" in caplog.text
+    assert f"read {len(lost)} state files from local copies, 1 from s3://bucket/" in caplog.text

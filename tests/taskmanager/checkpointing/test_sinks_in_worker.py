@@ -1,4 +1,4 @@
-"""Two-phase-commit sinks and collected results in a worker driven by hand: state is written, read and dealt out."""
+"""Two-phase-commit sinks and collected results in a worker driven manually: their state in snapshots and restores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def options() -> dict[str, str]:
 
 
 def feed(rig: CheckpointRig, task: TaskDeployment, rows: list[str]) -> None:
-    """Gives the task rows, and has it handle them."""
+    """Gives the task rows, and has it process them."""
     rig.feed(task, rows)
     rig.turn_until(lambda: not rig.unread(task))
 
@@ -35,7 +35,7 @@ def feed(rig: CheckpointRig, task: TaskDeployment, rows: list[str]) -> None:
 @pytest.mark.parametrize("savepoint", [False, True])
 @pytest.mark.parametrize("policy", [RollingPolicy.on_checkpoint_rolling_policy(), RollingPolicy(part_size=1 << 20)])
 @pytest.mark.parametrize(("old", "new"), [(1, 1), (2, 2), (2, 3), (3, 1)])
-def test_a_file_sink_goes_on_under_any_parallelism(
+def test_a_file_sink_continues_under_any_parallelism(
     rig: CheckpointRig, tmp_path: Path, old: int, new: int, policy: RollingPolicy, savepoint: bool
 ) -> None:
     out = tmp_path / "out"
@@ -70,7 +70,7 @@ def test_a_file_sink_goes_on_under_any_parallelism(
 
 
 @pytest.mark.parametrize("failed", [False, True])
-def test_files_for_a_savepoint_go_when_it_failed_and_the_task_begins_again(
+def test_files_for_a_savepoint_are_deleted_when_it_failed_and_the_task_starts_over(
     rig: CheckpointRig, tmp_path: Path, failed: bool
 ) -> None:
     out = tmp_path / "out"
@@ -88,7 +88,7 @@ def test_files_for_a_savepoint_go_when_it_failed_and_the_task_begins_again(
 
 
 class Ticking(TwoPhaseCommitSink[int]):
-    """Has no hook but one."""
+    """Overrides a single hook."""
 
     checks: ClassVar[list[int]] = []
     check_interval = 3.0
@@ -108,7 +108,7 @@ class Ticking(TwoPhaseCommitSink[int]):
         self.checks.append(transaction)
 
 
-def test_a_sink_looks_at_the_time_while_no_records_come(rig: CheckpointRig) -> None:
+def test_a_sink_is_called_as_time_passes_without_records(rig: CheckpointRig) -> None:
     Ticking.checks.clear()
     rig.start(SOURCE, plan.SinkSpec(Ticking()))
     for seconds, checks in ((0, 0), (2, 0), (1, 1), (2, 1), (2, 2)):

@@ -25,7 +25,7 @@ SAVEPOINTS = "s3://other:secret@archive/savepoints?region=us-east-1"
         ("file:///tmp/savepoints/savepoint-1", None),
     ],
 )
-def test_a_location_is_reached_as_its_directory_is_configured(location: str, directory: str | None) -> None:
+def test_a_location_uses_the_configuration_of_its_directory(location: str, directory: str | None) -> None:
     storages = Storages("job", CHECKPOINTS, "", SAVEPOINTS)
     examples = {
         CHECKPOINTS: storages.at("s3://bucket/checkpoints/job"), SAVEPOINTS: storages.at("s3://archive/savepoints/a")
@@ -57,7 +57,7 @@ def test_only_the_jobs_own_checkpoints_share_files(tmp_path: Path) -> None:
     assert not storages.shares_files("memory://job/chk-3", 3)
 
 
-def test_memory_and_files_are_told_apart(tmp_path: Path) -> None:
+def test_memory_and_files_are_distinguished(tmp_path: Path) -> None:
     storages = Storages("job")
     assert isinstance(storages.at("memory://job/chk-1"), MemoryStorage)
     assert isinstance(storages.at((tmp_path / "savepoint-1").as_uri()), FileSystemStorage)

@@ -29,23 +29,23 @@ def options() -> dict[str, str]:
 
 
 class Committing(MapFunction):
-    """Commits when it is told to, unless it cannot."""
+    """Commits when notified, unless it cannot."""
 
-    told: ClassVar[list[int]] = []
+    notified: ClassVar[list[int]] = []
     fails = False
 
     def map(self, value: Any) -> Any:
         return value
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        Committing.told.append(checkpoint_id)
+        Committing.notified.append(checkpoint_id)
         if Committing.fails:
             raise OSError("the broker is away")
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    Committing.told.clear()
+    Committing.notified.clear()
     Committing.fails = False
 
 
@@ -66,7 +66,7 @@ class Pipeline:
         return self.source, self.sink
 
     def ended(self) -> set[str]:
-        return {ended.attempt_id for ended in self.rig.said(InputsEnded)}
+        return {ended.attempt_id for ended in self.rig.messages(InputsEnded)}
 
     def both_ended(self) -> bool:
         return self.ended() == {task.attempt_id for task in self.tasks}
@@ -75,7 +75,7 @@ class Pipeline:
         return [self.rig.state(task) for task in self.tasks]
 
     def settled(self) -> list[str]:
-        """The states when nothing moves any more."""
+        """The states when nothing changes any more."""
         self.rig.turns(50)
         return self.states()
 
@@ -83,11 +83,11 @@ class Pipeline:
         return written(self.name, int)
 
     def checkpoint(self, number: int, **options: Any) -> list[CheckpointAck]:
-        """Both tasks are asked."""
+        """Both tasks are triggered."""
         return self.rig.checkpoint(number, *self.tasks, **options)
 
     def from_the_source(self, number: int, **options: Any) -> list[CheckpointAck]:
-        """The barrier comes to the sink behind the records."""
+        """The barrier reaches the sink behind the records."""
         self.rig.trigger(number, self.source, **options)
         return self.rig.acknowledged(number, *self.tasks)
 
@@ -109,7 +109,7 @@ class Pipeline:
 # The last checkpoint
 
 
-def test_tasks_stay_until_a_checkpoint_that_holds_their_end_is_complete(rig: CheckpointRig) -> None:
+def test_tasks_stay_until_a_checkpoint_that_contains_their_end_completes(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "stay")
     rig.turn_until(pipeline.both_ended)
     assert WRITTEN["stay"][-1] == "flushed"
@@ -118,7 +118,7 @@ def test_tasks_stay_until_a_checkpoint_that_holds_their_end_is_complete(rig: Che
     assert pipeline.settled() == ["RUNNING", "RUNNING"]
     pipeline.notice(1)
     pipeline.finish()
-    assert Committing.told == [1]
+    assert Committing.notified == [1]
 
 
 def test_a_checkpoint_from_before_the_end_is_not_enough(rig: CheckpointRig) -> None:
@@ -138,12 +138,12 @@ def test_a_checkpoint_from_before_the_end_is_not_enough(rig: CheckpointRig) -> N
     pipeline.finish()
 
 
-def test_a_trigger_behind_the_end_of_a_source_finds_the_sink_through_its_own(rig: CheckpointRig) -> None:
+def test_a_trigger_after_the_end_of_a_source_reaches_the_sink_directly(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "behind")
     rig.turn_until(lambda: pipeline.source.attempt_id in pipeline.ended())
     rig.trigger(1, pipeline.source)
     rig.acknowledged(1, pipeline.source)
-    rig.trigger(1, pipeline.sink)  # what the coordinator does when it hears that the source has ended
+    rig.trigger(1, pipeline.sink)  # the coordinator does this when the source has reported its end
     rig.acknowledged(1, pipeline.sink)
     pipeline.notice(1)
     rig.turn_until(rig.ended(*pipeline.tasks))
@@ -154,13 +154,13 @@ def test_a_trigger_behind_the_end_of_a_source_finds_the_sink_through_its_own(rig
     "options",
     [{}, {**CHECKPOINTED, "execution.checkpointing.checkpoints-after-tasks-finish.enabled": "false"}],
 )
-def test_without_checkpoints_behind_the_end_tasks_finish_at_once(rig: CheckpointRig) -> None:
+def test_without_checkpoints_after_the_end_tasks_finish_at_once(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "at once")
     pipeline.finish()
     assert pipeline.both_ended()
 
 
-def test_a_task_that_had_finished_passes_its_end_on_and_nothing_else(rig: CheckpointRig) -> None:
+def test_a_restored_finished_task_only_forwards_its_end(rig: CheckpointRig) -> None:
     output, gate = local_pair(rig, 901)
     done = [OperatorSnapshot(OperatorId("op-0"), None, "op 0", 1, 128, finished=True)]
     source = rig.subtask(chain(SOURCE, outputs=1), outputs=[output], restore=operators_to_json(done))
@@ -170,13 +170,13 @@ def test_a_task_that_had_finished_passes_its_end_on_and_nothing_else(rig: Checkp
     rig.turn_until(rig.ended(source))
     assert rig.state(source) == "FINISHED"
     assert not rig.acks(1)
-    assert not rig.said(ReaderEvent), "no reader was made"
+    assert not rig.messages(ReaderEvent), "no reader was made"
     rig.turn_until(lambda: WRITTEN["again"] == ["flushed"])
     assert rig.state(sink) == "RUNNING"
 
 
-def test_tasks_that_had_finished_end_one_behind_the_other(rig: CheckpointRig) -> None:
-    """The end of event time comes with the end of the input."""
+def test_restored_finished_tasks_end_one_after_the_other(rig: CheckpointRig) -> None:
+    """The end of event time arrives with the end of the input."""
     output, gate = local_pair(rig, 902)
     source_done = [OperatorSnapshot(OperatorId("op-0"), None, "op 0", 1, 128, finished=True)]
     sink_done = [OperatorSnapshot(OperatorId("sink-0"), None, "sink 0", 1, 128, finished=True)]
@@ -193,7 +193,7 @@ def test_tasks_that_had_finished_end_one_behind_the_other(rig: CheckpointRig) ->
 
 
 @pytest.mark.parametrize("mode", [StopMode.SUSPEND, StopMode.DRAIN])
-def test_a_savepoint_stops_the_tasks_when_it_is_complete(rig: CheckpointRig, mode: StopMode) -> None:
+def test_a_savepoint_stops_the_tasks_when_it_completes(rig: CheckpointRig, mode: StopMode) -> None:
     pipeline = Pipeline(rig, "stop", range(10_000), ends=False)
     rig.turn_until(lambda: len(pipeline.rows()) >= 50)
     rig.trigger(1, pipeline.source, savepoint=True, full=True, stop=mode)
@@ -208,12 +208,12 @@ def test_a_savepoint_stops_the_tasks_when_it_is_complete(rig: CheckpointRig, mod
     rig.notice(1, True, pipeline.sink)
     pipeline.finish()
     assert pipeline.rows() == stopped_at
-    assert Committing.told == [1]
+    assert Committing.notified == [1]
     assert not pipeline.ended()
     assert (WRITTEN["stop"].count("flushed") == 1) == (mode is StopMode.DRAIN)
 
 
-def test_a_stop_that_is_given_up_lets_the_source_go_on(rig: CheckpointRig) -> None:
+def test_a_stop_that_is_aborted_lets_the_source_continue(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "continues", range(1000))
     rig.turn_until(lambda: len(pipeline.rows()) >= 50)
     pipeline.from_the_source(1, savepoint=True, full=True, stop=StopMode.SUSPEND)
@@ -247,7 +247,7 @@ def test_a_commit_that_fails_is_reported_and_the_task_stays_until_it_succeeds(ri
     pipeline.checkpoint(1)
     pipeline.notice(1)
     assert pipeline.settled() == ["FINISHED", "RUNNING"]
-    (failed,) = rig.said(CommitFailed)
+    (failed,) = rig.messages(CommitFailed)
     assert (failed.allocation_id, failed.attempt_id, failed.checkpoint_id) == (
         "allocation", pipeline.sink.attempt_id, 1,
     )  # fmt: skip
@@ -255,11 +255,11 @@ def test_a_commit_that_fails_is_reported_and_the_task_stays_until_it_succeeds(ri
     Committing.fails = False
     rig.notice(1, True, pipeline.sink)
     pipeline.finish()
-    assert Committing.told == [1, 1]
+    assert Committing.notified == [1, 1]
 
 
 @pytest.mark.parametrize("options", [{}])
-def test_a_task_that_owes_a_commit_does_not_finish_with_its_input(rig: CheckpointRig) -> None:
+def test_a_task_with_a_pending_commit_does_not_finish_with_its_input(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "owes", ends=False)
     Committing.fails = True
     pipeline.from_the_source(1)
@@ -284,7 +284,7 @@ def test_a_commit_that_keeps_failing_fails_the_task(rig: CheckpointRig) -> None:
         pipeline.notice(1)
     assert pipeline.states()[1] == "FAILED"
     assert "the broker is away" in rig.failure(pipeline.sink).exception
-    assert len(rig.said(CommitFailed)) == 2 * (_COMMIT_ATTEMPTS - 1)
+    assert len(rig.messages(CommitFailed)) == 2 * (_COMMIT_ATTEMPTS - 1)
 
 
 def test_a_stop_waits_for_its_commit(rig: CheckpointRig) -> None:
@@ -299,7 +299,7 @@ def test_a_stop_waits_for_its_commit(rig: CheckpointRig) -> None:
 # Measures
 
 
-def test_acknowledgements_say_how_late_the_first_barrier_came(rig: CheckpointRig) -> None:
+def test_acknowledgements_report_the_delay_of_the_first_barrier(rig: CheckpointRig) -> None:
     pipeline = Pipeline(rig, "late", ends=False)
     acks = pipeline.from_the_source(1, timestamp=rig.clock.now_ms() - 30)
     assert [ack.start_delay_ms for ack in acks] == [30, 30]

@@ -1,4 +1,4 @@
-"""Writers of snapshots take a share of a core while tasks are at work, and all that they want when none is."""
+"""Writers of snapshots take a share of a core while tasks are busy, and are not limited otherwise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millstream.taskmanager.worker.checkpointing.throttle import FREE, LONGEST, 
 
 
 class Machine:
-    """Clocks that only work and sleep move."""
+    """Clocks that advance only by work and sleep."""
 
     def __init__(self) -> None:
         self.now = self.own = self.tasks = 0.0
@@ -22,7 +22,7 @@ class Machine:
         self.now += seconds
 
     def work(self, seconds: float, tasks: float = 0.5) -> None:
-        """A piece that takes so much of this thread, beside tasks that use a part of a core."""
+        """A piece that takes so much of this thread, while tasks use a part of a core."""
         with self.throttle.work():
             self.now += seconds * 2
             self.own += seconds
@@ -30,7 +30,7 @@ class Machine:
 
 
 @given(st.lists(st.floats(0.0001, SHARE * LONGEST), min_size=1, max_size=50))
-def test_in_the_long_run_writers_take_their_share_and_the_free_part(pieces: list[float]) -> None:
+def test_over_time_writers_take_their_share_and_the_free_part(pieces: list[float]) -> None:
     machine = Machine()
     for piece in pieces:
         machine.work(piece)
@@ -53,7 +53,7 @@ def test_a_large_piece_is_paid_for_in_several_pauses() -> None:
     assert machine.pauses == [LONGEST, LONGEST]
 
 
-def test_what_is_free_comes_back_with_time() -> None:
+def test_the_free_budget_is_refilled_over_time() -> None:
     machine = Machine()
     machine.work(FREE)
     machine.now += FREE / SHARE
@@ -63,7 +63,7 @@ def test_what_is_free_comes_back_with_time() -> None:
     assert machine.pauses != []
 
 
-def test_what_is_done_while_tasks_are_idle_is_free() -> None:
+def test_work_while_tasks_are_idle_is_free() -> None:
     machine = Machine()
     machine.work(1.0, tasks=0.01)
     machine.work(FREE)
@@ -72,7 +72,7 @@ def test_what_is_done_while_tasks_are_idle_is_free() -> None:
     assert machine.pauses != []
 
 
-def test_work_that_fails_is_not_held_up() -> None:
+def test_work_that_fails_is_not_delayed() -> None:
     machine = Machine()
 
     def fail() -> None:

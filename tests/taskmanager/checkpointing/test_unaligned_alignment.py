@@ -1,4 +1,4 @@
-"""Unaligned barriers in the pure machine: case by case, and against a model that follows every record."""
+"""Unaligned barriers in the pure machine: case by case, and compared with a model that tracks every record."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def taken(barrier: Barrier, *recorded: int) -> list[Action]:
     return [Unblock(), TakeSnapshot(barrier, frozenset(recorded))]
 
 
-def test_the_snapshot_is_taken_with_the_first_barrier_and_the_others_are_waited_for() -> None:
+def test_the_snapshot_is_taken_with_the_first_barrier_and_the_others_are_awaited() -> None:
     aligner = BarrierAligner(ALL, ALL)
     assert aligner.announced(overtaking(1)) == taken(overtaking(1), 1, 2, 3)
     assert not aligner.is_aligning
@@ -48,12 +48,12 @@ def test_the_snapshot_is_taken_with_the_first_barrier_and_the_others_are_waited_
     assert aligner.delivered(2, 1) == []
 
 
-def test_a_barrier_in_its_turn_is_enough_too() -> None:
+def test_a_barrier_that_is_taken_in_order_suffices_too() -> None:
     aligner = BarrierAligner(ALL, ALL)
     assert aligner.received(2, overtaking(1)) == [Block(2), *taken(overtaking(1), 1, 3)]
 
 
-def test_channels_that_must_not_be_recorded_are_waited_for() -> None:
+def test_channels_that_must_not_be_recorded_are_awaited() -> None:
     aligner = BarrierAligner(ALL, {1, 2})
     assert aligner.announced(overtaking(1)) == []
     assert aligner.received(1, overtaking(1)) == [Block(1)]
@@ -61,7 +61,7 @@ def test_channels_that_must_not_be_recorded_are_waited_for() -> None:
     assert aligner.delivered(2, 1) == [AllDelivered(1)]
 
 
-def test_an_aligned_checkpoint_turns_when_its_timeout_has_passed() -> None:
+def test_an_aligned_checkpoint_becomes_unaligned_when_its_timeout_expires() -> None:
     aligner = BarrierAligner(ALL, ALL)
     assert aligner.announced(timed(1)) == []
     assert aligner.next_timeout == 1100
@@ -78,14 +78,14 @@ def test_an_aligned_checkpoint_in_time_records_nothing() -> None:
     assert aligner.tick(10_000) == []
 
 
-def test_one_producer_that_turned_turns_the_task() -> None:
+def test_one_producer_that_became_unaligned_makes_the_task_unaligned() -> None:
     aligner = BarrierAligner({1, 2}, {1, 2})
     assert aligner.received(1, timed(1)) == [Block(1)]
     turned = replace(timed(1), unaligned=True)
     assert aligner.announced(turned) == taken(turned, 2)
 
 
-def test_plain_barriers_are_announced_for_nothing() -> None:
+def test_announced_aligned_barriers_have_no_effect() -> None:
     aligner = BarrierAligner({1, 2}, {1, 2})
     assert aligner.announced(Barrier(1, 1000)) == []
     assert not aligner.is_aligning
@@ -95,11 +95,11 @@ def test_an_end_counts_as_the_barrier() -> None:
     aligner = BarrierAligner({1, 2}, {1, 2})
     assert aligner.announced(overtaking(1)) == taken(overtaking(1), 1, 2)
     assert aligner.delivered(1, 1) == []
-    assert aligner.ended(2) == [], "its recording says when it is complete, which it is not after a newer barrier"
+    assert aligner.ended(2) == [], "its recording determines when it is complete, which it is not after a newer barrier"
     assert aligner.delivered(2, 1) == [AllDelivered(1)]
 
 
-def test_the_coordinator_asks_and_the_ends_are_recorded() -> None:
+def test_ends_are_recorded_when_the_coordinator_triggers() -> None:
     aligner = BarrierAligner({1, 2}, {1, 2})
     assert aligner.received(COORDINATOR, overtaking(1)) == taken(overtaking(1), 1, 2)
 
@@ -126,7 +126,7 @@ def test_a_savepoint_is_aligned_while_a_checkpoint_is_still_recorded() -> None:
     assert aligner.received(2, savepoint) == taken(savepoint)
 
 
-def test_the_next_unaligned_checkpoint_ends_what_is_still_recorded() -> None:
+def test_the_next_unaligned_checkpoint_ends_recordings() -> None:
     aligner = BarrierAligner({1, 2}, {1, 2})
     aligner.announced(overtaking(1))
     assert aligner.announced(overtaking(2)) == [Abandon(1, "overtaken by checkpoint 2"), *taken(overtaking(2), 1, 2)]
@@ -141,7 +141,7 @@ def test_an_unaligned_checkpoint_abandons_an_older_aligned_one() -> None:
 
 
 Item = int | Barrier | None
-"""On a channel: a record, a barrier, or the end."""
+"""An element of a channel: a record, a barrier, or the end."""
 
 END = None
 
@@ -163,7 +163,7 @@ class EveryRecordOnce(RuleBasedStateMachine):
         self.closed: set[int] = set()
         self.records = 0
         self.now = 0
-        # of the checkpoint under way
+        # of the checkpoint in progress
         self.number = 0
         self.running = False
         self.before: dict[int, list[int]] = {}  # emitted before the barrier
@@ -308,7 +308,7 @@ class EveryRecordOnce(RuleBasedStateMachine):
         assert self.snapshot is not None
         self.running = False
         for channel in self.channels:
-            before = self.before.get(channel, self.emitted[channel])  # an end stands for the barrier
+            before = self.before.get(channel, self.emitted[channel])  # an end counts as the barrier
             held = self.snapshot[channel] + self.recorded.get(channel, []) + self.overtaken.get(channel, [])
             assert held == before
 
@@ -318,7 +318,7 @@ class EveryRecordOnce(RuleBasedStateMachine):
             raise AssertionError(f"blocked with no checkpoint under way: {self.blocked}")
 
     def teardown(self) -> None:
-        """Whatever was done, what is under way comes to its end when everything is carried and taken."""
+        """The checkpoint in progress completes when everything is delivered and taken."""
         if not hasattr(self, "channels"):
             return
         for channel in self.channels:

@@ -34,7 +34,7 @@ BY_WORD = plan.HashPartitioner(plan.KeySelector(function=str))
 
 
 def stored(location: str, acks: Iterable[CheckpointAck], kind: StateKind) -> list[tuple[str, str, Any]]:
-    """The elements of all states of a kind, each behind its operator and its state."""
+    """The elements of all states of a kind, each with its operator and its state."""
     storage, folder = storage_at(location)
     return [
         (operator.operator_id, state.name, element)
@@ -108,14 +108,14 @@ class Pipeline:
             self.workers[0].feed(task, share)
 
     def until_stuck(self) -> None:
-        """Until nothing moves any more, and no source gets any further: what came out is not taken."""
+        """Runs until nothing moves any more, and no source can continue: the output is not taken."""
         tasks = self.workers[0].worker.tasks
         sources = [tasks[source.attempt_id] for source in self.sources if source.attempt_id in tasks]
         stuck = (StepResult.BACKPRESSURED, StepResult.ENDED)
         self.turn_until(lambda: all(t.steps.last_result in stuck for t in sources) and self.is_quiet())
 
     def is_quiet(self) -> bool:
-        """Whether no buffer and no credit is between the workers, and no task has anything that it could do."""
+        """Whether no buffer and no credit is in flight between the workers, and no task has anything to do."""
         tasks = [task for rig in self.workers for task in rig.worker.tasks.values()]
         gates = [gate for task in tasks for gate in task.gates]
         sent = {c.channel_id: c for task in tasks for p in task.partitions for c in p.remote_channels}
@@ -167,7 +167,7 @@ class Pipeline:
         return self.acknowledged(checkpoint)
 
     def run_out(self) -> list[Any]:
-        """Lets everything end; answers all records that came out."""
+        """Lets everything end; returns all records that were emitted."""
         seen: list[Any] = []
         for task in self.sources:
             self.workers[0].feed(task, last=True)
@@ -203,7 +203,7 @@ PARALLELISMS = {"source-0": 2, "count-0": 2}
 
 
 def reading_words(workers: list[CheckpointRig], mixed: bool = True) -> Pipeline:
-    """Two sources with all the words, which nobody takes at the end."""
+    """Two sources with all the words, whose output is not taken."""
     job = Pipeline(workers, 2, 2, 1000, mixed=mixed)
     job.read(WORDS[:600], WORDS[600:])
     return job
@@ -256,8 +256,8 @@ def test_records_of_a_producer_that_had_finished_are_sent_again(workers: list[Ch
 
 
 @pytest.mark.parametrize("restored", [False, True])
-def test_several_checkpoints_lose_and_double_nothing(workers: list[CheckpointRig], restored: bool) -> None:
-    """In one attempt, or each restored from the one before: what was restored is in flight again in the next."""
+def test_several_checkpoints_lose_and_duplicate_nothing(workers: list[CheckpointRig], restored: bool) -> None:
+    """In one attempt, or each restored from the one before: restored records are in flight again in the next."""
     job = reading_words(workers)
     done: list[Any] = []
     for checkpoint in (1, 2, 3):
@@ -285,13 +285,13 @@ def test_aligned_checkpoints_wait_where_unaligned_ones_do_not(workers: list[Chec
 
 
 @pytest.mark.parametrize(("behind", "set_by"), [(0, 0), (0, -3600), (0, 3600), (3600, 0)])
-def test_a_timeout_turns_what_is_stuck(workers: list[CheckpointRig], behind: int, set_by: int) -> None:
-    """However the wall clocks are set meanwhile, and also when they are behind the coordinator's."""
+def test_a_timeout_makes_stuck_barriers_unaligned(workers: list[CheckpointRig], behind: int, set_by: int) -> None:
+    """However the system clocks are set meanwhile, even if they are behind the coordinator's."""
     job = reading_words(workers)
     job.until_stuck()
     job.trigger(1, timestamp=workers[0].clock.now_ms() + behind * 1000, timeout=100)
     tasks = [workers[0].running(source) for source in job.sources]
-    beside = workers[0].running(job.counters[0]).checkpoints  # its time begins with the first barrier
+    beside = workers[0].running(job.counters[0]).checkpoints  # its timeout starts with the first barrier
     job.turn_until(lambda: all(task.checkpoints._held for task in tasks) and bool(beside._arrivals) and job.is_quiet())
     for rig in workers:
         rig.clock.set_wall_clock(set_by)
@@ -319,12 +319,12 @@ def test_without_backpressure_a_timeout_changes_nothing(workers: list[Checkpoint
     assert stored(workers[0].location(1), acks, StateKind.IN_FLIGHT) == []
 
 
-def test_an_aborted_checkpoint_keeps_nothing_and_the_next_one_is_whole(
+def test_an_aborted_checkpoint_keeps_nothing_and_the_next_one_is_complete(
     workers: list[CheckpointRig], tmp_path: Path
 ) -> None:
     job = reading_words(workers)
     job.until_stuck()
-    workers[0].trigger(1, job.sources[0], alignment=Alignment.UNALIGNED)  # the other never hears of it
+    workers[0].trigger(1, job.sources[0], alignment=Alignment.UNALIGNED)  # the other is never triggered
     gates = [gate for rig in workers for task in rig.worker.tasks.values() for gate in task.gates]
     job.turn_until(lambda: bool(job.acks(1)) and all(any(c.recording for c in gate.channels) for gate in gates))
     assert {ack.attempt_id for ack in job.acks(1)} == {job.sources[0].attempt_id}
@@ -341,8 +341,8 @@ def test_an_aborted_checkpoint_keeps_nothing_and_the_next_one_is_whole(
     assert Counter(done + again.run_out()) == counted(WORDS)
 
 
-def test_ends_on_their_way_are_waited_for(workers: list[CheckpointRig]) -> None:
-    """A source that has finished meanwhile: its last records are in flight, and its end stands for the barrier."""
+def test_ends_in_flight_are_awaited(workers: list[CheckpointRig]) -> None:
+    """A source has finished meanwhile: its last records are in flight, and its end counts as the barrier."""
     job = Pipeline(workers[:1], 2, 1, 1000)
     job.read(WORDS[:40], WORDS[600:])
     workers[0].feed(job.sources[0], last=True)
@@ -357,9 +357,11 @@ def test_ends_on_their_way_are_waited_for(workers: list[CheckpointRig]) -> None:
     assert Counter(done + again.run_out()) == counted(WORDS[:40] + WORDS[600:])
 
 
-def test_what_a_declined_checkpoint_overtook_is_in_no_later_one(workers: list[CheckpointRig]) -> None:
-    """There is no consumer, so nothing leaves. Once the end is sent on, no barrier follows: the next checkpoint of the
-    task has nothing of its own on the way."""
+def test_records_overtaken_by_a_declined_checkpoint_are_in_no_later_one(workers: list[CheckpointRig]) -> None:
+    """There is no consumer, so nothing is sent.
+
+    After the end no barrier follows: the next checkpoint of the task has no records of its own in flight.
+    """
     output, _ = wire(1, workers[0].address, workers[1].address)
     spec = chain(SOURCE, plan.MapSpec(Remembering()), outputs=1)
     source = workers[0].subtask(spec, outputs=[output])
@@ -381,10 +383,12 @@ def test_what_a_declined_checkpoint_overtook_is_in_no_later_one(workers: list[Ch
 
 
 @pytest.mark.parametrize("chained", [True, False])
-def test_records_on_their_way_follow_their_edge_into_a_task_that_is_chained_otherwise(
+def test_records_in_flight_follow_their_edge_into_a_task_with_another_chain(
     workers: list[CheckpointRig], chained: bool
 ) -> None:
-    """The operator that had them is not the first of its task any more, and the edge the second output, or none."""
+    """The operator that had emitted them is not the first of its task any more, and the edge the second output, or
+    none.
+    """
     job = reading_words(workers)
     acks = job.overtake()
     along = plan.ChainedOutput(operator=2, edge="0") if chained else plan.ChainedOutput(output=1)
@@ -469,7 +473,7 @@ def options() -> dict[str, str]:
     return {"execution.batch.max-rows": "4"}
 
 
-def test_what_cannot_be_overtaken_is_processed_without_room_for_it_up_to_the_barrier(rig: CheckpointRig) -> None:
+def test_an_input_that_cannot_be_overtaken_is_processed_without_room_up_to_the_barrier(rig: CheckpointRig) -> None:
     task = Single(rig, plan.ForwardPartitioner())
     task.put(0, RowBatch(list(range(100))), RowBatch([100]))
     assert len(task.out) == 8
@@ -480,7 +484,7 @@ def test_what_cannot_be_overtaken_is_processed_without_room_for_it_up_to_the_bar
     assert task.seen(1) == list(range(101))
 
 
-def test_the_rest_of_a_batch_that_is_being_processed_is_on_its_way(rig: CheckpointRig) -> None:
+def test_the_rest_of_a_batch_that_is_being_processed_is_in_flight(rig: CheckpointRig) -> None:
     task = Single(rig, plan.RebalancePartitioner(), plan.RebalancePartitioner())
     task.put(0, RowBatch(list(range(100)), list(range(1000, 1100))), RowBatch([100]))
     assert len(task.out) == 8
@@ -517,19 +521,19 @@ def test_a_record_that_cannot_be_stored_declines_the_checkpoint(rig: CheckpointR
     task = Single(rig, plan.RebalancePartitioner())
     task.out.extend([RowBatch([])] * 8)
     task.put(0, RowBatch([(n for n in [1])]), task.barrier(1))
-    rig.turn_until(rig.answered(1, 1))
+    rig.turn_until(rig.responded(1, 1))
     (decline,) = rig.declines(1)
     assert decline.reason == DeclineReason.NOT_WRITTEN
     assert "records in flight: cannot be stored" in decline.message
 
 
-def test_the_end_of_a_channel_does_not_complete_what_a_newer_barrier_stopped(rig: CheckpointRig) -> None:
-    """The records before the end are in no recording of the older checkpoint: it must not be acknowledged without."""
+def test_the_end_of_a_channel_does_not_complete_a_recording_that_a_newer_barrier_stopped(rig: CheckpointRig) -> None:
+    """The records before the end are in no recording of the older checkpoint: it must not be acknowledged."""
     task = Single(rig, plan.RebalancePartitioner(), plan.RebalancePartitioner())
     task.put(0, task.barrier(1))
     rig.notice(2, False, task.deployment)
     task.put(1, RowBatch([200]), task.barrier(2), RowBatch([201]), END_OF_INPUT)
-    rig.turn_until(rig.answered(1, 1))
+    rig.turn_until(rig.responded(1, 1))
     assert not rig.acks(1)
     (decline,) = rig.declines(1)
     assert decline.reason == DeclineReason.SUBSUMED

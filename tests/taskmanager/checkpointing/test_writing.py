@@ -1,4 +1,4 @@
-"""States that are written in several steps come back whole, sorted by key group, rows of a key in their order."""
+"""States that are written in several steps are restored completely, sorted by key group, rows of a key in order."""
 
 from __future__ import annotations
 
@@ -121,20 +121,22 @@ def test_state_of_a_key_of_another_subtask_is_not_written(tmp_path: Path, shared
             backend.confirm(1)
             continue
         group = key_group_of(foreign[0], 128)
-        told = f"counter: state 'total': cannot be written: it holds .*key.* of key group {group}, .* groups 64 to 127"
-        with pytest.raises(SnapshotError, match=f"^{told}.*key selector"):
+        message = (
+            f"counter: state 'total': cannot be written: it holds .*key.* of key group {group}, .* groups 64 to 127"
+        )
+        with pytest.raises(SnapshotError, match=f"^{message}.*key selector"):
             write_snapshot(captured, target)
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "message"),
     [
         (1, 2**70, r"counter: state 'total': cannot be written: column 'value', row 0: 1180591620717411303424 is not"),
         (1.5, 1, r"counter: state 'total': cannot be written: column 'key', row 0: 1\.5 is not a Long"),
     ],
 )
-def test_what_cannot_be_written_is_told_with_its_operator_and_state(
-    tmp_path: Path, key: Any, value: int, told: str
+def test_an_unwritable_value_is_reported_with_its_operator_and_state(
+    tmp_path: Path, key: Any, value: int, message: str
 ) -> None:
     backend = HeapKeyedStateBackend("counter", t.LONG, KeyGroupIndex(128))
     state: Any = backend.state(ValueStateDescriptor("total", int))
@@ -143,11 +145,11 @@ def test_what_cannot_be_written_is_told_with_its_operator_and_state(
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
     captured = CapturedTask((CapturedOperator("op", "op", "counter", backend.capture(1)),))
     target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), DEPLOYMENT)
-    with pytest.raises(SnapshotError, match=f"^{told}"):
+    with pytest.raises(SnapshotError, match=f"^{message}"):
         write_snapshot(captured, target)
 
 
-def test_operator_state_that_cannot_be_written_is_told_the_same_way(tmp_path: Path) -> None:
+def test_unwritable_operator_state_is_reported_the_same_way(tmp_path: Path) -> None:
     backend = HeapOperatorStateBackend("counter")
     backend.store.get_list_state("offsets", int).add("x")
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
@@ -175,7 +177,7 @@ def test_rows_that_are_too_large_together_are_converted_in_smaller_steps(monkeyp
     assert groups == sorted(groups)
 
 
-def test_one_value_that_is_too_large_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_value_that_is_too_large_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(declaration: StateDeclaration, rows: StateRows, max_parallelism: int) -> Any:
         raise OversizedColumnError("too much")
 

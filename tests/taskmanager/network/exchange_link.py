@@ -1,4 +1,4 @@
-"""Partitions with a channel to one gate each, over the frames of two workers, which the test carries."""
+"""Partitions with one channel each to one gate, over the frames of two workers, which the test delivers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def router(partitioner: plan.Partitioner, channels: int = 1, kind: t.TypeInforma
 
 
 def gate_of(channels: list[InputChannel], kind: t.TypeInformation = t.LONG, exclusive: int = 2) -> InputGate:
-    """A gate whose credit goes nowhere; it is not started."""
+    """A gate whose credit is discarded; it is not started."""
     remote = [channel.channel_id for channel in channels if isinstance(channel, RemoteInputChannel)]
     return InputGate(channels, ElementCodec(kind), CreditReceiver(remote, exclusive, 0), lambda *_: None)
 
 
 class Link:
-    """The gate is started: its first credit is in flight. With a `limit`, it says how many rows it wants."""
+    """The gate is started: its first credit is in flight. With a `limit`, it requests so many rows."""
 
     def __init__(
         self, channels: int = 1, *, segment: int = 1000, compressed: bool = False, timeout: float = -1,
@@ -93,13 +93,13 @@ class Link:
             self.sending.arrived(CONSUMER, FRAME.from_bytes(self.credits.popleft()))
 
     def carry(self) -> None:
-        """Delivers everything that is in flight, in both directions, until nothing is."""
+        """Delivers all frames in flight, in both directions, until there are none."""
         while self.frames or self.credits:
             self.carry_data()
             self.carry_credit()
 
     def take(self) -> Any:
-        """The next element; None when nothing comes."""
+        """The next element; None if none arrives."""
         self.carry()
         taken = self.gate.poll()
         self.carry()
@@ -108,7 +108,7 @@ class Link:
         return taken and taken[1]
 
     def take_all(self) -> list[Any]:
-        """Consumes until nothing comes any more."""
+        """Consumes until nothing arrives any more."""
         taken = []
         while (element := self.take()) is not None:
             taken.append(element)
@@ -120,7 +120,7 @@ def rows_of(batch: Batch) -> list[Any]:
 
 
 def flat(elements: Iterable[Any]) -> list[Any]:
-    """Rows and signals, in their order."""
+    """Rows and signals, in order."""
     seen: list[Any] = []
     for element in elements:
         seen += rows_of(element) if isinstance(element, RowBatch | ColumnBatch) else [element]
@@ -128,7 +128,7 @@ def flat(elements: Iterable[Any]) -> list[Any]:
 
 
 def rows_in(elements: Iterable[Any]) -> list[Any]:
-    """The rows alone."""
+    """Only the rows."""
     return [row for element in elements if isinstance(element, RowBatch | ColumnBatch) for row in rows_of(element)]
 
 

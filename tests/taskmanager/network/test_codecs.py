@@ -1,4 +1,4 @@
-"""What goes over the wire comes back as it was, down to classes and `repr`, by whatever codec."""
+"""Everything sent over the wire arrives unchanged, including classes and `repr`, with every codec."""
 
 from __future__ import annotations
 
@@ -107,13 +107,13 @@ Named = namedtuple("Named", ["a", "b"])
 
 
 def through(record_type: t.TypeInformation, batch: Batch | Any) -> tuple[Codec, Any]:
-    """Over the wire: one codec instance writes, another one reads."""
+    """Over the wire: one codec instance encodes, another one decodes."""
     codec, payload = ElementCodec(record_type).encode(batch)
     return codec, ElementCodec(record_type).decode(codec, payload)
 
 
 def classes(value: Any) -> Any:
-    """The value's class, and those inside of it."""
+    """The value's class, and those of its contents."""
     if isinstance(value, dict):
         return type(value), [(classes(k), classes(v)) for k, v in value.items()]
     if isinstance(value, list | tuple | Row):
@@ -132,7 +132,7 @@ def check_round_trip(record_type: t.TypeInformation, rows: list[Any], timestamps
 
 
 def first_of_two(at: Any) -> Any:
-    """Hypothesis makes times that are the second of two equal ones, which MessagePack cannot say."""
+    """Hypothesis makes times that are the second of two equal ones, which MessagePack cannot represent."""
     return at.replace(fold=0)
 
 
@@ -194,7 +194,7 @@ def typed(depth: int) -> st.SearchStrategy[tuple[t.TypeInformation, st.SearchStr
 
 @settings(max_examples=cases(150))
 @given(typed(2), st.data())
-def test_records_of_every_declared_type_come_back(
+def test_records_of_every_declared_type_are_decoded(
     pair: tuple[t.TypeInformation, st.SearchStrategy[Any]], data: st.DataObject
 ) -> None:
     rows = data.draw(st.lists(pair[1], max_size=5))
@@ -204,7 +204,7 @@ def test_records_of_every_declared_type_come_back(
 
 
 @pytest.mark.parametrize(("record_type", "values"), BASIC, ids=[kind.describe() for kind, _ in BASIC])
-def test_times_and_decimals_travel_as_message_pack(
+def test_times_and_decimals_are_encoded_as_message_pack(
     record_type: t.TypeInformation, values: st.SearchStrategy[Any]
 ) -> None:
     @settings(max_examples=cases(20))
@@ -247,7 +247,7 @@ def test_undeclared_records_are_pickled(rows: list[Any]) -> None:
     ],
     ids=repr,
 )
-def test_what_message_pack_has_no_form_for_is_pickled(record_type: t.TypeInformation, row: Any) -> None:
+def test_values_that_message_pack_cannot_represent_are_pickled(record_type: t.TypeInformation, row: Any) -> None:
     assert check_round_trip(record_type, [row], [7]) is Codec.PICKLE
 
 
@@ -270,7 +270,7 @@ def test_what_message_pack_has_no_form_for_is_pickled(record_type: t.TypeInforma
         "any", "post-init", "none",
     ],
 )  # fmt: skip
-def test_dataclasses_come_back_as_they_were(rows: list[Any], expected: Codec) -> None:
+def test_dataclasses_are_decoded_unchanged(rows: list[Any], expected: Codec) -> None:
     assert check_round_trip(t.DataclassType(type(rows[0])), rows, None) is expected
 
 
@@ -290,7 +290,7 @@ def test_classes_and_names_that_were_not_declared_are_kept(record_type: t.TypeIn
     assert check_round_trip(record_type, rows, None) is Codec.PICKLE
 
 
-def test_rows_with_the_names_that_were_declared_travel_as_message_pack() -> None:
+def test_rows_with_the_declared_names_are_encoded_as_message_pack() -> None:
     assert check_round_trip(t.RowType((t.LONG,), ("id",)), [Row(id=1)], None) is Codec.MESSAGE_PACK
     assert check_round_trip(t.RowType((t.LONG,)), [Row(f0=1)], None) is Codec.MESSAGE_PACK
 
@@ -341,7 +341,7 @@ class Moment(datetime.datetime):
 
 @dataclass
 class AlmostEverything:
-    """Of all that MessagePack has a form for."""
+    """Everything that MessagePack can represent."""
 
     whole: int
     part: float
@@ -362,7 +362,7 @@ class AlmostEverything:
 
 @dataclass
 class Everything(AlmostEverything):
-    """With what is never sent as MessagePack."""
+    """With what is never encoded as MessagePack."""
 
     text: str
     raw: bytes
@@ -421,7 +421,7 @@ def build(cls: type, values: dict[str, Any]) -> Any:
 
 
 def exact(cls: type) -> st.SearchStrategy[dict[str, Any]]:
-    """The fields of an instance that is what its annotations say."""
+    """The fields of an instance that matches its annotations."""
     good: dict[str, st.SearchStrategy[Any]] = {
         "whole": longs, "part": st.floats(), "text": st.text(max_size=3).filter(_is_utf8), "raw": st.binary(max_size=3),
         "flag": st.booleans(), "day": st.dates(),
@@ -443,7 +443,7 @@ def _is_utf8(text: str) -> bool:
 
 @settings(max_examples=cases(200))
 @given(st.data())
-def test_a_field_that_is_not_what_was_declared_arrives_as_it_was(data: st.DataObject) -> None:
+def test_a_field_that_does_not_match_the_declaration_arrives_unchanged(data: st.DataObject) -> None:
     cls = data.draw(st.sampled_from([Everything, AlmostEverything]))
     rows = [build(cls, values) for values in data.draw(st.lists(exact(cls), min_size=1, max_size=4))]
     codec = check_round_trip(t.DataclassType(cls), rows, None)
@@ -455,7 +455,7 @@ def test_a_field_that_is_not_what_was_declared_arrives_as_it_was(data: st.DataOb
 
 @settings(max_examples=cases(200))
 @given(typed(2), st.data())
-def test_records_that_are_not_of_the_declared_type_arrive_as_they_were(
+def test_records_that_do_not_match_the_declared_type_arrive_unchanged(
     pair: tuple[t.TypeInformation, st.SearchStrategy[Any]], data: st.DataObject
 ) -> None:
     rows = data.draw(st.lists(pair[1] | anything, max_size=5))
@@ -465,7 +465,7 @@ def test_records_that_are_not_of_the_declared_type_arrive_as_they_were(
     check_round_trip(t.RowType((pair[0],), ("a",)), [Row(a=row) for row in rows], None)
 
 
-def test_what_is_not_a_field_arrives_too() -> None:
+def test_attributes_that_are_not_fields_arrive_too() -> None:
     extended, plain = Base(1), Base(2)
     extended.extra = "kept"  # type: ignore[attr-defined]  # the point
     for record_type, rows in (
@@ -529,7 +529,7 @@ class Special(Record):
 
 @pytest.fixture
 def by_value(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """A user's script as a worker has it: its classes say `__main__`, and no module holds them."""
+    """A user's script as a worker has it: its classes belong to `__main__`, and no module contains them."""
     script = types.ModuleType("__main__")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "__main__", script)
@@ -542,7 +542,7 @@ def by_value(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     return worker
 
 
-def test_classes_of_the_users_script_travel_by_value(by_value: types.ModuleType) -> None:
+def test_classes_of_the_users_script_are_sent_by_value(by_value: types.ModuleType) -> None:
     _, back = through(t.PICKLED, RowBatch([by_value.Plain(3)]))
     assert type(back.rows[0]) is by_value.Plain
     assert back.rows[0].value == 3
@@ -555,12 +555,12 @@ def test_declared_dataclasses_of_the_users_script(by_value: types.ModuleType) ->
     assert through(record_type, RowBatch([by_value.Record(1 << 80)]))[0] is Codec.PICKLE
 
 
-def test_functions_in_records_travel_by_value() -> None:
+def test_functions_in_records_are_sent_by_value() -> None:
     _, back = through(t.PICKLED, RowBatch([lambda: 42]))
     assert back.rows[0]() == 42
 
 
-def test_what_cannot_be_pickled_says_so() -> None:
+def test_a_record_that_cannot_be_pickled_is_reported() -> None:
     for record_type in (t.PICKLED, t.LONG, t.DataclassType(Point)):
         with pytest.raises(UnsendableRecordError, match=r"lock.*cannot be sent to another slot.*cannot pickle"):
             ElementCodec(record_type).encode(RowBatch([1, threading.Lock()]))
@@ -574,7 +574,7 @@ def column_batch(rows: int) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("rows", [0, 1, 1000])
 @pytest.mark.parametrize("timed", [False, True])
-def test_columns_come_back(rows: int, timed: bool) -> None:
+def test_columns_are_decoded(rows: int, timed: bool) -> None:
     timestamps = pa.array([n * 10 for n in range(rows)], pa.int64()) if timed else None
     codec, back = through(t.PICKLED, ColumnBatch(column_batch(rows), timestamps))
     assert codec is Codec.ARROW
@@ -582,7 +582,7 @@ def test_columns_come_back(rows: int, timed: bool) -> None:
     assert back.timestamps is None if timestamps is None else back.timestamps.equals(timestamps)
 
 
-def test_a_slice_of_columns_carries_only_its_own_rows() -> None:
+def test_a_slice_of_columns_contains_only_its_own_rows() -> None:
     whole = ColumnBatch(column_batch(10_000))
     part = ColumnBatch(column_batch(10_000).slice(5000, 10), pa.array(range(10_000)).slice(5000, 10))
     codec, payload = ElementCodec(t.PICKLED).encode(part)
@@ -606,7 +606,7 @@ def test_columns_without_any_column() -> None:
 
 
 @pytest.mark.parametrize("times", [None, [1, 2]])
-def test_what_nobody_can_change_is_known_to_be_so_behind_the_wire(times: list[int] | None) -> None:
+def test_immutable_records_are_known_to_be_immutable_after_decoding(times: list[int] | None) -> None:
     codec = ElementCodec(t.PICKLED)
     for plain, expected in ((True, Codec.PLAIN), (False, Codec.PICKLE)):
         used, payload = codec.encode(RowBatch([("k", 1), 2.0], times, plain))
@@ -635,7 +635,7 @@ def test_an_unknown_codec_is_an_error() -> None:
 
 
 @given(st.binary(max_size=2000))
-def test_compression_comes_back(payload: bytes) -> None:
+def test_compressed_payloads_are_decoded(payload: bytes) -> None:
     assert decompress(compress(payload)) == payload
 
 
@@ -647,7 +647,7 @@ def test_cloudpickle_of_decoded_dataclasses_works() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 2048, 2049, 10_000])
 @pytest.mark.parametrize("timed", [False, True])
-def test_pickled_rows_can_be_read_in_parts_and_put_together(size: int, timed: bool) -> None:
+def test_pickled_rows_can_be_read_in_parts_and_concatenated(size: int, timed: bool) -> None:
     codec = ElementCodec(t.LONG)
     rows = list(range(size))
     times = rows[::-1] if timed else None

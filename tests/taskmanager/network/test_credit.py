@@ -45,13 +45,13 @@ def test_backlog_is_served_from_the_pool_up_to_its_size() -> None:
     assert receiver.announced(1, 50) == []
 
 
-def test_a_backlog_below_the_credit_on_its_way_gets_nothing_more() -> None:
+def test_a_backlog_below_the_credit_in_flight_gets_nothing_more() -> None:
     receiver = started(1, exclusive=3, floating=4)
     assert receiver.arrived(1, backlog=2) == []
     assert receiver.announced(1, 3) == [(1, 1)]
 
 
-def test_a_freed_floating_buffer_goes_to_who_waits_for_it() -> None:
+def test_a_freed_floating_buffer_is_granted_to_a_waiting_channel() -> None:
     receiver = started(1, 2, exclusive=1, floating=2)
     assert receiver.arrived(1, backlog=5) == [(1, 2)]
     assert receiver.announced(2, 3) == []
@@ -59,7 +59,7 @@ def test_a_freed_floating_buffer_goes_to_who_waits_for_it() -> None:
     assert receiver.consumed(1) == [(2, 1)]
 
 
-def test_the_pool_is_dealt_in_turn() -> None:
+def test_the_pool_is_granted_round_robin() -> None:
     receiver = started(1, 2, 3, exclusive=1, floating=6)
     for channel in (1, 2, 3):
         receiver.announced(channel, 1)
@@ -77,7 +77,7 @@ def test_the_pool_is_dealt_in_turn() -> None:
             receiver.arrived(channel, 0)
 
 
-def test_a_closed_channel_gives_back_what_it_held() -> None:
+def test_a_closed_channel_releases_its_buffers() -> None:
     receiver = started(1, 2, exclusive=1, floating=3)
     assert receiver.arrived(1, backlog=5) == [(1, 3)]
     assert receiver.announced(2, 9) == []
@@ -119,7 +119,7 @@ def test_the_sender_announces_once_what_the_receiver_cannot_know() -> None:
     assert sender.announcement(1) == 1
 
 
-def test_a_backlog_told_with_a_buffer_is_not_announced_again() -> None:
+def test_a_backlog_sent_with_a_buffer_is_not_announced_again() -> None:
     sender = CreditSender()
     sender.granted(1)
     sender.spend(3)
@@ -205,7 +205,7 @@ class Exchange(RuleBasedStateMachine):
 
     @rule(stuck=st.sets(st.integers(0, CHANNELS - 1), max_size=CHANNELS - 1))
     def others_progress_whatever_is_stuck(self, stuck: set[int]) -> None:
-        """The consumer takes nothing from some channels: all others still get everything that they queued."""
+        """The consumer takes nothing from some channels: all others still receive everything that was queued."""
         self._settle(set(range(CHANNELS)) - stuck)
 
     def _settle(self, live: set[int]) -> None:

@@ -1,4 +1,4 @@
-"""Data planes on loopback, and strangers that dial them with raw gRPC: trouble on one stream stays on it."""
+"""Data planes on loopback, and strangers that connect with raw gRPC: errors on one stream do not affect others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from millstream.taskmanager.worker.network.data_plane import DataPlane, FrameArr
 from millstream.taskmanager.worker.network.frames import FRAME, Credit, Data, Frame, Hello
 
 JOB = "job-1"
-LOW = "127.0.0.1:0"  # sorts before every real address: its owner dials
+LOW = "127.0.0.1:0"  # sorts before every real address: its owner connects
 
 
 class End:
-    """One worker's data plane, with what it posted."""
+    """One worker's data plane, with the notifications that it posted."""
 
     def __init__(self, job: str = JOB, **options: str) -> None:
         self.posted: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -47,7 +47,7 @@ class End:
         return mail
 
     def lost(self, peer: str) -> str:
-        """The next news is the loss of this peer; answers why."""
+        """The next notification is the loss of this peer; returns the reason."""
         mail = self.next()
         assert isinstance(mail, PeerLost)
         assert mail.peer == peer
@@ -60,7 +60,7 @@ class End:
 
 @pytest.fixture
 def stack() -> Iterator[contextlib.ExitStack]:
-    """What is on it ends with the test."""
+    """Its contents end with the test."""
     with contextlib.ExitStack() as made:
         yield made
 
@@ -77,7 +77,7 @@ def ends(stack: contextlib.ExitStack) -> Callable[..., End]:
 
 @pytest.fixture
 def pair(ends: Callable[..., End]) -> tuple[End, End]:
-    """Two that are connected."""
+    """Two connected workers."""
     left, right = ends(), ends()
     check_exchange(left, right)
     return left, right
@@ -107,24 +107,24 @@ class Stranger:
             iter(self._outgoing.get, None), timeout=DEADLINE
         )
 
-    def say(self, frame: Frame) -> None:
+    def send(self, frame: Frame) -> None:
         self.say_bytes(FRAME.to_bytes(frame))
 
     def say_bytes(self, raw: bytes) -> None:
         self._outgoing.put(raw)
 
     def greet(self, address: str = LOW) -> Frame:
-        self.say(hello(address=address))
-        return self.hear()
+        self.send(hello(address=address))
+        return self.receive()
 
-    def hear(self) -> Frame:
-        """The next frame that is no heartbeat."""
+    def receive(self) -> Frame:
+        """The next frame that is not a heartbeat."""
         while isinstance(frame := FRAME.from_bytes(next(self.call)), Heartbeat):
             pass
         return frame
 
     def refusal(self, *codes: grpc.StatusCode) -> str:
-        """The stream ends with one of these codes, or as malformed; answers why."""
+        """The stream ends with one of these codes, or as malformed; returns the reason."""
         with pytest.raises(grpc.RpcError):
             list(self.call)
         assert self.call.code() in (*codes, grpc.StatusCode.INVALID_ARGUMENT)
@@ -147,14 +147,14 @@ def stranger_at(stack: contextlib.ExitStack) -> Callable[[str], Stranger]:
 
 
 def check_exchange(left: End, right: End, channel: int = 77) -> None:
-    """Both ways still work."""
+    """Both directions still work."""
     left.plane.send(right.address, credit(channel))
     right.plane.send(left.address, credit(channel + 1))
     assert right.next_from(left.address).frame == credit(channel)
     assert left.next_from(right.address).frame == credit(channel + 1)
 
 
-def test_frames_go_both_ways_in_order(ends: Any) -> None:
+def test_frames_are_delivered_in_order_in_both_directions(ends: Any) -> None:
     left, right = ends(), ends()
     left.plane.connect(right.address)
     count = 300
@@ -167,7 +167,7 @@ def test_frames_go_both_ways_in_order(ends: Any) -> None:
         assert [mail.frame.sequence for mail in mails] == list(range(count))
 
 
-def test_a_proxy_for_the_web_is_not_for_workers(ends: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_do_not_use_a_web_proxy(ends: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy"):
@@ -238,7 +238,7 @@ sys.stdin.read()
 
 @contextlib.contextmanager
 def child(end: End, silence: str = "busy") -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A peer in another process that has spoken once, and falls silent when it is told to."""
+    """A peer in another process that has sent one frame, and falls silent on request."""
     command = [sys.executable, "-c", CHILD, end.address, silence]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -250,7 +250,7 @@ def child(end: End, silence: str = "busy") -> Iterator[tuple[str, subprocess.Pop
             process.kill()
 
 
-def tell(process: subprocess.Popen[bytes], text: bytes) -> None:
+def request(process: subprocess.Popen[bytes], text: bytes) -> None:
     process.stdin.write(text)
     process.stdin.flush()
 
@@ -271,9 +271,9 @@ def test_a_peer_whose_native_code_holds_the_interpreter_lock_is_not_lost(
     caplog.set_level(logging.INFO, "millstream")
     end = ends(**{"heartbeat.interval": "10 ms", "heartbeat.timeout": f"{DEADLINE} s"})
     with child(end) as (address, process):
-        tell(process, b"now\n")
-        wait_until(lambda: f"{address} is silent, but its process responds" in caplog.text, "an answer of the process")
-        tell(process, b"x")
+        request(process, b"now\n")
+        wait_until(lambda: f"{address} is silent, but its process responds" in caplog.text, "a response of the process")
+        request(process, b"x")
         assert end.next() == FrameArrived(address, Credit(5, 1))
 
 
@@ -281,15 +281,15 @@ def test_a_peer_whose_native_code_holds_the_interpreter_lock_is_not_lost(
 def test_a_peer_that_is_frozen_is_lost(ends: Any) -> None:
     end = ends(**{"heartbeat.interval": "10 ms", "heartbeat.timeout": "100 ms"})
     with child(end, "frozen") as (address, process):
-        tell(process, b"now\n")
-        assert end.lost(address) == "no sign of life for 0.1 s"
+        request(process, b"now\n")
+        assert end.lost(address) == "no heartbeat for 0.1 s"
 
 
-def test_a_peer_that_nobody_hears_of_is_lost_after_the_timeout(ends: Any) -> None:
+def test_a_peer_that_never_connects_is_lost_after_the_timeout(ends: Any) -> None:
     end = ends(**{"taskmanager.network.connect.timeout": "100 ms"})
-    end.plane.connect("127.0.0.1:1")  # sorts before: it would have to dial
+    end.plane.connect("127.0.0.1:1")  # sorts before: it would have to connect
     assert end.lost("127.0.0.1:1") == "it did not connect within 0.1 s"
-    end.plane.connect("127.0.0.9:9")  # sorts behind: it is dialled, and nobody listens
+    end.plane.connect("127.0.0.9:9")  # sorts behind: it is connected to, and does not listen
     assert "0.1 s" in end.lost("127.0.0.9:9")
 
 
@@ -301,11 +301,11 @@ def test_a_peer_that_nobody_hears_of_is_lost_after_the_timeout(ends: Any) -> Non
         (b"\x7a\x01a", "it has no kind"),
         (FRAME.to_bytes(credit(1)), "the first frame has to be a hello"),
         (FRAME.to_bytes(hello(job="job-2")), "this worker runs job job-1, not job-2"),
-        (FRAME.to_bytes(hello(address="127.0.0.1:99999")), "must wait to be dialled"),
+        (FRAME.to_bytes(hello(address="127.0.0.1:99999")), "must wait for the connection"),
     ],
     ids=["malformed", "empty", "unknown kind", "no hello", "another job", "wrong direction"],
 )
-def test_a_stranger_that_starts_wrong_is_refused_with_the_reason(
+def test_a_stranger_with_a_wrong_greeting_is_refused_with_the_reason(
     pair: tuple[End, End], stranger_at: Any, first: bytes, reason: str
 ) -> None:
     left, right = pair
@@ -321,13 +321,13 @@ def test_a_stranger_that_starts_wrong_is_refused_with_the_reason(
     [(b"\x0a\xff", "malformed frame"), (b"", "it has no kind")],
     ids=["malformed", "no kind"],
 )
-def test_a_peer_that_goes_wrong_later_loses_only_its_own_stream(
+def test_a_peer_with_a_later_violation_loses_only_its_own_stream(
     pair: tuple[End, End], stranger_at: Any, bad: bytes, reason: str
 ) -> None:
     left, right = pair
     stranger = stranger_at(left.address)
     assert stranger.greet() == hello(address=left.address)
-    stranger.say(credit(3))
+    stranger.send(credit(3))
     assert left.next() == FrameArrived(LOW, credit(3))
     stranger.say_bytes(bad)
     assert reason in stranger.refusal()
@@ -340,7 +340,7 @@ def test_an_oversized_message_loses_only_its_own_stream(pair: tuple[End, End], s
     left, right = pair
     stranger = stranger_at(left.address)
     stranger.greet()
-    stranger.say(numbered(0, 64 * 1024 + 64 * 1024))
+    stranger.send(numbered(0, 64 * 1024 + 64 * 1024))
     stranger.refusal(grpc.StatusCode.RESOURCE_EXHAUSTED)
     left.lost(LOW)
     check_exchange(left, right)
@@ -352,10 +352,10 @@ def test_a_peer_that_connects_again_has_lost_its_first_stream(ends: Any, strange
     first.greet()
     second.greet()
     assert first.refusal() == left.lost(LOW) == "it connected again"
-    second.say(credit(8))
+    second.send(credit(8))
     assert left.next() == FrameArrived(LOW, credit(8))
     left.plane.send(LOW, credit(9))
-    assert second.hear() == credit(9)
+    assert second.receive() == credit(9)
     assert left.nothing_posted()
 
 
@@ -373,8 +373,8 @@ def test_a_lost_peer_can_be_connected_to_again_and_gets_nothing_from_before(pair
     assert left.next() == FrameArrived(right.address, credit(15))
 
 
-def test_what_is_sent_to_a_peer_at_the_news_of_its_loss_goes_to_its_next_stream(ends: Any, stranger_at: Any) -> None:
-    """A task that is deployed right behind the news sends its first credit once only."""
+def test_frames_sent_when_a_peer_is_lost_use_its_next_stream(ends: Any, stranger_at: Any) -> None:
+    """A task that is deployed right after the notification sends its first credit only once."""
     right = ends()
     posted = right.plane._post
 
@@ -391,21 +391,21 @@ def test_what_is_sent_to_a_peer_at_the_news_of_its_loss_goes_to_its_next_stream(
     assert isinstance(right.next(), PeerLost)
     second = stranger_at(right.address)
     second.greet()
-    assert second.hear() == credit(9)
+    assert second.receive() == credit(9)
 
 
-def test_refusing_a_peer_tells_it_why_and_loses_it(ends: Any, stranger_at: Any) -> None:
+def test_refusing_a_peer_sends_it_the_reason_and_loses_it(ends: Any, stranger_at: Any) -> None:
     left, right = ends(), ends()
     stranger = stranger_at(left.address)
     stranger.greet()
     left.plane.send(LOW, credit(1))
-    assert stranger.hear() == credit(1)
-    left.plane.refuse(LOW, "buffer 7 on channel 1, where 5 was to come")
-    assert stranger.refusal() == left.lost(LOW) == "buffer 7 on channel 1, where 5 was to come"
+    assert stranger.receive() == credit(1)
+    left.plane.refuse(LOW, "buffer 7 on channel 1 instead of 5")
+    assert stranger.refusal() == left.lost(LOW) == "buffer 7 on channel 1 instead of 5"
     check_exchange(left, right)
 
 
-def test_both_ends_of_a_refused_stream_are_told(ends: Any) -> None:
+def test_both_ends_of_a_refused_stream_are_notified(ends: Any) -> None:
     for swap in (False, True):
         left, right = ends(), ends()
         check_exchange(left, right)
@@ -415,7 +415,7 @@ def test_both_ends_of_a_refused_stream_are_told(ends: Any) -> None:
         refused.lost(refuser.address)
 
 
-def test_refusing_an_unknown_peer_is_nothing(ends: Any) -> None:
+def test_refusing_an_unknown_peer_has_no_effect(ends: Any) -> None:
     left, right = ends(), ends()
     left.plane.refuse("127.0.0.1:1", "who are you")
     check_exchange(left, right)
@@ -429,7 +429,7 @@ def test_a_peer_of_another_job_is_lost_with_the_reason(ends: Any) -> None:
     assert listener.nothing_posted()
 
 
-def test_a_stranger_that_hangs_up_before_a_word_leaves_no_trace(ends: Any) -> None:
+def test_a_stranger_that_disconnects_before_its_greeting_leaves_no_trace(ends: Any) -> None:
     left, right = ends(), ends()
     stranger = Stranger(left.address)
     stranger.close()
@@ -437,7 +437,7 @@ def test_a_stranger_that_hangs_up_before_a_word_leaves_no_trace(ends: Any) -> No
     assert left.nothing_posted()
 
 
-def test_a_peer_that_hangs_up_is_lost(ends: Any) -> None:
+def test_a_peer_that_disconnects_is_lost(ends: Any) -> None:
     left = ends()
     stranger = Stranger(left.address)
     stranger.greet()
@@ -445,12 +445,12 @@ def test_a_peer_that_hangs_up_is_lost(ends: Any) -> None:
     left.lost(LOW)
 
 
-def test_a_worker_stops_at_any_moment_of_its_connecting(ends: Any) -> None:
+def test_a_worker_can_stop_at_any_moment_while_connecting(ends: Any) -> None:
     peer, never = ends(), threading.Event()
     for moment in range(80):
         end = End()
         end.plane.connect(peer.address)
-        never.wait(moment % 40 * 50e-6)  # the stream stands after about a millisecond
+        never.wait(moment % 40 * 50e-6)  # the stream is established after about a millisecond
         end.plane.stop()
 
 
@@ -468,24 +468,24 @@ def test_other_addresses_than_loopback_need_security() -> None:
     plane.stop()
 
 
-def test_workers_of_one_secret_exchange_records_and_strangers_are_refused(
+def test_workers_with_one_secret_exchange_records_and_strangers_are_refused(
     ends: Callable[..., End], stranger_at: Callable[[str], Stranger]
 ) -> None:
     secret = {"security.cluster.secret": "the secret of this cluster"}
     left, right = ends(**secret), ends(**secret)
     check_exchange(left, right)
     stranger = stranger_at(left.address)
-    stranger.say(hello())
+    stranger.send(hello())
     stranger.refusal(grpc.StatusCode.UNAVAILABLE)
     assert left.nothing_posted()
     check_exchange(left, right)
 
 
-def test_a_worker_of_another_secret_is_lost_with_the_reason(ends: Callable[..., End]) -> None:
+def test_a_worker_with_another_secret_is_lost_with_the_reason(ends: Callable[..., End]) -> None:
     brief = {"taskmanager.network.connect.timeout": "2 s"}
     one = ends(**brief, **{"security.cluster.secret": "the secret of one cluster"})
     other = ends(**brief, **{"security.cluster.secret": "the secret of another one"})
     first, last = sorted((one, other), key=lambda end: end.address)
-    first.plane.connect(last.address)  # the one that sorts first dials
+    first.plane.connect(last.address)  # the one that sorts first connects
     assert "another secret" in first.lost(last.address)
     assert last.nothing_posted()

@@ -1,4 +1,4 @@
-"""The window of a debloater against tasks of known cost, with no clock but the seconds that the tests hand in."""
+"""The window of a debloater for tasks of known cost, with no clock but the seconds passed by the tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def on_its_way(allowed: Allowance, channels: int = 1) -> int:
 
 @dataclass
 class SlowTask:
-    """A task whose senders always have more: each step takes what its pace wants of what has been received."""
+    """A task whose senders always have more: each step takes what its pace wants of what was received."""
 
     each: float
     fixed: float = 0.0
@@ -38,7 +38,7 @@ class SlowTask:
     pace: Pace = field(default_factory=lambda: Pace(2048))
     elapsed: float = 0.0
     processed: int = 0
-    told: list[Allowance] = field(default_factory=list)
+    changes: list[Allowance] = field(default_factory=list)
 
     def step(self) -> None:
         allowed = self.debloater.allowance
@@ -48,9 +48,9 @@ class SlowTask:
         self.elapsed += took
         self.processed += rows
         self.pace.stepped(rows, took, 0)
-        told = self.debloater.stepped(rows, took, self.pace.rows)
-        if told is not None:
-            self.told.append(told)
+        changed = self.debloater.stepped(rows, took, self.pace.rows)
+        if changed is not None:
+            self.changes.append(changed)
 
     def run(self, seconds: float) -> None:
         end = self.elapsed + seconds
@@ -58,13 +58,13 @@ class SlowTask:
             self.step()
 
 
-def test_a_task_begins_with_single_rows() -> None:
+def test_a_task_starts_with_single_rows() -> None:
     assert make().allowance == Allowance(FIRST_ROWS, 8) == Allowance(1, 8)
 
 
 @given(each=st.floats(1e-5, 0.05), channels=st.integers(1, 4))
 @settings(max_examples=cases(40))
-def test_what_is_on_its_way_lasts_for_about_the_target(each: float, channels: int) -> None:
+def test_data_in_flight_lasts_for_about_the_target(each: float, channels: int) -> None:
     task = SlowTask(each, channels=channels, debloater=make(channels))
     task.run(3.0)
     lasts = on_its_way(task.debloater.allowance, channels) * each
@@ -78,9 +78,9 @@ def test_what_is_on_its_way_lasts_for_about_the_target(each: float, channels: in
 def test_a_constant_cost_settles(each: float) -> None:
     task = SlowTask(each)
     task.run(max(3.0, 20 * each))
-    settled = len(task.told)
+    settled = len(task.changes)
     task.run(max(5.0, 50 * each))
-    assert task.told[settled:] == []
+    assert task.changes[settled:] == []
 
 
 def test_a_function_of_seconds_has_as_few_records_waiting_as_there_are_places() -> None:
@@ -94,7 +94,7 @@ def test_a_fast_task_has_a_full_window_after_few_round_trips() -> None:
     while on_its_way(task.debloater.allowance) < 100_000:
         task.step()
     assert task.elapsed < 0.2
-    assert len(task.told) <= 4, "each message grows the window sixteenfold: 12 rows become 100,000"
+    assert len(task.changes) <= 4, "each message grows the window sixteenfold: 12 rows become 100,000"
 
 
 def test_a_slow_task_that_becomes_fast_gets_more_within_a_second() -> None:
@@ -117,7 +117,7 @@ def test_a_fast_task_that_becomes_slow_gets_less_once_the_old_samples_are_gone()
 
 
 @pytest.mark.parametrize("fixed", [0.05, 0.2, 1.0, 5.0])
-def test_a_cost_for_each_batch_does_not_make_batches_small(fixed: float) -> None:
+def test_a_cost_per_batch_does_not_make_batches_small(fixed: float) -> None:
     task = SlowTask(1e-5, fixed)
     task.run(20 * fixed)
     before = task.processed
@@ -126,7 +126,7 @@ def test_a_cost_for_each_batch_does_not_make_batches_small(fixed: float) -> None
     assert task.processed - before > most / 2, "batches are nearly as large as if nothing were limited"
 
 
-def test_noise_below_the_threshold_is_not_told() -> None:
+def test_changes_below_the_threshold_are_not_reported() -> None:
     debloater = make()
     for _ in range(50):
         debloater.stepped(10, 0.2, 1)
@@ -143,12 +143,12 @@ def test_time_without_rows_makes_no_sample_but_counts_for_the_next() -> None:
     before = debloater.allowance
     assert debloater.stepped(0, 60.0, 16) is None
     assert debloater.allowance == before
-    told = debloater.stepped(100, 2 * PERIOD, 16)
-    assert told.rows < before.rows
+    changed = debloater.stepped(100, 2 * PERIOD, 16)
+    assert changed.rows < before.rows
 
 
 class DebloaterUnderFire(RuleBasedStateMachine):
-    """Whatever a task does: within the bounds, in proportion, and told exactly when it changes."""
+    """Whatever a task does: within the bounds, in proportion, and reported exactly when it changes."""
 
     @initialize(channels=st.integers(0, 50), exclusive=st.integers(1, 5), floating=st.integers(0, 20))
     def start(self, channels: int, exclusive: int, floating: int) -> None:
@@ -158,11 +158,11 @@ class DebloaterUnderFire(RuleBasedStateMachine):
 
     @rule(rows=st.integers(0, 1 << 22), seconds=st.floats(0, 1000), wanted=st.integers(1, 65536))
     def step(self, rows: int, seconds: float, wanted: int) -> None:
-        told = self.debloater.stepped(rows, seconds, wanted)
-        if told is not None:
-            assert told != self.known
-            assert told.rows <= 16 * (self.known.rows + 1), "grown by more than allowed"
-            self.known = told
+        changed = self.debloater.stepped(rows, seconds, wanted)
+        if changed is not None:
+            assert changed != self.known
+            assert changed.rows <= 16 * (self.known.rows + 1), "grown by more than allowed"
+            self.known = changed
 
     @invariant()
     def the_allowance_is_what_was_told_and_within_bounds(self) -> None:

@@ -1,4 +1,4 @@
-"""Inputs and outputs together: what a partition emits is what a gate yields, over frames that this test carries."""
+"""Inputs and outputs together: what a partition emits is what a gate returns, over frames that this test delivers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_everything_arrives_once_and_in_order(
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_a_batch_larger_than_all_credit_arrives_whole(compressed: bool) -> None:
+def test_a_batch_larger_than_all_credit_arrives_completely(compressed: bool) -> None:
     link = Link(segment=100, compressed=compressed, exclusive=1, floating=0)
     big = [f"{n * 7919}-{n}" for n in range(5000)]
     link.partition.emit(RowBatch(big))
@@ -68,7 +68,7 @@ def test_a_batch_larger_than_all_credit_arrives_whole(compressed: bool) -> None:
     assert element.rows == big
 
 
-def test_a_half_arrived_batch_holds_nobody_up() -> None:
+def test_an_incomplete_batch_does_not_block_other_channels() -> None:
     link = Link(2, segment=100, exclusive=2, floating=0)
     link.carry_credit()
     link.emit("x" * 1000)
@@ -80,7 +80,7 @@ def test_a_half_arrived_batch_holds_nobody_up() -> None:
     assert rows_in(link.take_all()) == ["x" * 1000]
 
 
-def test_compression_leaves_small_buffers_alone() -> None:
+def test_compression_skips_small_buffers() -> None:
     link = Link(compressed=True, segment=100_000)
     link.emit("tiny")
     link.emit("a" * 10_000)
@@ -89,7 +89,7 @@ def test_compression_leaves_small_buffers_alone() -> None:
     assert len(link.data[1].payload) < 1000
 
 
-def test_columns_are_a_buffer_of_their_own_behind_the_rows() -> None:
+def test_columns_are_a_buffer_of_their_own_after_the_rows() -> None:
     link = Link(segment=100_000)
     columns = pa.RecordBatch.from_pydict({"n": list(range(10))})
     link.partition.emit(RowBatch([1, 2]))
@@ -121,13 +121,13 @@ def test_an_emitted_batch_may_be_shared_and_is_not_changed() -> None:
     assert shared.rows == [1, 2]
 
 
-def test_rows_are_gathered_until_a_buffer_is_full() -> None:
+def test_rows_are_buffered_until_a_buffer_is_full() -> None:
     link = Link(segment=2000, kind=t.LONG)
     link.partition.emit(RowBatch([5] * 10))
     link.carry()
     assert link.data == []
     assert not link.partition.is_drained()
-    for _ in range(40):  # two bytes a row are learnt soon, where 64 were assumed: a buffer takes many more of them
+    for _ in range(40):  # two bytes a row are learned soon, where 64 were assumed: a buffer takes many more of them
         link.partition.emit(RowBatch([5] * 10))
     link.carry()
     assert link.data == []
@@ -151,7 +151,7 @@ def test_a_buffer_is_taken_in_the_parts_that_it_was_encoded_in() -> None:
     assert rows_in(taken) == rows
 
 
-def test_rows_that_cannot_share_a_buffer_let_it_leave_at_once() -> None:
+def test_rows_that_cannot_share_a_buffer_flush_it_at_once() -> None:
     link = Link(segment=50_000)
     link.partition.emit(RowBatch([(n, n) for n in range(700)], plain=True))
     link.carry()
@@ -163,7 +163,7 @@ def test_rows_that_cannot_share_a_buffer_let_it_leave_at_once() -> None:
     assert rows_in(link.take_all()) == [*[(n, n) for n in range(700)], *[[n] for n in range(700)]]
 
 
-def test_a_recording_has_what_is_left_of_a_buffer_that_was_begun() -> None:
+def test_a_recording_contains_the_rest_of_a_partly_taken_buffer() -> None:
     link = Link(segment=200_000, kind=t.LONG)
     for start in (0, 1000, 2000):
         link.partition.emit(RowBatch(list(range(start, start + 1000))))
@@ -183,7 +183,7 @@ def test_channels_take_turns() -> None:
     assert [number for number, _ in rows_in(link.take_all())] == [0, 1, 2] * 3
 
 
-def test_a_busy_channel_leaves_the_others_their_turn() -> None:
+def test_a_busy_channel_does_not_starve_the_others() -> None:
     link = Link(2, segment=10, exclusive=8, floating=0)
     for item in range(6):
         link.emit(item)
@@ -228,7 +228,7 @@ def sending(partitioner: plan.Partitioner, channels: int, shared: int, timeout: 
     return ResultPartition(router(partitioner, channels), list(outputs), timeout, shared), outputs, frames
 
 
-def test_a_stuck_channel_stops_the_partition_after_its_buffers_and_the_pool() -> None:
+def test_a_blocked_channel_stops_the_partition_after_its_buffers_and_the_pool() -> None:
     shared = 3
     partition, outputs, _ = sending(TO_FIRST_FIELD, 2, shared)
     outputs[1].granted(1000)
@@ -298,7 +298,7 @@ class TestFlushTiming:
         assert link.partition.flush_due(1e9) is None
         assert link.data == []
 
-    def test_rows_behind_queued_buffers_go_on_gathering(self) -> None:
+    def test_rows_behind_queued_buffers_continue_to_be_buffered(self) -> None:
         link = Link(segment=100_000, timeout=0.5)
         partition = link.partition
         link.emit(1)
@@ -311,7 +311,7 @@ class TestFlushTiming:
         partition.flush_due(100.5)
         assert rows_in(link.take_all()) == [2]
 
-    def test_a_full_buffer_starts_the_timeout_anew(self) -> None:
+    def test_a_full_buffer_restarts_the_timeout(self) -> None:
         link = self.make(0.5)
         partition = link.partition
         partition.emit(RowBatch([1]))
@@ -376,27 +376,27 @@ class TestViolations:
             gate.arrived(channel, data(1, ROWS))
 
     @pytest.mark.parametrize(
-        ("before", "bad", "told"),
+        ("before", "bad", "message"),
         [
             ([data(n, ROWS) for n in range(3)], data(3, ROWS), "without credit"),
             ([], data(0, 7), "codec 7 on channel 0"),
-            ([], data(0, 77), "a signal of the unknown tag 77, on channel 0"),
+            ([], data(0, 77), "a signal with the unknown tag 77, on channel 0"),
             ([], data(0, more=True), "a signal on channel 0 in parts, compressed, or within a batch"),
             ([], data(0, compressed=True), "a signal on channel 0 in parts, compressed, or within a batch"),
             ([data(0, ROWS, more=True)], data(1), "within a batch"),
         ],
         ids=["no credit", "unknown codec", "unknown signal", "signal in parts", "compressed signal", "within a batch"],
     )
-    def test_a_buffer_that_must_not_come(self, place: Place, before: list[Data], bad: Data, told: str) -> None:
+    def test_an_unexpected_buffer(self, place: Place, before: list[Data], bad: Data, message: str) -> None:
         gate, channel = place
         for buffer in before:
             gate.arrived(channel, buffer)
-        with pytest.raises(ProtocolError, match=told):
+        with pytest.raises(ProtocolError, match=message):
             gate.arrived(channel, bad)
 
 
 class TestChannelTable:
-    def test_data_finds_its_gate_and_no_other_peer_or_channel(self) -> None:
+    def test_data_is_passed_to_its_gate_and_not_accepted_from_other_peers_or_channels(self) -> None:
         table, link = ChannelTable(), Link()
         table.add_input(link.gate, link.input)
         for peer, channel in (("127.0.0.1:9", 0), (PRODUCER, 5)):
@@ -406,7 +406,7 @@ class TestChannelTable:
         table.arrived(PRODUCER, data(0, ROWS))
         assert link.input.has_element
 
-    def test_what_comes_for_a_channel_that_is_done_is_dropped(self) -> None:
+    def test_data_for_a_closed_channel_is_dropped(self) -> None:
         table, link = ChannelTable(), Link()
         table.add_input(link.gate, link.input)
         table.forget([link.gate], [])
@@ -414,7 +414,7 @@ class TestChannelTable:
         table.arrived(PRODUCER, Backlog(0, 4))
         table.arrived(PRODUCER, Credit(0, 4))
 
-    def test_what_is_remembered_of_channels_that_are_done_is_bounded(self) -> None:
+    def test_the_memory_of_closed_channels_is_bounded(self) -> None:
         table = ChannelTable()
         for restart in range(70):
             numbers = range(restart * 1000, restart * 1000 + 1000)
@@ -426,20 +426,20 @@ class TestChannelTable:
         assert table.remembered <= 1 << 16
         table.arrived(PRODUCER, data(0, ROWS, 69_999))
 
-    def test_what_is_remembered_of_credit_for_channels_that_there_are_not_is_bounded(self) -> None:
+    def test_the_memory_of_credit_for_unknown_channels_is_bounded(self) -> None:
         table = ChannelTable()
         for number in range(3 << 16):
             table.arrived(PRODUCER, Credit(number, 1))
         assert table.remembered <= 2 << 16
 
-    def test_credit_that_comes_before_its_task_is_kept(self) -> None:
+    def test_credit_that_arrives_before_its_task_is_kept(self) -> None:
         table, link = ChannelTable(), Link()
         table.arrived(CONSUMER, Credit(0, 2))
         table.arrived(CONSUMER, Credit(0, 1))
         table.add_output(link.output)
         assert link.output.credit.credit == 3
 
-    def test_credit_and_backlog_count_only_from_the_channels_peer(self) -> None:
+    def test_credit_and_backlog_are_only_accepted_from_the_channels_peer(self) -> None:
         table, link = ChannelTable(), Link(exclusive=1)
         link.credits.clear()
         table.add_input(link.gate, link.input)
@@ -453,11 +453,11 @@ class TestChannelTable:
         assert link.output.credit.credit == 4
         assert link.credits
 
-    def test_frames_that_have_no_place_are_refused(self) -> None:
+    def test_unexpected_frames_are_refused(self) -> None:
         with pytest.raises(ProtocolError, match="hello"):
             ChannelTable().arrived(PRODUCER, Hello("j", ""))
 
-    def test_both_ends_of_a_local_channel_are_one(self) -> None:
+    def test_both_ends_of_a_local_channel_are_the_same_object(self) -> None:
         table = ChannelTable()
         first = table.local(4, "")
         assert table.local(4, "the producer") is first

@@ -1,4 +1,4 @@
-"""Frames on the wire: whatever a worker can say to another arrives as it was."""
+"""Frames on the wire: whatever a worker can send to another arrives unchanged."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ KINDS: dict[type[Frame], st.SearchStrategy[Frame]] = {
 }
 
 
-def test_every_kind_of_frame_is_tried() -> None:
+def test_every_kind_of_frame_is_covered() -> None:
     assert set(KINDS) == set(get_args(Frame))
 
 
 @settings(max_examples=cases(200))
 @given(st.one_of(*KINDS.values()))
-def test_a_frame_arrives_as_it_was(frame: Frame) -> None:
+def test_a_frame_arrives_unchanged(frame: Frame) -> None:
     assert FRAME.from_bytes(FRAME.to_bytes(frame)) == frame
 
 
@@ -39,7 +39,7 @@ def test_a_frame_arrives_as_it_was(frame: Frame) -> None:
     [(b"", UnknownKindError), (b"\x7a\x01a", UnknownKindError), (b"\xff\xff\xff", WireError), (b"\x0a\xff", WireError)],
     ids=["empty", "of a new kind", "no protobuf", "cut short"],
 )
-def test_what_is_no_frame_is_refused_and_a_frame_without_a_kind_as_such(raw: bytes, error: type[WireError]) -> None:
+def test_an_invalid_frame_is_refused_and_so_is_one_without_a_kind(raw: bytes, error: type[WireError]) -> None:
     with pytest.raises(WireError) as refused:
         FRAME.from_bytes(raw)
     assert refused.type is error

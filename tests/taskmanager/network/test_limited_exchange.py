@@ -1,4 +1,4 @@
-"""Exchanges whose consumers ask for few rows at a time, and for more or fewer under way."""
+"""Exchanges whose consumers request few rows at a time, and change the number over time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LimitedLink(Link):
 
 
 @pytest.mark.parametrize("batch", [RowBatch(list(range(100))), columns(*range(100))], ids=["rows", "columns"])
-def test_a_large_batch_leaves_in_buffers_of_the_rows_asked_for(batch: Batch) -> None:
+def test_a_large_batch_is_sent_in_buffers_of_the_requested_rows(batch: Batch) -> None:
     link = LimitedLink()
     link.partition.emit(batch)
     link.carry()
@@ -79,7 +79,7 @@ def test_there_is_room_again_when_less_than_a_buffer_waits() -> None:
     assert link.partition.has_room()
 
 
-def test_a_limit_above_what_fills_a_buffer_changes_nothing() -> None:
+def test_a_limit_above_a_full_buffer_changes_nothing() -> None:
     free, limited = LimitedLink(0, 1000), LimitedLink(1, 1000)
     limited.allow(1 << 20)
     limited.carry()
@@ -102,7 +102,7 @@ def test_large_records_are_limited_by_their_bytes() -> None:
     assert link.output.limit == 0, "200 of them are more than a buffer"
 
 
-def test_a_barrier_is_behind_all_rows_that_waited() -> None:
+def test_a_barrier_is_sent_behind_all_waiting_rows() -> None:
     link = LimitedLink()
     link.partition.emit(RowBatch(list(range(50))))
     link.partition.barrier(Barrier(1, 0))
@@ -123,7 +123,7 @@ def test_a_barrier_overtakes_rows_that_were_not_encoded() -> None:
     assert len(overtaken) > 40
 
 
-def test_credit_before_the_producer_is_there_brings_the_limit_as_well() -> None:
+def test_credit_granted_before_the_producer_exists_includes_the_limit() -> None:
     table = ChannelTable(1)
     for buffers, rows in ((2, 1), (1, 20)):
         table.arrived(CONSUMER, Credit(5, buffers, rows))
@@ -132,7 +132,7 @@ def test_credit_before_the_producer_is_there_brings_the_limit_as_well() -> None:
     assert (made.credit.credit, made.limit) == (3, 20)
 
 
-def test_a_local_channel_has_room_for_as_many_rows_as_are_asked_for() -> None:
+def test_a_local_channel_has_room_for_as_many_rows_as_requested() -> None:
     target = ChannelTable(1).local(3, "local")
     gate = InputGate(
         [target], ElementCodec(t.LONG), CreditReceiver([], 2, 0), lambda *_: None,

@@ -1,4 +1,4 @@
-"""Frames of several threads: in each interleaving of putting and sleeping, no frame is left beside a sleeping loop."""
+"""Frames of several threads: in each interleaving of putting and sleeping, no frame waits while the loop sleeps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millstream.taskmanager.worker.network.outbox import Outbox
 
 
 class Meeting(deque[Any]):
-    """Threads that append meet before they continue: each has appended, and none has looked around yet."""
+    """Threads that append wait for each other before they continue: each has appended, and none has checked yet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ def test_two_threads_that_put_at_once_wake_the_loop(monkeypatch: pytest.MonkeyPa
 
 
 class PuttingBeforeTheLastLook(deque[Any]):
-    """Whoever looks finds nothing; a frame comes at that very moment."""
+    """The check finds nothing; a frame arrives at that very moment."""
 
     puts: ClassVar[list[Callable[[], None]]] = []
 
@@ -53,7 +53,7 @@ class PuttingBeforeTheLastLook(deque[Any]):
         return super().__len__()
 
 
-def test_a_frame_that_comes_while_the_loop_lies_down_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_that_arrives_while_the_loop_goes_to_sleep_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "deque", PuttingBeforeTheLastLook)
     woken: list[None] = []
     outbox = Outbox(lambda: woken.append(None))
@@ -63,7 +63,7 @@ def test_a_frame_that_comes_while_the_loop_lies_down_wakes_it(monkeypatch: pytes
     assert outbox.take() == b"late"
 
 
-def test_one_wake_up_serves_many_frames_and_none_is_sent_to_a_loop_that_is_awake() -> None:
+def test_one_wake_up_serves_many_frames_and_a_loop_that_is_awake_gets_none() -> None:
     woken: list[None] = []
     outbox = Outbox(lambda: woken.append(None))
     outbox.put(b"1")

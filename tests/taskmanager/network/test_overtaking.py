@@ -1,4 +1,4 @@
-"""Barriers that overtake: on real channels over frames that the test carries, no record is in two places or in none."""
+"""Barriers that overtake: on real channels over frames that the test delivers, each record is in one place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TIMED = Barrier(1, 1000, aligned_timeout_ms=50)
 
 
 def linked(*, segment: int = 200, compressed: bool = False, overtakable: bool = True) -> Link:
-    """Two buffers for the only channel, and none that float."""
+    """Two buffers for the only channel, and none in the pool."""
     return Link(segment=segment, compressed=compressed, floating=0, shared=4, kind=t.LONG, overtakable=overtakable)
 
 
@@ -63,7 +63,7 @@ def test_a_barrier_without_credit_leaves_ahead_of_everything() -> None:
     assert flat(wire.take_all()) == [BARRIER, 1, 2]
 
 
-def test_what_was_overtaken_names_no_class_of_this_version_in_a_snapshot() -> None:
+def test_overtaken_records_reference_no_class_of_this_version_in_a_snapshot() -> None:
     wire = linked()
     wire.emit(1)
     (passage,) = wire.partition.barrier(BARRIER)
@@ -71,7 +71,7 @@ def test_what_was_overtaken_names_no_class_of_this_version_in_a_snapshot() -> No
     assert [type(part) for part in pickle.loads(element)] == [int, int, int, bytes]
 
 
-def test_a_batch_that_is_sent_in_part_is_finished_first() -> None:
+def test_a_batch_that_was_sent_in_part_is_finished_first() -> None:
     wire = linked(segment=60)
     wire.emit(*range(1 << 40, (1 << 40) + 30))  # 270 bytes: five buffers
     wire.emit(1)
@@ -85,7 +85,7 @@ def test_a_batch_that_is_sent_in_part_is_finished_first() -> None:
     assert flat(wire.take_all())[30:] == [BARRIER, second, 1], "barriers keep their order"
 
 
-def test_an_aligned_barrier_is_hurried_while_it_is_stuck() -> None:
+def test_a_blocked_aligned_barrier_can_be_made_to_overtake() -> None:
     wire = linked()
     for row in range(3):
         wire.emit(row)
@@ -100,7 +100,7 @@ def test_an_aligned_barrier_is_hurried_while_it_is_stuck() -> None:
     assert flat(wire.take_all()) == [0, 1, replace(TIMED, unaligned=True), 2, 3]
 
 
-def test_an_aligned_barrier_that_has_left_overtakes_nothing() -> None:
+def test_an_aligned_barrier_that_was_sent_overtakes_nothing() -> None:
     wire = linked()
     wire.carry_credit()
     wire.emit(1)
@@ -111,7 +111,7 @@ def test_an_aligned_barrier_that_has_left_overtakes_nothing() -> None:
     assert flat(wire.take_all()) == [1, TIMED]
 
 
-def test_on_other_exchanges_a_barrier_keeps_its_place() -> None:
+def test_on_other_exchanges_a_barrier_keeps_its_position() -> None:
     wire = linked(overtakable=False)
     wire.emit(1)
     assert wire.partition.barrier(BARRIER) == []
@@ -119,7 +119,7 @@ def test_on_other_exchanges_a_barrier_keeps_its_place() -> None:
 
 
 @pytest.mark.parametrize("barrier", [BARRIER, TIMED])
-def test_there_it_presses_from_the_moment_that_it_is_sent_until_it_is_taken(barrier: Barrier) -> None:
+def test_there_it_is_urgent_from_when_it_is_sent_until_it_is_taken(barrier: Barrier) -> None:
     wire = linked(overtakable=False)
     wire.emit(1)
     wire.partition.barrier(barrier)
@@ -135,7 +135,7 @@ def test_there_it_presses_from_the_moment_that_it_is_sent_until_it_is_taken(barr
     assert not wire.gate.is_pressed
 
 
-def test_plain_barriers_and_those_that_overtake_do_not_press() -> None:
+def test_plain_barriers_and_overtaking_ones_are_not_urgent() -> None:
     for wire, barrier in ((linked(overtakable=False), Barrier(1, 1000)), (linked(), BARRIER)):
         wire.emit(1)
         wire.partition.barrier(barrier)
@@ -156,13 +156,13 @@ def test_plain_barriers_and_those_that_overtake_do_not_press() -> None:
         (plan.CustomPartitioner(max, plan.KeySelector(function=str)), False),
     ],
 )
-def test_which_exchanges_are_overtaken(partitioner: plan.Partitioner, may: bool) -> None:
+def test_which_exchanges_support_overtaking(partitioner: plan.Partitioner, may: bool) -> None:
     assert is_overtakable(partitioner) is may
 
 
 @given(st.lists(st.booleans(), max_size=8), st.integers(0, 8), st.booleans(), st.integers(0, 2))
 def test_the_queue_keeps_every_buffer_and_its_order(more: list[bool], at: int, in_batch: bool, urgent: int) -> None:
-    last = [*more, False]  # a batch is queued whole
+    last = [*more, False]  # a batch is queued as a whole
     buffers = [Data(0, sequence=n, more=fragment) for n, fragment in enumerate(last)]
     start = next(n for n, b in enumerate(buffers) if not b.more) + 1 if in_batch else 0
     buffers[start:start] = [Data(0, sequence=100 + n, priority=True) for n in range(urgent)]
@@ -184,7 +184,7 @@ SIGNAL, SIGNAL_PAYLOAD = ElementCodec(t.LONG).encode(BARRIER)
 
 
 @pytest.mark.parametrize(
-    ("before", "bad", "told"),
+    ("before", "bad", "message"),
     [
         ([], Data(0, codec=ROWS, payload=ROWS_PAYLOAD, priority=True), "no barrier"),
         ([], Data(0, codec=SIGNAL, payload=b"nonsense", priority=True), "malformed Barrier"),
@@ -196,11 +196,11 @@ SIGNAL, SIGNAL_PAYLOAD = ElementCodec(t.LONG).encode(BARRIER)
     ],
     ids=["no barrier", "malformed", "within a batch"],
 )
-def test_what_must_not_overtake_is_refused(before: list[Data], bad: Data, told: str) -> None:
+def test_elements_that_must_not_overtake_are_refused(before: list[Data], bad: Data, message: str) -> None:
     wire = linked()
     for buffer in before:
         wire.gate.arrived(wire.input, buffer)
-    with pytest.raises(ProtocolError, match=told):
+    with pytest.raises(ProtocolError, match=message):
         wire.gate.arrived(wire.input, bad)
 
 
@@ -215,7 +215,7 @@ def test_a_barrier_is_announced_when_it_arrives() -> None:
     assert flat(wire.take_all()) == [1, TIMED]
 
 
-def test_a_local_barrier_is_announced_also_when_the_consumer_came_later() -> None:
+def test_a_local_barrier_is_announced_even_if_the_consumer_came_later() -> None:
     target = LocalInputChannel(7, "")
     channel = LocalOutputChannel("", target)
     channel.signal(TIMED)
@@ -225,7 +225,7 @@ def test_a_local_barrier_is_announced_also_when_the_consumer_came_later() -> Non
     assert [barrier.checkpoint_id for barrier in gate.take_announced()] == [2]
 
 
-def test_local_records_are_stored_as_they_are_now() -> None:
+def test_local_records_are_stored_as_of_now() -> None:
     target = LocalInputChannel(7, "")
     gate = gate_of([target], t.PICKLED)
     waiting, coming = {"count": 1}, {"count": 2}
@@ -263,7 +263,7 @@ def test_a_recording_whose_barrier_never_comes_stays_incomplete() -> None:
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 5])
-def test_every_element_is_restored_by_one_producer_in_its_order(parallelism: int) -> None:
+def test_every_element_is_restored_by_one_producer_in_order(parallelism: int) -> None:
     def state(name: str, *channels: tuple[int, int, list[bytes]]) -> tuple[str, list[Any]]:
         made = [
             CapturedChannel(p, c, [buffer_of(Data(0, codec=2, payload=payload)) for payload in payloads])
@@ -285,7 +285,7 @@ def test_every_element_is_restored_by_one_producer_in_its_order(parallelism: int
 
 
 class EveryRecordOnce(RuleBasedStateMachine):
-    """Random traffic over one channel, and one checkpoint somewhere in it."""
+    """Random traffic over one channel, with one checkpoint."""
 
     @initialize(segment=st.sampled_from([40, 200, 1000]), compressed=st.booleans(), timed=st.booleans())
     def start(self, segment: int, compressed: bool, timed: bool) -> None:
@@ -322,7 +322,7 @@ class EveryRecordOnce(RuleBasedStateMachine):
         if isinstance(element, RowBatch):
             self.taken += element.rows
         elif isinstance(element, Barrier) and self.effect is None:
-            self.effect = list(self.taken)  # its turn came before anybody hurried: nothing is recorded
+            self.effect = list(self.taken)  # it was taken before it could overtake: nothing is recorded
 
     @precondition(lambda self: self.before is None)
     @rule()
@@ -338,7 +338,7 @@ class EveryRecordOnce(RuleBasedStateMachine):
     @precondition(lambda self: self.effect is None)
     @rule()
     def snapshot(self) -> None:
-        """The consumer takes its snapshot at any time, as when another channel had a barrier."""
+        """The consumer takes its snapshot at any time, as if another channel had delivered a barrier."""
         self.effect = list(self.taken)
         self.recording = self.wire.gate.record(self.wire.input, 1, None)
 

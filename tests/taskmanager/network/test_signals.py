@@ -1,4 +1,4 @@
-"""Signals on the wire: each has its tag and comes back, and one that no channel knows passes in its turn."""
+"""Signals on the wire: each has its tag and is decoded, and one that no channel knows is taken in order."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def test_every_signal_has_a_tag_of_its_own_that_no_codec_has() -> None:
 
 
 @pytest.mark.parametrize("signal", [END_OF_INPUT, Barrier(3, 5, True, "there", stop=StopMode.DRAIN), Made(7, ("a",))])
-def test_a_signal_comes_back(made_up: None, signal: Signal) -> None:
+def test_a_signal_is_decoded(made_up: None, signal: Signal) -> None:
     assert decode_signal(*encode_signal(signal)) == signal
 
 
-def test_what_is_no_signal_is_refused_with_its_reason() -> None:
+def test_an_invalid_signal_is_refused_with_its_reason() -> None:
     with pytest.raises(UnknownSignalError, match="unknown tag 999"):
         decode_signal(999, b"")
     with pytest.raises(UnknownSignalError, match="malformed Barrier"):
@@ -63,7 +63,7 @@ Sent = tuple[InputGate, Callable[[Any], None]]
 
 
 def remote() -> Sent:
-    """A gate of one remote channel, and what sends batches and signals to it."""
+    """A gate with one remote channel, and its sender of batches and signals."""
     link = Link(segment=1 << 18, exclusive=8)
     link.carry()
 
@@ -82,7 +82,7 @@ def local() -> Sent:
 
 
 @pytest.mark.parametrize("wired", [local, remote])
-def test_a_signal_that_nobody_heard_of_keeps_its_place(made_up: None, wired: Callable[[], Sent]) -> None:
+def test_an_unknown_kind_of_signal_keeps_its_position(made_up: None, wired: Callable[[], Sent]) -> None:
     gate, put = wired()
     channel: InputChannel = gate.channels[0]
     first = RowBatch([1])
@@ -101,4 +101,4 @@ def test_a_signal_that_nobody_heard_of_keeps_its_place(made_up: None, wired: Cal
             assert gate.poll(like=first) is not None  # the batch behind it, not the signal
     assert taken == [[1], Made(1), Made(2), Made(3), END_OF_INPUT]
     assert recording.is_complete
-    assert len(recording.buffers) == 2  # the batches alone
+    assert len(recording.buffers) == 2  # only the batches

@@ -26,7 +26,7 @@ class Doubling(KeyedStateFunction):
 
 
 class Totals(KeyedBroadcastProcessFunction):
-    """Records are `(key, number)`; what is broadcast says what is done with all keys."""
+    """Records are `(key, number)`; a broadcast record determines what is done with all keys."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.total = runtime_context.get_state(TOTAL)
@@ -58,32 +58,32 @@ def totals(restored: Any = None) -> OperatorHarness:
     return OperatorHarness(spec, from_hint(tuple[str, int]), from_hint(str), restored=restored).open()
 
 
-def said(made: OperatorHarness, what: str) -> Any:
-    (answer,) = made.process(RowBatch([what]), input_index=1)
-    return answer
+def result_of(made: OperatorHarness, what: str) -> Any:
+    (result,) = made.process(RowBatch([what]), input_index=1)
+    return result
 
 
 def test_every_key_is_visited_with_its_state() -> None:
     made = totals()
-    assert said(made, "") == []
+    assert result_of(made, "") == []
     made.process(RowBatch([("a", 1), ("b", 2), ("a", 3)]))
-    assert said(made, "double") == [("a", 8), ("a", [1, 3]), ("b", 4), ("b", [2])]
-    assert said(made, "forget") == [("a", 8)], "what a function clears is gone"
+    assert result_of(made, "double") == [("a", 8), ("a", [1, 3]), ("b", 4), ("b", [2])]
+    assert result_of(made, "forget") == [("a", 8)], "what a function clears is gone"
     made.process(RowBatch([("b", 5)]))
-    assert said(made, "") == [("a", 8), ("b", 5), ("b", [5])]
+    assert result_of(made, "") == [("a", 8), ("b", 5), ("b", [5])]
 
 
 def test_keys_of_a_snapshot_are_visited() -> None:
     made = totals()
     made.process(RowBatch([("a", 1), ("b", 2)]))
-    assert said(totals(made.snapshot()), "double") == [("a", 2), ("a", [1]), ("b", 4), ("b", [2])]
+    assert result_of(totals(made.snapshot()), "double") == [("a", 2), ("a", [1]), ("b", 4), ("b", [2])]
 
 
 @pytest.mark.parametrize(("what", "match"), [("wrong", "expected a StateDescriptor"), ("outside", "without a key")])
-def test_what_is_no_state_of_a_key_is_refused(what: str, match: str) -> None:
+def test_other_than_keyed_state_is_refused(what: str, match: str) -> None:
     made = totals()
     made.process(RowBatch([("a", 1)]))
-    said(made, "double")
+    result_of(made, "double")
     with pytest.raises(OperatorError) as caught:
-        said(made, what)
+        result_of(made, what)
     assert match in str(caught.value.__cause__)

@@ -59,7 +59,7 @@ class Rig:
 
     @property
     def elements(self) -> list[Any]:
-        """Rows and signals, in their order."""
+        """Rows and signals, in order."""
         seen: list[Any] = []
         for element in self.harness.out.elements:
             seen += element.rows if isinstance(element, RowBatch) else [element]
@@ -72,7 +72,7 @@ class Rig:
         wait_until(lambda: self.gates.begun == list(values), f"calls for {values}")
 
     def let_through(self, *values: Any) -> None:
-        """Each call completes before the next one does; what may leave then has left."""
+        """Each call completes before the next; then everything that may leave has left."""
         for value in values:
             self.gates.open(value)
             self.await_outcome()
@@ -110,7 +110,7 @@ def test_ordered_results_leave_in_the_order_of_their_records(make: Make) -> None
     assert list(rig.harness.out.batches[0].timestamps) == [11, 11, 12, 12, 13, 13]
 
 
-def test_unordered_results_leave_as_they_come(make: Make) -> None:
+def test_unordered_results_are_emitted_as_they_complete(make: Make) -> None:
     rig = make(ordered=False)
     rig.feed(1, 2, 3)
     rig.await_begun(1, 2, 3)
@@ -120,7 +120,7 @@ def test_unordered_results_leave_as_they_come(make: Make) -> None:
     assert rig.rows == [3, 30, 1, 10, 2, 20]
 
 
-def test_no_result_passes_a_watermark(make: Make) -> None:
+def test_no_result_overtakes_a_watermark(make: Make) -> None:
     rig = make(ordered=False)
     rig.feed(1, 2, times=[1, 2])
     rig.harness.signal(Watermark(2))
@@ -135,7 +135,7 @@ def test_no_result_passes_a_watermark(make: Make) -> None:
     assert rig.elements[-3:] == [3, 30, Watermark(4)]
 
 
-def test_a_watermark_waits_for_the_records_before_it_also_in_order(make: Make) -> None:
+def test_a_watermark_waits_for_the_records_before_it_even_if_ordered(make: Make) -> None:
     rig = make(ordered=True)
     rig.harness.signal(Watermark(0))
     assert rig.elements == [Watermark(0)], "with nothing under way it passes"
@@ -148,7 +148,7 @@ def test_a_watermark_waits_for_the_records_before_it_also_in_order(make: Make) -
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_no_more_calls_than_the_capacity_are_under_way(make: Make, ordered: bool) -> None:
+def test_no_more_calls_than_the_capacity_are_in_flight(make: Make, ordered: bool) -> None:
     rig = make(ordered=ordered, capacity=2)
     rig.feed(1)
     assert rig.harness.operator.has_room
@@ -176,31 +176,31 @@ def test_results_that_wait_for_an_earlier_one_count_against_the_capacity(make: M
     rig.await_begun(1, 2, 3)
 
 
-def test_it_tells_for_how_long_no_result_has_left(make: Make) -> None:
+def test_it_reports_for_how_long_no_result_was_emitted(make: Make) -> None:
     rig = make(ordered=True, capacity=2)
 
-    def told() -> Any:
+    def pending() -> Any:
         progress = rig.harness.operator.progress()
         assert progress is not None
         return progress.kind
 
-    assert told() == PendingCalls()
+    assert pending() == PendingCalls()
     rig.harness.clock.advance(1)
     rig.feed(1, 2, 3)
     rig.await_begun(1, 2)
-    assert told() == PendingCalls(2, True, 1000)
+    assert pending() == PendingCalls(2, True, 1000)
     rig.harness.clock.advance(1)
     rig.let_through(2)
-    assert told() == PendingCalls(1, True, 1000), "it waits for the first"
+    assert pending() == PendingCalls(1, True, 1000), "it waits for the first"
     rig.let_through(1)
     since = rig.harness.clock.now_ms()
-    assert told() == PendingCalls(1, False, since)
+    assert pending() == PendingCalls(1, False, since)
     rig.await_begun(1, 2, 3)
     rig.let_through(3)
-    assert told() == PendingCalls()
+    assert pending() == PendingCalls()
 
 
-def test_a_call_that_takes_too_long_gets_what_timeout_answers(make: Make) -> None:
+def test_a_call_that_times_out_gets_the_result_of_timeout(make: Make) -> None:
     rig = make(ordered=True, timeout=5.0)
     rig.feed(1)
     rig.harness.advance(2.0)
@@ -220,7 +220,7 @@ class Unhurried(Gated):
         return AsyncFunction.timeout(self, value)
 
 
-def test_without_a_timeout_of_its_own_a_function_fails(make: Make) -> None:
+def test_without_a_timeout_method_a_function_fails(make: Make) -> None:
     rig = make(ordered=True, timeout=1.0, function=Unhurried)
     rig.feed(7)
     rig.await_begun(7)
@@ -232,14 +232,14 @@ def test_without_a_timeout_of_its_own_a_function_fails(make: Make) -> None:
 
 
 class Flaky(AsyncFunction[Any, Any]):
-    """Fails, answers nothing, then something."""
+    """Fails, returns nothing, then a result."""
 
     def __init__(self, gates: Gates) -> None:
         self.attempts = 0
 
     async def async_invoke(self, value: list[int]) -> list[Any]:
         self.attempts += 1
-        value.append(self.attempts)  # its own copy
+        value.append(self.attempts)  # a copy of its own
         if self.attempts == 1:
             raise ConnectionError("not yet")
         return [] if self.attempts == 2 else [value]
@@ -256,7 +256,7 @@ def is_empty(results: list[Any]) -> bool:
     return not results
 
 
-def test_outcomes_that_are_not_liked_are_tried_again_with_the_record_as_it_came(make: Make) -> None:
+def test_rejected_outcomes_are_retried_with_the_original_record(make: Make) -> None:
     strategy = AsyncRetryStrategy.exponential_backoff(5, 1000, 10_000, 3.0, is_empty, is_lost)
     rig = make(ordered=True, timeout=60.0, function=Flaky, strategy=strategy)
     rig.feed([0])
@@ -270,7 +270,7 @@ def test_outcomes_that_are_not_liked_are_tried_again_with_the_record_as_it_came(
     assert rig.rows == [[0, 3]]
 
 
-def test_the_timeout_holds_for_all_attempts_together(make: Make) -> None:
+def test_the_timeout_covers_all_attempts_together(make: Make) -> None:
     strategy = AsyncRetryStrategy.fixed_delay(5, 1000, is_empty, is_lost)
     rig = make(ordered=True, timeout=1.0, function=Flaky, strategy=strategy)
     rig.feed([0])
@@ -281,7 +281,7 @@ def test_the_timeout_holds_for_all_attempts_together(make: Make) -> None:
     assert rig.function.attempts == 1  # type: ignore[attr-defined]
 
 
-def test_the_last_attempts_outcome_holds(make: Make) -> None:
+def test_the_outcome_of_the_last_attempt_is_final(make: Make) -> None:
     strategy = AsyncRetryStrategy.fixed_delay(1, 1000, is_empty, is_lost)
     rig = make(ordered=True, timeout=60.0, function=Flaky, strategy=strategy)
     rig.feed([0])
@@ -292,8 +292,8 @@ def test_the_last_attempts_outcome_holds(make: Make) -> None:
     assert rig.harness.operator.is_settled
 
 
-class Answering(AsyncFunction[Any, Any]):
-    """Whatever the record says."""
+class Returning(AsyncFunction[Any, Any]):
+    """Returns what the record requests."""
 
     def __init__(self, gates: Gates) -> None:
         pass
@@ -316,7 +316,7 @@ class Answering(AsyncFunction[Any, Any]):
     ],
 )
 def test_a_failure_names_the_record(make: Make, value: Any, message: str) -> None:
-    rig = make(ordered=False, function=Answering)
+    rig = make(ordered=False, function=Returning)
     rig.feed(value)
     with pytest.raises(OperatorError, match=message) as caught:
         rig.await_outcome()
@@ -324,7 +324,7 @@ def test_a_failure_names_the_record(make: Make, value: Any, message: str) -> Non
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_what_is_under_way_is_in_the_snapshot_and_is_called_for_again(make: Make, ordered: bool) -> None:
+def test_calls_in_flight_are_in_the_snapshot_and_are_repeated(make: Make, ordered: bool) -> None:
     rig = make(ordered=ordered, capacity=2)
     rig.feed(1, 2, 3, times=[1, 2, 3])
     rig.harness.signal(Watermark(3))
@@ -342,7 +342,7 @@ def test_what_is_under_way_is_in_the_snapshot_and_is_called_for_again(make: Make
     assert make(ordered=ordered, restored=again.harness.snapshot()).gates.begun == []
 
 
-def test_results_that_have_come_but_not_left_are_called_for_again(make: Make) -> None:
+def test_completed_but_unemitted_results_are_computed_again(make: Make) -> None:
     rig = make(ordered=True)
     rig.feed(1, 2)
     rig.await_begun(1, 2)
@@ -351,8 +351,8 @@ def test_results_that_have_come_but_not_left_are_called_for_again(make: Make) ->
     again.await_begun(1, 2)
 
 
-def test_nothing_leaves_between_a_mail_and_the_next_look_at_the_time(make: Make) -> None:
-    """A task does not look at the time behind a savepoint that stops the job."""
+def test_nothing_is_emitted_between_a_mail_and_the_next_on_time(make: Make) -> None:
+    """A task does not call on_time behind a savepoint that stops the job."""
     rig = make(ordered=True)
     rig.feed(1)
     rig.await_begun(1)
@@ -364,7 +364,7 @@ def test_nothing_leaves_between_a_mail_and_the_next_look_at_the_time(make: Make)
     assert rig.rows == [1, 10]
 
 
-def test_the_end_waits_for_what_is_under_way(make: Make) -> None:
+def test_the_end_waits_for_calls_in_flight(make: Make) -> None:
     rig = make(ordered=True)
     rig.feed(1)
     rig.harness.signal(LAST_WATERMARK)
@@ -376,7 +376,7 @@ def test_the_end_waits_for_what_is_under_way(make: Make) -> None:
 
 
 class Sessions(AsyncFunction[Any, Any]):
-    """Notes where it is called."""
+    """Records the threads of its calls."""
 
     def __init__(self, gates: Gates) -> None:
         self.gates = gates
@@ -406,7 +406,7 @@ class Sessions(AsyncFunction[Any, Any]):
         self.closed = True
 
 
-def test_all_calls_come_from_the_thread_of_the_loop() -> None:
+def test_all_calls_run_on_the_thread_of_the_loop() -> None:
     rig = Rig(ordered=True, timeout=1.0, function=Sessions)
     rig.feed(1)
     rig.await_begun(1)
@@ -424,8 +424,8 @@ def test_all_calls_come_from_the_thread_of_the_loop() -> None:
     assert not thread.is_alive(), "nothing is left of it"
 
 
-class Asynchronous(Answering):
-    """Its `open` may wait as well."""
+class Asynchronous(Returning):
+    """Its `open` is asynchronous as well."""
 
     async def open(self, runtime_context: RuntimeContext) -> None:  # type: ignore[override]
         await asyncio.sleep(0)

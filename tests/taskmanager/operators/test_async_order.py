@@ -1,4 +1,4 @@
-"""The order in which asynchronous results leave, against a naive model: whatever completes when."""
+"""The order in which asynchronous results are emitted, compared with a naive model, for any order of completion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = st.lists(st.sampled_from(["record", "signal", "complete", "leave"]), max
 
 
 class Run:
-    """Drives a queue; everything that came and left is numbered in its order."""
+    """Drives a queue; elements are numbered in the order of their arrival, and recorded when they leave."""
 
     def __init__(self, queue: ResultsQueue) -> None:
         self.queue = queue
@@ -66,7 +66,7 @@ class Run:
 
 @pytest.mark.parametrize("kind", QUEUES)
 @given(steps=STEPS, data=st.data())
-def test_results_leave_as_early_as_their_order_allows_and_no_signal_is_passed(
+def test_results_leave_as_early_as_their_order_allows_and_no_signal_is_overtaken(
     kind: str, steps: list[str], data: st.DataObject
 ) -> None:
     run = Run(QUEUES[kind]())
@@ -88,7 +88,10 @@ def test_results_leave_as_early_as_their_order_allows_and_no_signal_is_passed(
 
 
 def expected(run: Run, kind: str) -> list[Departure]:
-    """What may have left by now: in order up to the first that is not done; else of each segment what is done."""
+    """What may have left by now: if ordered, everything up to the first incomplete call.
+
+    Otherwise the completed calls of each segment.
+    """
     done = {id(call): number for number, call in enumerate(run.completed)}
     found: list[Departure] = []
     for segment in run.segments(run.came):

@@ -1,4 +1,4 @@
-"""Operators of a batch: all records of a key before those of another, in the order of their times, and then its end."""
+"""Operators in batch mode: all records of a key before those of another, ordered by time, and then the key's end."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ ROWS = [("a", 5), ("b", 1), ("a", 3), ("b", 7), ("a", 4)]
 
 
 def timed(rows: list[tuple[str, int]]) -> RowBatch:
-    """Each at the time that is its second field."""
+    """Each with the timestamp of its second field."""
     return RowBatch(list(rows), array(TIMESTAMP, [row[1] for row in rows]))
 
 
 class Alarmed(KeyedProcessFunction):
-    """Says what comes when; sets a timer of both domains for each record, and for each timer another."""
+    """Records the order of its calls; sets a timer of both domains for each record, and another for each timer."""
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         timers = ctx.timer_service()
@@ -78,7 +78,7 @@ class Alarmed(KeyedProcessFunction):
 
 
 def by_key(rows: list[Any]) -> dict[str, list[Any]]:
-    """Each key's in the order of their coming."""
+    """The records of each key in order of arrival."""
     found: dict[str, list[Any]] = {}
     for row in rows:
         found.setdefault(row[0][0], []).append(row)
@@ -86,7 +86,7 @@ def by_key(rows: list[Any]) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 2048])
-def test_each_key_comes_in_the_order_of_time_and_ends_with_its_timers(at_once: int) -> None:
+def test_the_records_of_a_key_are_ordered_by_time_and_end_with_its_timers(at_once: int) -> None:
     made = OperatorHarness(plan.KeyedProcessSpec(Alarmed(), KEY, from_hint(str)), batch=True).open()
     made.process(timed(ROWS[:2]), timed(ROWS[2:]))
     made.signal(Watermark(100))
@@ -108,7 +108,7 @@ def test_each_key_comes_in_the_order_of_time_and_ends_with_its_timers(at_once: i
     assert made.finish()
 
 
-def test_the_function_sees_one_key_after_the_other() -> None:
+def test_the_function_processes_one_key_after_the_other() -> None:
     seen: list[str] = []
 
     class Seeing(KeyedProcessFunction):
@@ -121,7 +121,7 @@ def test_the_function_sees_one_key_after_the_other() -> None:
     assert "".join(seen) in ("aaabb", "bbaaa")
 
 
-def test_records_without_a_time_keep_their_order() -> None:
+def test_records_without_a_timestamp_keep_their_order() -> None:
     class Same(KeyedProcessFunction):
         def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
             yield value, ctx.timestamp()
@@ -157,7 +157,7 @@ def test_state_is_kept_until_its_key_ends_and_no_longer(at_once: int) -> None:
     assert state.entries("count") == state.entries("seen") == []
 
 
-def test_columns_are_taken_like_rows() -> None:
+def test_columns_are_handled_like_rows() -> None:
     class Same(KeyedProcessFunction):
         def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
             yield (*value, ctx.timestamp())
@@ -171,7 +171,7 @@ def test_columns_are_taken_like_rows() -> None:
     assert made.out.rows == [("a", 1, 10), ("a", 2, 20)]
 
 
-def test_two_streams_come_together_by_key_and_time() -> None:
+def test_two_streams_are_merged_by_key_and_time() -> None:
     class Sides(CoMapFunction):
         def map1(self, value: Any) -> Any:
             return value, 1
@@ -224,7 +224,7 @@ def test_a_reduce_emits_only_the_last_value_of_each_key(is_timed: bool, expected
     assert made.out.elements[-1] == LAST_WATERMARK
 
 
-def test_results_of_many_keys_leave_together() -> None:
+def test_results_of_many_keys_are_emitted_together() -> None:
     class Sides(KeyedProcessFunction):
         def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
             yield value
@@ -270,7 +270,7 @@ def test_windows_fire_at_the_end_of_their_key_and_nothing_is_late(assigner: Any,
     assert sorted(made.out.rows) == expected
 
 
-def test_there_is_no_snapshot_while_records_are_held() -> None:
+def test_checkpoints_are_declined_while_records_are_held() -> None:
     made = OperatorHarness(plan.KeyedProcessSpec(Alarmed(), KEY, from_hint(str)), batch=True).open()
     made.process(timed(ROWS))
     with pytest.raises(MillstreamError, match="run as a batch has no checkpoints and no savepoints"):
@@ -285,14 +285,14 @@ def test_a_key_selector_that_fails_names_its_record() -> None:
 
     spec = plan.KeyedProcessSpec(Alarmed(), plan.KeySelector(function=broken), from_hint(int))
     made = OperatorHarness(spec, batch=True).open()
-    with pytest.raises(OperatorError, match="ZeroDivisionError") as told:
+    with pytest.raises(OperatorError, match="ZeroDivisionError") as caught:
         made.process(RowBatch([("a", 1), ("b", 0)]))
-    assert told.value.record == ("b", 0)
+    assert caught.value.record == ("b", 0)
     assert made.close() == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3))), st.integers(1, 7), st.integers(1, 5))
-def test_records_come_sorted_however_few_fit_into_memory(places: list[Any], run: int, together: int) -> None:
+def test_records_are_sorted_even_if_few_fit_into_memory(places: list[Any], run: int, together: int) -> None:
     all_ = [Place(key, key, time, number, 0, {"n": number}) for number, (key, time) in enumerate(places)]
     records = SortedRecords(run)
     for start in range(0, len(all_), together):
@@ -306,7 +306,7 @@ class Written(SinkFunction[Any]):
         """Takes every record."""
 
 
-def test_a_sink_counts_what_it_has_written_of_what_is_held() -> None:
+def test_a_sink_counts_the_written_records_of_those_held() -> None:
     harness = OperatorHarness(SinkFunctionSpec(Written(), KEY, from_hint(str)), batch=True).open()
     harness.process(RowBatch(list(ROWS)))
     assert harness.operator.records_written == 0

@@ -1,4 +1,4 @@
-"""The collect protocol: results are numbered, kept until confirmed, final with a checkpoint, and come to an end."""
+"""The collect protocol: results are numbered, kept until confirmed, final with a checkpoint, and have an end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from millstream.taskmanager.worker.state.heap import HeapOperatorStateBackend
 def collector(
     kind: t.TypeInformation = t.PICKLED, checkpointed: bool = False, restored: list[Any] | None = None
 ) -> CollectOperator:
-    """With the state of a snapshot (see `snapshot`), one that was restored from it."""
+    """With the state of a snapshot (see `snapshot`), an operator that was restored from it."""
     options = {"execution.checkpointing.interval": "1 s"} if checkpointed else {}
     backend = HeapOperatorStateBackend()
     backend.get_list_state("chunks", t.PICKLED).update(stored(restored or []))
@@ -52,70 +52,71 @@ def snapshot(operator: CollectOperator, number: int) -> list[Any]:
     return [first, *(cloudpickle.loads(pickled) for _, pickled in chunks)]
 
 
-def ask(operator: CollectOperator, version: str = "", offset: int = 0) -> CollectResponse:
+def request(operator: CollectOperator, version: str = "", offset: int = 0) -> CollectResponse:
     return operator.on_mail(CollectRequest(JobId("job"), "collect", version, offset, request_id="r"))
 
 
-def results(answer: CollectResponse) -> list[Any]:
-    return [row for raw in answer.batches for row in cloudpickle.loads(raw)]
+def results(response: CollectResponse) -> list[Any]:
+    return [row for raw in response.batches for row in cloudpickle.loads(raw)]
 
 
-def test_results_come_from_the_first_with_their_version() -> None:
+def test_results_start_with_the_first_and_carry_their_version() -> None:
     operator = collector()
     operator.process(RowBatch([]))
-    first = ask(operator)
+    first = request(operator)
     assert first.version
     assert (first.request_id, first.offset, list(first.batches), first.finished) == ("r", 0, [], False)
     operator.process(RowBatch(["a", "b"]))
-    answer = ask(operator, first.version, 0)
-    assert (answer.version, answer.offset, results(answer)) == (first.version, 0, ["a", "b"])
+    response = request(operator, first.version, 0)
+    assert (response.version, response.offset, results(response)) == (first.version, 0, ["a", "b"])
 
 
-def test_results_are_kept_until_the_next_are_asked_for() -> None:
+def test_results_are_kept_until_the_next_are_requested() -> None:
     operator = collector()
     operator.process(RowBatch(["a", "b"]))
     operator.process(RowBatch(["c"]))
-    version = ask(operator).version
-    assert results(ask(operator, version, 0)) == ["a", "b", "c"]
-    assert results(ask(operator, version, 1)) == ["a", "b", "c"]  # a chunk goes as a whole
-    answer = ask(operator, version, 2)
-    assert (answer.offset, results(answer)) == (2, ["c"])
-    answer = ask(operator, version, 0)  # too late for what was confirmed: the offset says where it continues
-    assert (answer.offset, results(answer)) == (2, ["c"])
+    version = request(operator).version
+    assert results(request(operator, version, 0)) == ["a", "b", "c"]
+    assert results(request(operator, version, 1)) == ["a", "b", "c"]  # a chunk is sent as a whole
+    response = request(operator, version, 2)
+    assert (response.offset, results(response)) == (2, ["c"])
+    # too late for what was confirmed: the offset in the response is where it continues
+    response = request(operator, version, 0)
+    assert (response.offset, results(response)) == (2, ["c"])
 
 
 def test_another_version_confirms_nothing() -> None:
     operator = collector()
     operator.process(RowBatch(["a", "b"]))
     for version in ("", "an earlier attempt"):
-        answer = ask(operator, version, 2)
-        assert (answer.offset, results(answer)) == (0, ["a", "b"])
+        response = request(operator, version, 2)
+        assert (response.offset, results(response)) == (0, ["a", "b"])
 
 
-def test_an_offset_beyond_the_end_confirms_what_there_is() -> None:
+def test_an_offset_beyond_the_end_confirms_everything() -> None:
     operator = collector()
     operator.process(RowBatch(["a"]))
-    version = ask(operator).version
-    answer = ask(operator, version, 50)
-    assert (answer.offset, results(answer)) == (1, [])
+    version = request(operator).version
+    response = request(operator, version, 50)
+    assert (response.offset, results(response)) == (1, [])
     operator.process(RowBatch(["b"]))
-    assert (ask(operator, version, 1).offset, results(ask(operator, version, 1))) == (1, ["b"])
+    assert (request(operator, version, 1).offset, results(request(operator, version, 1))) == (1, ["b"])
 
 
-def test_the_end_is_told_once_everything_is_confirmed() -> None:
+def test_the_end_is_reported_once_everything_is_confirmed() -> None:
     operator = collector()
     operator.process(RowBatch(["a"]))
     operator.finish()
     assert not operator.is_drained
-    answer = ask(operator)
-    assert not answer.finished
+    response = request(operator)
+    assert not response.finished
     assert not operator.is_drained
-    last = ask(operator, answer.version, 1)
+    last = request(operator, response.version, 1)
     assert last.finished
     assert operator.is_drained
 
 
-def test_answers_are_bounded_in_bytes_and_so_is_what_waits() -> None:
+def test_responses_and_waiting_results_are_bounded_in_bytes() -> None:
     operator = collector()
     quarter = b"x" * (CollectOperator.CAPACITY // 4)
     operator.process(RowBatch([quarter] * 3))
@@ -125,22 +126,22 @@ def test_answers_are_bounded_in_bytes_and_so_is_what_waits() -> None:
     received: list[bytes] = []
     version = ""
     while len(received) < 12:
-        answer = ask(operator, version, len(received))
-        version = answer.version
-        assert sum(map(len, answer.batches)) <= CollectOperator.CAPACITY
-        received += results(answer)[len(received) - answer.offset :]
+        response = request(operator, version, len(received))
+        version = response.version
+        assert sum(map(len, response.batches)) <= CollectOperator.CAPACITY
+        received += results(response)[len(received) - response.offset :]
     assert received == [quarter] * 3 + [bytes([n]) + quarter for n in range(9)]
-    ask(operator, version, 12)
+    request(operator, version, 12)
     assert operator.has_room
     assert operator.is_drained
 
 
-def test_a_result_larger_than_an_answer_comes_alone_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_larger_than_a_response_is_sent_alone_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     operator = collector()
     large = b"x" * (2 * CollectOperator.CAPACITY)
     operator.process(RowBatch(["a", large, "b"]))
-    version = ask(operator).version
-    assert [results(ask(operator, version, n)) for n in range(3)] == [["a"], [large], ["b"]]
+    version = request(operator).version
+    assert [results(request(operator, version, n)) for n in range(3)] == [["a"], [large], ["b"]]
     monkeypatch.setattr(CollectOperator, "LARGEST", len(large))
     with pytest.raises(OperatorError, match=r"a result of 41943\d\d bytes cannot be collected: the limit is 4194304"):
         operator.process(RowBatch(["c", large]))
@@ -149,56 +150,56 @@ def test_a_result_larger_than_an_answer_comes_alone_up_to_a_limit(monkeypatch: p
 def test_columns_are_collected_as_records() -> None:
     operator = collector(t.TupleType((t.LONG, t.STRING)))
     operator.process(ColumnBatch(pa.RecordBatch.from_pydict({"f0": [1, 2], "f1": ["a", "b"]})))
-    assert results(ask(operator)) == [(1, "a"), (2, "b")]
+    assert results(request(operator)) == [(1, "a"), (2, "b")]
 
 
 def test_without_checkpoints_everything_is_final() -> None:
     operator = collector()
     operator.process(RowBatch(["a", "b"]))
-    answer = ask(operator)
-    assert (answer.committed, answer.starts_over) == (2, True)
+    response = request(operator)
+    assert (response.committed, response.starts_over) == (2, True)
 
 
-def test_results_are_final_when_a_checkpoint_behind_them_is_complete() -> None:
+def test_results_are_final_when_a_later_checkpoint_completes() -> None:
     operator = collector(checkpointed=True)
     operator.process(RowBatch(["a", "b"]))
-    version = ask(operator).version
+    version = request(operator).version
     assert snapshot(operator, 1) == [0, ["a", "b"]]
     operator.process(RowBatch(["c"]))
     assert snapshot(operator, 2) == [0, ["a", "b"], ["c"]]
-    assert ask(operator, version, 2).committed == 0
+    assert request(operator, version, 2).committed == 0
     assert snapshot(operator, 3) == [2, ["c"]]
     operator.notify_checkpoint_complete(1)
-    assert ask(operator, version, 2).committed == 2
+    assert request(operator, version, 2).committed == 2
     operator.notify_checkpoint_complete(2)
     operator.notify_checkpoint_complete(1)
-    assert ask(operator, version, 2).committed == 3
+    assert request(operator, version, 2).committed == 3
 
 
-def test_a_restored_attempt_goes_on_with_the_numbers_under_a_new_version() -> None:
+def test_a_restored_attempt_continues_the_numbers_under_a_new_version() -> None:
     operator = collector(checkpointed=True, restored=[5, ["f"], ["g"]])
-    answer = ask(operator, "an earlier attempt", 6)
-    assert (answer.offset, results(answer), answer.committed, answer.starts_over) == (5, ["f", "g"], 7, False)
+    response = request(operator, "an earlier attempt", 6)
+    assert (response.offset, results(response), response.committed, response.starts_over) == (5, ["f", "g"], 7, False)
     nothing_new = collector(checkpointed=True, restored=[5])
-    assert (ask(nothing_new).offset, ask(nothing_new).committed) == (5, 5)
+    assert (request(nothing_new).offset, request(nothing_new).committed) == (5, 5)
 
 
-def test_the_end_is_told_when_a_checkpoint_holds_it() -> None:
+def test_the_end_is_reported_when_a_checkpoint_contains_it() -> None:
     operator = collector(checkpointed=True)
     operator.process(RowBatch(["a"]))
     operator.finish()
-    version = ask(operator).version
-    assert not ask(operator, version, 1).finished
+    version = request(operator).version
+    assert not request(operator, version, 1).finished
     snapshot(operator, 1)
     operator.notify_checkpoint_complete(1)
-    assert ask(operator, version, 1).finished
+    assert request(operator, version, 1).finished
 
 
 def exchange(buffer: ResultBuffer, operator: CollectOperator) -> CollectResponse:
     return operator.on_mail(buffer.request(JobId("job"), "collect"))
 
 
-def test_a_job_that_starts_over_after_results_were_handed_out_is_an_error() -> None:
+def test_a_job_that_starts_over_after_results_were_delivered_is_an_error() -> None:
     buffer, operator = ResultBuffer(), collector()
     operator.process(RowBatch(["a", "b"]))
     assert buffer.take(exchange(buffer, operator)) == ["a", "b"]
@@ -208,7 +209,7 @@ def test_a_job_that_starts_over_after_results_were_handed_out_is_an_error() -> N
         buffer.take(exchange(buffer, again))
 
 
-def test_what_was_not_handed_out_is_forgotten_when_the_job_starts_over() -> None:
+def test_undelivered_results_are_dropped_when_the_job_starts_over() -> None:
     buffer, operator = ResultBuffer(), collector(checkpointed=True)
     operator.process(RowBatch(["a", "b"]))
     assert buffer.take(exchange(buffer, operator)) == []
@@ -219,7 +220,7 @@ def test_what_was_not_handed_out_is_forgotten_when_the_job_starts_over() -> None
 
 
 class CollectModel(RuleBasedStateMachine):
-    """A job that fails at any time, and whose answers get lost. Results are numbers, and come in order."""
+    """A job that fails at any time, and whose responses get lost. Results are numbers in ascending order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -237,20 +238,20 @@ class CollectModel(RuleBasedStateMachine):
 
     @rule(lost=st.booleans())
     def pull(self, lost: bool) -> None:
-        answer = exchange(self.buffer, self.operator)
-        if not lost and self.buffer.is_news(answer):
-            self.handed += self.buffer.take(answer)
+        response = exchange(self.buffer, self.operator)
+        if not lost and self.buffer.is_news(response):
+            self.handed += self.buffer.take(response)
 
     @rule()
     def capture(self) -> None:
         self.number += 1
         self.snapshots[self.number] = (self.position, snapshot(self.operator, self.number))
 
-    @rule(told=st.booleans())
-    def complete(self, told: bool) -> None:
+    @rule(notified=st.booleans())
+    def complete(self, notified: bool) -> None:
         latest = max(self.snapshots)
         self.snapshots = {latest: self.snapshots[latest]}
-        if told:
+        if notified:
             self.operator.notify_checkpoint_complete(latest)
 
     @rule()
@@ -268,7 +269,7 @@ class CollectModel(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.operator.finish()
         self.capture()
-        self.complete(told=True)
+        self.complete(notified=True)
         for _ in range(4):
             self.pull(lost=False)
         assert self.handed == list(range(self.position))

@@ -1,4 +1,4 @@
-"""Windows over columns: types of keys and values, the machine's clock, large tables, and what is refused."""
+"""Windows over columns: types of keys and values, processing time, large tables, and what is refused."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def rows_of(harness: OperatorHarness) -> list[tuple[Any, ...]]:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("assigner", [TumblingEventTimeWindows.of(10), EventTimeSessionWindows.with_gap(100)])
-def test_equal_keys_are_one_group_of_any_type(assigner: Any, kind: Any, keys: list[Any], groups: int) -> None:
+def test_equal_keys_are_one_group_for_any_type(assigner: Any, kind: Any, keys: list[Any], groups: int) -> None:
     record = TupleType((kind, LONG), ("key", "number"))
     spec = spec_of(assigner, record, ["key"], count(), sum("number"))
     harness = OperatorHarness(spec, record).open()
@@ -90,7 +90,7 @@ def test_equal_keys_are_one_group_of_any_type(assigner: Any, kind: Any, keys: li
         ProcessingTimeSessionWindows.with_gap(700),
     ],
 )
-def test_in_a_batch_windows_fire_when_all_records_came(assigner: Any) -> None:
+def test_in_batch_mode_windows_fire_after_all_records(assigner: Any) -> None:
     record = TupleType((Types.STRING(), LONG), ("key", "number"))
     harness = OperatorHarness(spec_of(assigner, record, ["key"], sum("number")), record, batch=True).open()
     harness.process(RowBatch([("a", 1), ("b", 2), ("a", 3)], [5, 6, 7]))
@@ -99,7 +99,7 @@ def test_in_a_batch_windows_fire_when_all_records_came(assigner: Any) -> None:
     assert sorted(rows_of(harness)) == [("a", 4), ("b", 2)]
 
 
-def test_several_columns_make_a_key_and_it_lives_where_its_group_does() -> None:
+def test_several_columns_make_a_key_whose_state_is_in_its_key_group() -> None:
     record = TupleType((Types.STRING(), LONG, LONG), ("name", "day", "amount"))
     spec = spec_of(TumblingEventTimeWindows.of(10), record, ["name", "day"], sum("amount"))
     rows = [("a", 1, 1), ("a", 2, 2), (None, 1, 3), ("a", 1, 4), ("b", None, 5)]
@@ -146,7 +146,7 @@ def test_values_of_any_type_are_aggregated_and_survive_a_snapshot() -> None:
     assert rows_of(harness) == [expected, expected]
 
 
-def test_columns_of_a_batch_are_taken_as_their_declared_type_where_nothing_is_lost() -> None:
+def test_columns_are_cast_to_their_declared_type_if_the_cast_is_lossless() -> None:
     record = TupleType((Types.STRING(), LONG), ("k", "v"))
     spec = spec_of(TumblingEventTimeWindows.of(10), record, ["k"], sum("v"))
     harness = OperatorHarness(spec, record).open()
@@ -158,18 +158,18 @@ def test_columns_of_a_batch_are_taken_as_their_declared_type_where_nothing_is_lo
     assert rows_of(harness) == [("a", 3)]
     with pytest.raises(OperatorError, match="column 'v' of double does not fit int64"):
         harness.process(ColumnBatch(pa.record_batch({"k": ["a"], "v": [1.5]}), pa.array([2**62])))
-    with pytest.raises(OperatorError, match="has not exactly one column 'v'"):
+    with pytest.raises(OperatorError, match="does not have exactly one column 'v'"):
         harness.process(ColumnBatch(pa.record_batch({"k": ["a"]}), pa.array([2**62])))
 
 
-def test_records_without_a_time_are_refused() -> None:
+def test_records_without_a_timestamp_are_refused() -> None:
     record = TupleType((LONG, LONG), ("k", "v"))
     harness = OperatorHarness(spec_of(TumblingEventTimeWindows.of(10), record, ["k"], count()), record).open()
     with pytest.raises(OperatorError, match="timestamp"):
         harness.process(RowBatch([(1, 1)]))
 
 
-def test_a_sum_beyond_64_bits_is_an_error_and_not_another_number() -> None:
+def test_an_overflowing_sum_is_an_error() -> None:
     record = TupleType((LONG, LONG), ("k", "v"))
     spec = spec_of(TumblingEventTimeWindows.of(10), record, ["k"], sum("v"))
     harness = OperatorHarness(spec, record).open()
@@ -197,7 +197,7 @@ def test_open_windows_are_not_restored_with_other_aggregates() -> None:
         OperatorHarness(more, record, restored=snapshot)
 
 
-def test_late_records_are_counted_where_nobody_asks_for_them() -> None:
+def test_late_records_without_a_side_output_are_counted() -> None:
     record = TupleType((LONG, LONG), ("k", "v"))
     spec = spec_of(TumblingEventTimeWindows.of(10), record, ["k"], count(), lateness=5)
     harness = OperatorHarness(spec, record).open()
@@ -207,7 +207,7 @@ def test_late_records_are_counted_where_nobody_asks_for_them() -> None:
 
 
 @pytest.mark.parametrize("as_columns", [True, False])
-def test_all_records_are_one_group_without_a_key(as_columns: bool) -> None:
+def test_without_a_key_all_records_are_one_group(as_columns: bool) -> None:
     record = TupleType((LONG, LONG), ("k", "v"))
     spec = spec_of(TumblingEventTimeWindows.of(10), record, [], count())
     harness = OperatorHarness(spec, record).open()
@@ -230,7 +230,7 @@ def test_all_records_are_one_group_without_a_key(as_columns: bool) -> None:
         (ProcessingTimeSessionWindows.with_gap(700), [(2, 100, 1300), (1, 2100, 2800)]),
     ],
 )  # fmt: skip
-def test_windows_of_the_machines_time_fire_by_its_clock(assigner: Any, expected: list[Any]) -> None:
+def test_windows_in_processing_time_fire_by_its_clock(assigner: Any, expected: list[Any]) -> None:
     record = TupleType((LONG, LONG), ("k", "v"))
     spec = spec_of(assigner, record, ["k"], count())
     harness = OperatorHarness(spec, record).open()
@@ -260,8 +260,8 @@ def test_windows_of_the_machines_time_fire_by_its_clock(assigner: Any, expected:
     ("keys", "size", "slide"),
     [(50, 1000, 1000), (50, 1000, 50), (3_000, 1000, 100), (3_000, 700, 300), (10**9, 1000, 1000), (10**9, 1000, 200)],
 )
-def test_large_windows_are_those_of_a_straight_computation(keys: int, size: int, slide: int) -> None:
-    """Enough rows that tables are grouped again, and panes of sliding windows are combined ahead."""
+def test_large_windows_match_a_straightforward_computation(keys: int, size: int, slide: int) -> None:
+    """Enough rows for tables to be grouped again, and for panes of sliding windows to be combined ahead."""
     random = np.random.default_rng(5)
     rows, batch = 150_000, 7_000
     times = np.sort(random.integers(0, 3_000, rows)) - random.integers(0, 60, rows)

@@ -1,4 +1,4 @@
-"""Windows over columns against a model that keeps all records and looks at everything each time.
+"""Windows over columns compared with a model that keeps all records and examines all of them each time.
 
 Random records with nulls, watermarks, lateness and kinds of windows, in batches of rows or columns; with a snapshot at
 any point, from which the operator continues at another parallelism.
@@ -41,7 +41,7 @@ AGGREGATES = (
 
 @dataclass
 class Model:
-    """Records by key and window, in the order in which they came."""
+    """Records by key and window, in order of arrival."""
 
     kind: Kind
     lateness: int
@@ -54,7 +54,7 @@ class Model:
         return window[1] - 1 + self.lateness <= self.watermark
 
     def take(self, records: list[Record]) -> Counter[Any]:
-        """What fires at once: each window that has ended, once for each batch."""
+        """What fires immediately: each window that has ended, once per batch."""
         fired: set[Any] = set()
         for record in records:
             key, timestamp = record[:2]
@@ -201,9 +201,7 @@ EVENTS = st.lists(
 
 @settings(deadline=None)
 @given(kind=KINDS, lateness=st.sampled_from([0, 0, 5, 30]), events=EVENTS, cut=st.integers(0, 25), data=st.data())
-def test_windows_are_those_of_the_model(
-    kind: Kind, lateness: int, events: list[Any], cut: int, data: st.DataObject
-) -> None:
+def test_windows_match_the_model(kind: Kind, lateness: int, events: list[Any], cut: int, data: st.DataObject) -> None:
     spec, model = spec_of(kind, lateness), Model(kind, lateness)
     subtasks = Subtasks(spec, data.draw(st.sampled_from([1, 2, 3])))
     for position, event in enumerate(events):
@@ -212,7 +210,7 @@ def test_windows_are_those_of_the_model(
             assert Counter(late) == Counter(model.late)
             model.late = []
             subtasks = Subtasks(spec, data.draw(st.sampled_from([1, 2, 3])), subtasks.snapshot())
-            # Until the watermark has come back to where it was, nothing is fired a second time.
+            # Until the watermark has reached the same time again, nothing fires a second time.
             if model.watermark > MIN_TIMESTAMP:
                 for step in (model.watermark - 7, model.watermark):
                     assert not subtasks.advance(step)
@@ -253,7 +251,7 @@ class Show(ProcessWindowFunction):
 @settings(deadline=None)
 @given(kind=KINDS, lateness=st.sampled_from([0, 5]), events=EVENTS)
 def test_rows_and_columns_give_the_same_windows(kind: Kind, lateness: int, events: list[Any]) -> None:
-    """One record at a time: of a batch, late ones fire once together over columns, and one by one over rows."""
+    """One record at a time: late records of a batch fire once together over columns, and one by one over rows."""
     assigner = kind.assigner()
     selector = KeySelector(fields=(0,))
     by_rows = WindowSpec(

@@ -1,4 +1,4 @@
-"""When the operator of a two-phase-commit sink calls what, and what failures of the sink mean."""
+"""The order in which the operator of a two-phase-commit sink calls the sink, and the effect of failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
 
 class Recording(TwoPhaseCommitSink[str]):
-    """Notes every call; fails where `failing` says so."""
+    """Records every call; fails as `failing` requests."""
 
     def __init__(self, failing: str = "", check_interval: float | None = None) -> None:
         self.calls: list[str] = []
@@ -139,17 +139,17 @@ def test_savepoints_are_named_and_so_are_those_that_failed() -> None:
     assert sink.taken() == ["pre-commit t1 for savepoint 7", "state 7", "begin t2"]
 
 
-def test_the_end_commits_everything_when_no_checkpoint_follows_it() -> None:
+def test_the_end_commits_everything_if_no_checkpoint_follows() -> None:
     sink = Recording()
     operator = opened(sink, final_checkpoint=False)
-    operator.prepare_snapshot(Barrier(1, 0))  # a plain savepoint: nobody is told of it
+    operator.prepare_snapshot(Barrier(1, 0))  # a savepoint that does not stop the job: the operator is not notified
     sink.taken()
     operator.finish()
     operator.close()
     assert sink.taken() == ["finish t2", "pre-commit t2", "commit t1", "commit t2", "close"]
 
 
-def test_what_a_snapshot_holds_is_recovered_before_anything_is_written() -> None:
+def test_the_contents_of_a_snapshot_are_recovered_before_anything_is_written() -> None:
     sink = Recording()
     operator = operator_of(sink)
     mine = [("pre-committed", "a"), ("pre-committed", "b"), ("open", "c"), ("writer", "s")]
@@ -161,7 +161,7 @@ def test_what_a_snapshot_holds_is_recovered_before_anything_is_written() -> None
     ]  # fmt: skip
 
 
-def test_an_open_transaction_is_aborted_at_the_close_and_a_pre_committed_one_is_not() -> None:
+def test_closing_aborts_the_open_transaction_but_not_a_pre_committed_one() -> None:
     sink = Recording()
     operator = opened(sink)
     operator.prepare_snapshot(Barrier(1, 0))
@@ -170,7 +170,7 @@ def test_an_open_transaction_is_aborted_at_the_close_and_a_pre_committed_one_is_
     assert sink.taken() == ["abort t2", "close"]
 
 
-def test_a_failing_abort_does_not_keep_the_sink_open() -> None:
+def test_a_failing_abort_does_not_prevent_closing_the_sink() -> None:
     sink = Recording("abort")
     operator = opened(sink)
     with pytest.raises(OperatorError, match="no abort t1"):
@@ -184,7 +184,7 @@ def test_a_sink_that_was_not_opened_is_not_closed() -> None:
     assert sink.calls == []
 
 
-def test_a_failed_commit_stays_due_and_nothing_later_goes_before_it() -> None:
+def test_a_failed_commit_stays_due_and_blocks_later_ones() -> None:
     sink = Recording("commit t1")
     operator = opened(sink)
     operator.prepare_snapshot(Barrier(1, 0))
@@ -224,7 +224,7 @@ def test_a_failing_recovery_fails_the_start() -> None:
         operator.open()
 
 
-def test_the_sink_looks_at_the_time() -> None:
+def test_the_sink_is_called_as_time_passes() -> None:
     sink = Recording(check_interval=5)
     operator = opened(sink)
     assert [operator.on_time(now) for now in (10, 11, 14.9)] == [15, 15, 15]
@@ -236,7 +236,7 @@ def test_the_sink_looks_at_the_time() -> None:
     assert opened(Recording()).on_time(0) is None
 
 
-def test_it_has_no_writers_and_a_second_name() -> None:
+def test_a_sink_without_writers_has_a_second_name() -> None:
     assert TwoPhaseCommitSinkFunction is TwoPhaseCommitSink
     with pytest.raises(ConnectorError, match="Recording is a two-phase-commit sink, which has no writers"):
         Recording().create_writer(TaskRuntimeContext(DEPLOYMENT, "sink", {}, {}, {}))

@@ -26,14 +26,14 @@ class Mark(StreamSignal):
 
 @dataclass(frozen=True, slots=True)
 class DelaySpec(plan.OperatorSpec):
-    """Holds records back until so many seconds have passed, or a mail comes for them."""
+    """Holds records back until so many seconds have passed, or a mail for them arrives."""
 
     kind = "delay"
     seconds: float
     most: int
 
     def held_state(self) -> frozenset[StateKind]:
-        return frozenset({StateKind.SPLITS})  # any kind that is the operator's own
+        return frozenset({StateKind.SPLITS})  # any kind that belongs to the operator itself
 
 
 @builds(DelaySpec)
@@ -115,17 +115,17 @@ def test_a_made_up_operator_has_every_hook() -> None:
     assert again.close() == []
 
 
-def test_what_nobody_builds_is_named() -> None:
+def test_a_specification_without_an_operator_is_reported() -> None:
     class Unknown(plan.OperatorSpec):
         kind = "unknown"
 
     harness = OperatorHarness(plan.MapSpec(str))
-    setup = OperatorSetup(None, "id", "mine", None, (), harness.out)  # type: ignore[arg-type]  # neither is asked
-    with pytest.raises(LookupError, match=r"'mine' is a .*Unknown, which nothing in .* builds"):
+    setup = OperatorSetup(None, "id", "mine", None, (), harness.out)  # type: ignore[arg-type]  # neither is used
+    with pytest.raises(LookupError, match=r"'mine' is a .*Unknown, for which .* has no operator"):
         build_operator(setup, Unknown())
 
 
-def test_a_task_holds_back_ends_and_hands_mails_and_time_by_the_hooks_alone(rig: WorkerRig) -> None:
+def test_a_task_uses_the_hooks_only_for_holding_back_ending_mails_and_time(rig: WorkerRig) -> None:
     output, _ = local_pair(rig, 1)
     source = reading(range(10), waits=True, batch=1)
     task = rig.start(source, DelaySpec(60.0, 3), outputs=[output])
@@ -136,17 +136,15 @@ def test_a_task_holds_back_ends_and_hands_mails_and_time_by_the_hooks_alone(rig:
     rig.turn_until(lambda: rig.running(task).counts.metrics().records_out == 3, turns=20)
 
 
-@pytest.mark.parametrize("operator_id", ["op-0", "op-1", "nobody"])
-def test_mail_for_an_operator_that_takes_none_of_its_kind_is_answered_and_harms_nobody(
-    rig: WorkerRig, operator_id: str
-) -> None:
+@pytest.mark.parametrize("operator_id", ["op-0", "op-1", "unknown"])
+def test_a_mail_of_an_unknown_kind_is_answered_with_none(rig: WorkerRig, operator_id: str) -> None:
     task = rig.start(reading(waits=True), plan.MapSpec(abs))
     assert "not running" in rig.collect(task.attempt_id, operator_id).error
     rig.turns()
     assert rig.state(task) == "RUNNING"
 
 
-def test_a_made_up_signal_passes_the_operators_of_a_task_in_its_turn(rig: WorkerRig) -> None:
+def test_a_made_up_signal_passes_the_operators_of_a_task_in_order(rig: WorkerRig) -> None:
     output, _ = local_pair(rig, 2)
     _, gate = local_pair(rig, 1)
     rig.start(plan.MapSpec(lambda n: -n), DelaySpec(60.0, 9), inputs=[gate], outputs=[output])
@@ -156,7 +154,7 @@ def test_a_made_up_signal_passes_the_operators_of_a_task_in_its_turn(rig: Worker
     assert [getattr(e, "rows", e) for e in rig.channel(2).queue] == [[-1, -2], Mark(1), [-3], Mark(2)]
 
 
-def test_a_sink_at_the_end_of_a_chain_swallows_signals(rig: WorkerRig) -> None:
+def test_a_sink_at_the_end_of_a_chain_drops_signals(rig: WorkerRig) -> None:
     _, gate = local_pair(rig, 1)
     task = rig.start(plan.MapSpec(abs), writing("swallows"), inputs=[gate])
     rig.channel(1).put(Mark(1))

@@ -1,4 +1,4 @@
-"""Source functions and sink functions, each by itself: what they are called with, and what a snapshot holds."""
+"""Source functions and sink functions: the calls that they receive, and the contents of snapshots."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DEADLINE = 60.0
 
 
 class Polled:
-    """A source function's operator, polled by the test when its function says that there is news."""
+    """A source function's operator, polled by the test when its function has news."""
 
     def __init__(self, function: SourceFunction[Any], restored: Snapshot | None = None) -> None:
         self._news = threading.Event()
@@ -57,7 +57,7 @@ class Polled:
         return self.harness.out.elements
 
     def poll(self, rows: int = 1000) -> PollStatus | None:
-        """One poll, whose batch is emitted as a task does it."""
+        """One poll, whose batch is emitted as a task does."""
         self._news.clear()
         result = self.harness.operator.poll(rows)
         if isinstance(result, PollStatus):
@@ -177,11 +177,11 @@ def test_closing_cancels_and_ends_a_function_that_waits_for_room() -> None:
     assert not function.thread.is_alive()
 
 
-def test_collecting_blocks_when_nobody_takes_records() -> None:
+def test_collecting_blocks_while_no_records_are_taken() -> None:
     function = Endless()
     source = Polled(function)
     source.poll_until(1)
-    source.harness.snapshot()  # takes all that waits
+    source.harness.snapshot()  # takes everything that waits
     assert len(source.harness.out.rows) <= 2 * ROOM
     source.close()
 
@@ -192,7 +192,7 @@ class Failing(SourceFunction[int]):
         raise ValueError("no more")
 
 
-def test_an_error_comes_behind_the_records_before_it_and_names_the_operator() -> None:
+def test_an_error_is_raised_after_the_records_before_it_and_names_the_operator() -> None:
     source = Polled(Failing())
     assert source.poll_until(1) == [1]
     with pytest.raises(OperatorError, match="the source: ValueError: no more"):
@@ -201,7 +201,7 @@ def test_an_error_comes_behind_the_records_before_it_and_names_the_operator() ->
 
 
 @pytest.mark.parametrize("timestamp", [1.5, "5", None])
-def test_a_timestamp_that_is_no_whole_number_fails_the_function(timestamp: Any) -> None:
+def test_a_timestamp_that_is_not_an_integer_fails_the_function(timestamp: Any) -> None:
     class Wrong(SourceFunction[int]):
         def run(self, ctx: SourceContext[int]) -> None:
             ctx.collect_with_timestamp(1, timestamp)
@@ -223,7 +223,7 @@ class Noting(SinkFunction[int]):
         super().__init__()
         self.calls: list[Any] = []
 
-    def invoke(self, value: int, context: SinkContext) -> bool:  # type: ignore[override]  # what it answers means nothing
+    def invoke(self, value: int, context: SinkContext) -> bool:  # type: ignore[override]  # its result is ignored
         if value < 0:
             raise ValueError("negative")
         self.calls.append((value, context.timestamp(), context.current_watermark(), context.current_processing_time()))
@@ -239,7 +239,7 @@ class Noting(SinkFunction[int]):
         self.calls.append("close")
 
 
-def test_a_sink_function_sees_records_with_their_times_in_order() -> None:
+def test_a_sink_function_gets_records_with_their_timestamps_in_order() -> None:
     function = Noting()
     harness = OperatorHarness(SinkFunctionSpec(function), LONG).open()
     now = harness.clock.now_ms()
@@ -270,7 +270,7 @@ class Summing(SinkFunction[int]):
         self.seen.append(self.sum.get())
 
 
-def test_behind_key_by_a_sink_function_has_keyed_state() -> None:
+def test_after_key_by_a_sink_function_has_keyed_state() -> None:
     function = Summing()
     spec = SinkFunctionSpec(function, KeySelector(function=lambda value: value % 2), PICKLED)
     OperatorHarness(spec, LONG).open().process(RowBatch([1, 2, 3, 4, 5]))

@@ -1,4 +1,4 @@
-"""Joins of two streams: what they keep, what they say of what comes late, and when a function fails."""
+"""Joins of two streams: what they keep, late records, and failures of functions."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def feed(made: OperatorHarness, side: int, *times: int, key: str = "a") -> list[
 
 
 def kept(backend: HeapKeyedStateBackend, name: str) -> int:
-    """How many records there are in the state of a join."""
+    """The number of records in the state of a join."""
     table = backend.table(name, STAMPED, StateKind.VALUE)
     return sum(map(len, table.get_all(backend.entries(name))))
 
 
-def test_results_have_the_later_timestamp_also_at_a_side_output() -> None:
+def test_results_have_the_later_timestamp_even_in_a_side_output() -> None:
     made = interval_join(-5, 5)
     feed(made, 0, 10)
     assert feed(made, 1, 7, 15, 16) == [(("a", 10), ("a", 7)), (("a", 10), ("a", 15))]
@@ -81,7 +81,7 @@ def test_records_without_timestamps_are_refused() -> None:
 
 @pytest.mark.parametrize(("lower", "upper"), [(-1000, 1000), (0, 4000), (-4000, -2000), (500, 500)])
 def test_state_is_dropped_as_the_watermark_passes(lower: int, upper: int) -> None:
-    """However long it runs: never more than the interval, a fraction of it, and what the watermark is behind."""
+    """However long it runs: never more than the interval, a fraction of it, and the lag of the watermark."""
     backend = HeapKeyedStateBackend("join")
     made = interval_join(lower, upper, lambda left, right, ctx: None, keyed_backend=backend)
     step, behind = 50, 100
@@ -99,7 +99,7 @@ def test_state_is_dropped_as_the_watermark_passes(lower: int, upper: int) -> Non
     assert [kept(backend, name) for name in reaches] == [0, 0]
 
 
-def test_an_older_record_that_comes_later_is_dropped_at_its_own_time() -> None:
+def test_an_older_record_that_arrives_later_is_dropped_at_its_own_time() -> None:
     backend = HeapKeyedStateBackend("join")
     made = interval_join(0, 1000, keyed_backend=backend)
     feed(made, 0, 9000)
@@ -111,7 +111,7 @@ def test_an_older_record_that_comes_later_is_dropped_at_its_own_time() -> None:
     assert left == [2, 2, 1, 0]
 
 
-def test_a_record_at_the_watermark_meets_the_oldest_that_it_can_reach() -> None:
+def test_a_record_at_the_watermark_joins_the_oldest_in_its_reach() -> None:
     backend = HeapKeyedStateBackend("join")
     made = interval_join(0, 1000, keyed_backend=backend)
     feed(made, 0, 0, 200)
@@ -120,7 +120,7 @@ def test_a_record_at_the_watermark_meets_the_oldest_that_it_can_reach() -> None:
     assert feed(made, 1, 1200) == [(("a", 200), ("a", 1200))]
 
 
-def test_restored_state_is_dropped_as_well() -> None:
+def test_restored_state_is_dropped_too() -> None:
     made = interval_join(-1000, 1000)
     feed(made, 0, 0, 500, 3000)
     feed(made, 1, 0, key="b")
@@ -131,7 +131,7 @@ def test_restored_state_is_dropped_as_well() -> None:
     assert (kept(backend, "left-records"), kept(backend, "right-records")) == (1, 0)
 
 
-def test_a_restored_join_takes_other_bounds() -> None:
+def test_a_restored_join_accepts_other_bounds() -> None:
     made = interval_join(0, 10)
     feed(made, 0, 100, 2000)
     after = interval_join(0, 5000, restored=made.snapshot())
@@ -188,7 +188,7 @@ def window_join(function: Any, restored: Any = None, key: KeySelector = KEY, **m
 
 
 @pytest.mark.parametrize("key", [KEY, KeySelector(function=lambda pair: pair[0])], ids=["field", "function"])
-def test_a_group_is_there_when_one_side_has_nothing(key: KeySelector) -> None:
+def test_a_group_is_emitted_if_one_side_is_empty(key: KeySelector) -> None:
     made = window_join(Both(), key=key)
     feed(made, 0, 1, 2)
     feed(made, 1, 3, key="b")
@@ -197,7 +197,7 @@ def test_a_group_is_there_when_one_side_has_nothing(key: KeySelector) -> None:
     assert list(made.out.batches[0].timestamps) == [9, 9], "results have the time of the end of their window"
 
 
-def test_a_flat_join_may_answer_nothing_for_a_pair() -> None:
+def test_a_flat_join_may_return_nothing_for_a_pair() -> None:
     made = window_join(Sums())
     feed(made, 0, 0, 1)
     feed(made, 1, 5, 6)
@@ -205,7 +205,7 @@ def test_a_flat_join_may_answer_nothing_for_a_pair() -> None:
     assert made.out.rows == [6, 7]
 
 
-def test_triggers_and_evictors_see_which_side_a_record_is_of() -> None:
+def test_triggers_and_evictors_see_the_side_of_a_record() -> None:
     seen: list[TaggedUnion] = []
 
     class Watching(CountTrigger):

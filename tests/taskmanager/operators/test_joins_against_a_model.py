@@ -1,4 +1,4 @@
-"""Joins of two streams against models that keep all records and look at everything each time.
+"""Joins of two streams compared with models that keep all records and examine all of them each time.
 
 Random records, watermarks, lateness, windows and bounds; with a snapshot at any point, from which the operator
 continues at another parallelism.
@@ -35,7 +35,7 @@ END = Watermark(2**62)
 
 
 def side_of(record: Record) -> int:
-    """Records with odd values are of the second stream."""
+    """Records with odd values belong to the second stream."""
     return record[2] % 2
 
 
@@ -88,7 +88,7 @@ def paired(fired: list[Any]) -> list[Any]:
 @pytest.mark.parametrize(("function", "expected"), [(Together(), grouped), (Pair(), paired)], ids=["groups", "pairs"])
 @pytest.mark.parametrize("kept", [RECORD, PICKLED], ids=["typed", "pickled"])
 @given(kind=KINDS, lateness=st.sampled_from([0, 5, 30]), events=EVENTS, cut=st.integers(0, 40), data=st.data())
-def test_windows_of_two_streams_hold_what_the_model_says(
+def test_windows_of_two_streams_match_the_model(
     function: Any, expected: Any, kept: Any, kind: Kind, lateness: int, events: list[Any], cut: int, data: Any
 ) -> None:
     assigner = kind.assigner()
@@ -121,7 +121,7 @@ class ShowPair(ProcessJoinFunction):
 
 @dataclass
 class IntervalModel:
-    """Every record that is not late meets every one of the other stream in its interval."""
+    """Every record that is not late joins all records of the other stream in its interval."""
 
     lower: int
     upper: int
@@ -155,7 +155,7 @@ DENSE = st.lists(
 
 
 def scaled(event: Any, scale: int) -> Any:
-    """The same at another scale of time: what is removed together depends on it."""
+    """The same at another scale of time, which determines what is removed together."""
     if isinstance(event, Watermark):
         return Watermark(event.timestamp * scale)
     return event[0], event[1] * scale, event[2]
@@ -169,7 +169,7 @@ def scaled(event: Any, scale: int) -> Any:
     cut=st.integers(0, 60),
     data=st.data(),
 )
-def test_an_interval_join_gives_the_pairs_of_the_model(
+def test_an_interval_join_emits_the_pairs_of_the_model(
     kept: Any, bounds: tuple[int, int], scale: int, events: list[Any], cut: int, data: Any
 ) -> None:
     lower, upper = bounds[0] * scale, sum(bounds) * scale
@@ -193,8 +193,8 @@ def test_an_interval_join_gives_the_pairs_of_the_model(
 
 
 @given(events=DENSE)
-def test_a_batch_of_an_interval_join_is_taken_as_its_records_are(events: list[Any]) -> None:
-    """Several of one key, out of order, late ones among them."""
+def test_a_batch_of_an_interval_join_gives_the_same_results_as_single_records(events: list[Any]) -> None:
+    """A batch with several records of one key, out of order, and late ones."""
     model, subtasks = IntervalModel(-7, 3), Subtasks(interval_spec(-7, 3), RECORD)
     (harness,) = subtasks.harnesses
     for watermark in (-10, 5, 30):
@@ -209,7 +209,9 @@ def test_a_batch_of_an_interval_join_is_taken_as_its_records_are(events: list[An
 
 
 @given(kind=KINDS, lateness=st.sampled_from([0, 5]), events=DENSE)
-def test_a_batch_of_a_window_join_is_taken_as_its_records_are(kind: Kind, lateness: int, events: list[Any]) -> None:
+def test_a_batch_of_a_window_join_gives_the_same_results_as_single_records(
+    kind: Kind, lateness: int, events: list[Any]
+) -> None:
     assigner = kind.assigner()
     spec = CoGroupSpec(
         assigner, assigner.get_default_trigger(None), Tagged(RECORD, RECORD), Together(), KEY, from_hint(str),

@@ -1,4 +1,4 @@
-"""Keys that are lists, or hold some: keyed state finds them by the tuple of their values."""
+"""Keys that are lists, or contain some: keyed state finds them by the tuple of their values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Adding(KeyedProcessFunction):
         yield value[0], self.total.value()
 
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> None:
-        """None."""
+        """Does nothing."""
 
 
 @selectors
@@ -71,7 +71,7 @@ def test_a_reduce_finds_the_values_of_a_list(key_of: Any, value_type: Any) -> No
 
 @selectors
 @pytest.mark.parametrize("times", [None, [1, 2, 3]], ids=["untimed", "timed"])
-def test_a_list_goes_where_the_tuple_of_its_values_goes(key_of: Any, times: list[int] | None) -> None:
+def test_a_list_is_routed_like_the_tuple_of_its_values(key_of: Any, times: list[int] | None) -> None:
     edge = plan.EdgeSpec(plan.HashPartitioner(plan.KeySelector(function=key_of)), PICKLED, 128)
     router = make_router(edge, channels=3, subtask=0, seed=0)
     for _ in range(2):
@@ -81,7 +81,7 @@ def test_a_list_goes_where_the_tuple_of_its_values_goes(key_of: Any, times: list
         assert sorted(row for rows in routed.values() for row in rows) == sorted(RECORDS)
 
 
-def test_a_selector_that_raises_is_still_told() -> None:
+def test_a_selector_that_raises_is_still_reported() -> None:
     edge = plan.EdgeSpec(plan.HashPartitioner(plan.KeySelector(function=lambda row: row + 1)), PICKLED, 128)
     with pytest.raises(Exception, match="can only concatenate"):
         make_router(edge, channels=2, subtask=0, seed=0).route(RowBatch([(1,)]))
@@ -93,7 +93,7 @@ def test_a_selector_that_raises_is_still_told() -> None:
     [[1, [2], 3], [1, TypeError("the user's"), 3], [1, StopIteration(), 3], [1, {2}, 3], [[1], {2: 2}, 3]],
     ids=repr,
 )
-def test_a_selector_is_called_once_for_each_record_whatever_happens(keys: list[Any], times: list[int] | None) -> None:
+def test_a_selector_is_called_exactly_once_for_each_record(keys: list[Any], times: list[int] | None) -> None:
     called: list[int] = []
 
     def key_of(position: int) -> Any:
@@ -133,6 +133,6 @@ def test_declared_keys_are_rows_with_their_names() -> None:
     assert kind == Types.ROW([Types.STRING()])
 
 
-def test_lists_are_kept_pickled_as_keys() -> None:
+def test_lists_are_stored_pickled_as_keys() -> None:
     _, kind = key_selector_of("key_by", lambda record: [record], PICKLED, Types.LIST(Types.STRING()))
     assert kind == PICKLED

@@ -1,4 +1,4 @@
-"""Each operator: what it emits, with which timestamps, and exactly whom and what it blames for a failure."""
+"""Each operator: what it emits, with which timestamps, and which operator and record a failure names."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def operator(spec: plan.OperatorSpec, kind: t.TypeInformation = t.PICKLED, tags:
 
 
 def emitted(spec: plan.OperatorSpec, *batches: Batch, kind: t.TypeInformation = PAIR) -> list[Any]:
-    """The rows and the timestamps of each batch that comes of these."""
+    """The rows and the timestamps of each batch that results from these."""
     made = operator(spec, kind)
     made.process(*batches)
     return [contents(batch) for batch in made.out.batches]
@@ -61,11 +61,11 @@ def rows(spec: plan.OperatorSpec, *batches: Batch) -> list[Any]:
 
 
 def blamed(
-    spec: plan.OperatorSpec, batch: Batch, kind: t.TypeInformation = PAIR, told: str = "the operator"
+    spec: plan.OperatorSpec, batch: Batch, kind: t.TypeInformation = PAIR, message: str = "the operator"
 ) -> OperatorError:
     """The error of an operator that emits nothing."""
     made = operator(spec, kind)
-    with pytest.raises(OperatorError, match=told) as caught:
+    with pytest.raises(OperatorError, match=message) as caught:
         made.process(batch)
     assert caught.value.operator_name == "the operator"
     assert made.out.batches == []
@@ -118,7 +118,7 @@ def test_filter_that_keeps_nothing_emits_nothing(form: str) -> None:
     assert emitted(plan.FilterSpec(lambda pair: False), pairs(5, form)) == []
 
 
-def test_filter_understands_all_truths() -> None:
+def test_filter_accepts_all_truth_values() -> None:
     values = [0, 1, "", "a", None, [0], np.bool_(False), np.bool_(True)]
     ((_, kept),) = emitted(plan.FilterSpec(lambda value: value), RowBatch(values, list(range(8))), kind=t.PICKLED)
     assert kept == [1, 3, 5, 7]
@@ -177,7 +177,7 @@ def test_process_sees_timestamps_and_side_outputs(form: str) -> None:
     assert [contents(b) for b in made.side["late"].batches] == [(["1", "2"], times(form, 10, 20))]
 
 
-def test_process_passes_on_pairs_that_are_no_side_outputs() -> None:
+def test_process_forwards_pairs_that_are_not_side_outputs() -> None:
     class Echo(ProcessFunction):
         def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Any:
             yield value
@@ -205,7 +205,7 @@ def test_reduce_folds_each_key_in_order(form: str) -> None:
     assert second[0] == [(0, "0240"), (1, "131")]
 
 
-def test_reduce_takes_equal_keys_as_one() -> None:
+def test_reduce_treats_equal_keys_as_one() -> None:
     spec = plan.ReduceSpec(lambda a, b: (a[0], a[1] + b[1]), KeySelector((0,)))
     reduced = rows(spec, RowBatch([(1, 1), (1.0, 10), (True, 100), (None, 5), (None, 6)]))
     assert reduced == [(1, 1), (1, 11), (1, 111), (None, 5), (None, 11)]
@@ -297,18 +297,18 @@ def test_map_batches(form: str, function: Any, batch_format: str) -> None:
 @pytest.mark.parametrize(
     "spec", [plan.MapSpec(lambda p: p), plan.FilterSpec(lambda p: True), plan.FlatMapSpec(lambda p: [p])]
 )
-def test_what_map_batches_emits_can_be_used_by_every_operator(form: str, spec: plan.OperatorSpec) -> None:
+def test_results_of_map_batches_can_be_used_by_every_operator(form: str, spec: plan.OperatorSpec) -> None:
     made = operator(plan.MapBatchesSpec(double_arrow, "arrow"), PAIR)
     made.process(pairs(3, form))
     assert emitted(spec, *made.out.batches) == [([(0, "0"), (2, "1"), (4, "2")], times(form, 0, 10, 20))]
 
 
-@pytest.mark.parametrize("answer", [lambda batch: None, lambda batch: batch.slice(0, 0)], ids=["none", "empty"])
-def test_map_batches_may_answer_nothing(answer: Any) -> None:
-    assert emitted(plan.MapBatchesSpec(answer, "arrow"), pairs(3, "rows")) == []
+@pytest.mark.parametrize("result", [lambda batch: None, lambda batch: batch.slice(0, 0)], ids=["none", "empty"])
+def test_map_batches_may_return_nothing(result: Any) -> None:
+    assert emitted(plan.MapBatchesSpec(result, "arrow"), pairs(3, "rows")) == []
 
 
-def test_map_batches_of_another_length_has_no_timestamps() -> None:
+def test_map_batches_with_another_length_has_no_timestamps() -> None:
     shorter = emitted(plan.MapBatchesSpec(lambda batch: batch.slice(1), "arrow"), pairs(3, "timed columns"))
     assert shorter == [([(1, "1"), (2, "2")], None)]
 
@@ -326,7 +326,7 @@ class FailsOnTwo(ProcessFunction):
 
 
 class TestBlame:
-    """The failing record is in the middle of the batch: it alone, and its own operator, are named."""
+    """The failing record is in the middle of the batch: only it, and its own operator, are named."""
 
     @pytest.mark.parametrize(
         "spec",
@@ -348,9 +348,9 @@ class TestBlame:
         assert error.record == (2, "2")
         assert isinstance(error.__cause__, ZeroDivisionError)
 
-    @pytest.mark.parametrize("answer", [1, object()], ids=["number", "object"])
-    def test_flat_map_that_answers_no_iterable(self, answer: Any) -> None:
-        spec = plan.FlatMapSpec(lambda v: answer if v == 3 else [v])
+    @pytest.mark.parametrize("result", [1, object()], ids=["number", "object"])
+    def test_flat_map_that_returns_no_iterable(self, result: Any) -> None:
+        spec = plan.FlatMapSpec(lambda v: result if v == 3 else [v])
         error = blamed(spec, RowBatch([1, 2, 3, 4]), t.PICKLED)
         assert error.record == 3
         assert isinstance(error.__cause__, TypeError)
@@ -367,7 +367,7 @@ class TestBlame:
         ids=["map", "filter", "flat map", "map batches", "reduce"],
     )
     @forms
-    def test_an_operator_takes_no_blame_for_the_next(self, spec: plan.OperatorSpec, form: str) -> None:
+    def test_an_operator_is_not_blamed_for_the_next(self, spec: plan.OperatorSpec, form: str) -> None:
         following = OperatorHarness(plan.MapSpec(fails_on_two), PAIR, name="the next")
         made = operator(spec, PAIR)
         made.operator.output = LocalOutput(following.operator.process)
@@ -377,24 +377,24 @@ class TestBlame:
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
     @pytest.mark.parametrize(
-        ("rows", "told"),
+        ("rows", "message"),
         [
             ([(1, "a"), (1.9, "b")], r"column 'f0', row 1: 1.9 is not a Long"),
             ([(1, "a"), ("b", "c")], "Long"),
         ],
     )
-    def test_a_record_that_is_not_what_was_declared(self, rows: list[Any], told: str) -> None:
+    def test_a_record_that_does_not_match_the_declared_type(self, rows: list[Any], message: str) -> None:
         spec = plan.MapBatchesSpec(lambda batch: batch, "arrow")
-        assert blamed(spec, RowBatch(rows), told=told).record == rows[1]
+        assert blamed(spec, RowBatch(rows), message=message).record == rows[1]
 
-    @pytest.mark.parametrize("answer", [5, "text", [1, 2], {"a": [1], "b": [1, 2]}], ids=repr)
-    def test_map_batches_that_answers_no_columns(self, answer: Any) -> None:
-        error = blamed(plan.MapBatchesSpec(lambda batch: answer, "arrow"), pairs(2, "rows"))
+    @pytest.mark.parametrize("result", [5, "text", [1, 2], {"a": [1], "b": [1, 2]}], ids=repr)
+    def test_map_batches_that_returns_no_columns(self, result: Any) -> None:
+        error = blamed(plan.MapBatchesSpec(lambda batch: result, "arrow"), pairs(2, "rows"))
         assert repr(error.record) == "one of 2, the first of which is (0, '0')"
 
 
 class Rich:
-    """Records the calls of its life."""
+    """Records the calls of its lifecycle."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -458,7 +458,7 @@ def test_failures_of_open_and_close_have_no_record(method: str) -> None:
 
 
 class MemorySink(Sink, SinkWriter):
-    """Notes its calls, and fails where it is told to."""
+    """Records its calls, and fails where requested."""
 
     def __init__(self, fail_in: str = "") -> None:
         self.fail_in = fail_in
@@ -502,7 +502,7 @@ def test_a_sinks_failure_names_the_sink(step: str) -> None:
 
 
 class TestRuntimeContext:
-    def test_what_a_function_can_ask(self) -> None:
+    def test_the_runtime_context_of_a_function(self) -> None:
         context = runtime_context()
         assert context.get_job_id() == "job"
         assert context.get_task_name() == "operator"

@@ -1,4 +1,4 @@
-"""Watermarks count behind the record that they were made of: what comes of a stream does not depend on its batches."""
+"""Watermarks take effect after the record that caused them: results do not depend on batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.worker.operators.base import OperatorError
 
 Record = tuple[str, int, int]
-"""Its key, its time, and the watermark behind it, if it has one, or that the stream is idle."""
+"""Its key, its timestamp, and the watermark after it, if any, or that the stream becomes idle."""
 RECORD = from_hint(tuple[str, int, int])
 IDLE = -1
 NOTHING = -2
@@ -33,7 +33,7 @@ KEY = plan.KeySelector(fields=(0,))
 
 
 class Marks(WatermarkGenerator):
-    """Emits what the record says."""
+    """Emits the watermark in the record."""
 
     def on_event(self, event: Record, event_timestamp: int, output: Any) -> None:
         assert event_timestamp == event[1]
@@ -62,7 +62,7 @@ class Shown(ProcessWindowFunction):
 
 
 class Alarms(KeyedProcessFunction):
-    """Shows what it sees, late or not, and a timer 3 ms later."""
+    """Emits what it processes, late or not, and a timer 3 ms later."""
 
     def process_element(self, value: Record, ctx: Any) -> Iterator[Any]:
         late = ctx.timestamp() <= ctx.timer_service().current_watermark()
@@ -103,7 +103,7 @@ RECORDS = st.lists(
 
 
 def cut(records: list[Record], sizes: list[int]) -> Iterator[list[Record]]:
-    """Into batches of these sizes, in turn."""
+    """Splits records into batches of these sizes, in turn."""
     start = 0
     while start < len(records):
         for size in sizes:
@@ -117,7 +117,7 @@ def columns(records: list[Record]) -> ColumnBatch:
 
 
 def flat(elements: list[Any]) -> list[Any]:
-    """One record or signal after the other, without the batches' bounds."""
+    """One record or signal after the other, without the bounds of batches."""
     found: list[Any] = []
     for element in elements:
         if isinstance(element, ColumnBatch):
@@ -131,7 +131,7 @@ def flat(elements: list[Any]) -> list[Any]:
 
 
 def expected(records: list[Record]) -> list[Any]:
-    """What a stream with these marks is, record by record."""
+    """The expected stream with these watermarks, record by record."""
     found: list[Any] = []
     last, is_idle = -(2**63), False
     for record in records:
@@ -147,7 +147,7 @@ def expected(records: list[Record]) -> list[Any]:
 
 
 def behind(spec: Any, elements: list[Any]) -> tuple[list[Any], list[Any]]:
-    """What an operator makes of these, and what it finds late."""
+    """The output of an operator for these elements, and its late records."""
     harness = OperatorHarness(spec, RECORD, tags=["late"]).open()
     for element in [*elements, LAST_WATERMARK]:
         if isinstance(element, RowBatch):
@@ -159,7 +159,7 @@ def behind(spec: Any, elements: list[Any]) -> tuple[list[Any], list[Any]]:
 
 @settings(deadline=None)
 @given(records=RECORDS, sizes=st.lists(st.integers(1, 50), min_size=1, max_size=3))
-def test_a_batch_is_cut_at_its_watermarks(records: list[Record], sizes: list[int]) -> None:
+def test_a_batch_is_split_at_its_watermarks(records: list[Record], sizes: list[int]) -> None:
     made = OperatorHarness(plan.TimestampsSpec(MARKS), RECORD).open()
     for rows in cut(records, sizes):
         made.process(RowBatch(rows))
@@ -176,7 +176,7 @@ def test_a_batch_is_cut_at_its_watermarks(records: list[Record], sizes: list[int
 )
 @settings(deadline=None)
 @given(records=RECORDS, size=st.integers(2, 50))
-def test_what_is_late_and_when_timers_fire_does_not_depend_on_batches(
+def test_late_records_and_timers_do_not_depend_on_batches(
     spec: Callable[[], Any], records: list[Record], size: int
 ) -> None:
     def run(rows: int) -> tuple[list[Any], list[Any]]:
@@ -189,7 +189,7 @@ def test_what_is_late_and_when_timers_fire_does_not_depend_on_batches(
 
 
 class Reader(SourceReader[str]):
-    """Reads runs of records, each of one split, which ends behind the last of its runs."""
+    """Reads runs of records, each of one split, which ends after the last of its runs."""
 
     def __init__(self, context: Any, runs: list[tuple[str, list[Record]]]) -> None:
         self._context = context
@@ -221,7 +221,7 @@ class Reader(SourceReader[str]):
 
 
 class Runs(CollectionSource):
-    """A source of such a reader."""
+    """A source with such a reader."""
 
     def __init__(self, runs: list[tuple[str, list[Record]]]) -> None:
         super().__init__([])
@@ -241,7 +241,7 @@ def source_elements(runs: list[tuple[str, list[Record]]], max_rows: int) -> list
 
 @settings(deadline=None)
 @given(runs=st.lists(st.tuples(st.sampled_from("xyz"), RECORDS), max_size=6), max_rows=st.integers(2, 50))
-def test_a_source_of_several_splits_cuts_where_its_slowest_split_moves(
+def test_a_source_of_several_splits_splits_batches_where_its_slowest_split_advances(
     runs: list[tuple[str, list[Record]]], max_rows: int
 ) -> None:
     elements = source_elements(runs, max_rows)
@@ -255,7 +255,7 @@ def outline(made: OperatorHarness) -> list[Any]:
     return [len(element) if isinstance(element, RowBatch) else element for element in made.out.elements]
 
 
-def test_a_batch_in_which_nothing_moves_is_not_cut() -> None:
+def test_a_batch_without_watermarks_is_not_split() -> None:
     records = [("a", time, 7 if time else 9) for time in range(100)]
     made = OperatorHarness(plan.TimestampsSpec(MARKS), RECORD).open()
     made.process(RowBatch(records))
@@ -268,7 +268,7 @@ def test_a_batch_in_which_nothing_moves_is_not_cut() -> None:
     assert made.out.batches[0].rows is batch.rows
 
 
-def test_the_more_special_method_of_a_generator_counts() -> None:
+def test_the_more_derived_method_of_a_generator_is_used() -> None:
     class Eager(BoundedOutOfOrdernessWatermarks):
         def on_event(self, event: Any, event_timestamp: int, output: Any) -> None:
             super().on_event(event, event_timestamp, output)
@@ -290,7 +290,7 @@ def test_the_more_special_method_of_a_generator_counts() -> None:
     assert outline(made) == [4, Watermark(9)]
 
 
-def test_an_error_of_a_generator_names_its_record_and_what_was_before_it_has_left() -> None:
+def test_an_error_of_a_generator_names_its_record_after_the_records_before_it_were_emitted() -> None:
     class Fails(Marks):
         def on_event(self, event: Record, event_timestamp: int, output: Any) -> None:
             if event[0] == "bad":
@@ -307,7 +307,7 @@ def test_an_error_of_a_generator_names_its_record_and_what_was_before_it_has_lef
         assert flat(made.out.elements) == expected(records[:4])
 
 
-def test_a_stream_that_was_quiet_wakes_up_ahead_of_its_next_records() -> None:
+def test_an_idle_stream_becomes_active_before_its_next_records() -> None:
     strategy = MARKS.with_idleness(Duration.of_seconds(1))
     made = OperatorHarness(plan.TimestampsSpec(strategy), RECORD).open()
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""What the operator of a sink without transactions makes of a writer that fails."""
+"""The operator of a sink without transactions, with a writer that fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.taskmanager.worker.operators.base import OperatorError
 
 
 class Buffering(Sink, SinkWriter):
-    """Drops what it holds when it cannot be written, once."""
+    """Loses its buffer if it cannot be written, once."""
 
     def __init__(self) -> None:
         self.held: list[int] = []
@@ -34,7 +34,7 @@ class Buffering(Sink, SinkWriter):
         self.out += held
 
 
-def test_after_a_failure_at_a_barrier_nothing_goes_on() -> None:
+def test_after_a_failure_at_a_barrier_the_task_fails() -> None:
     sink = Buffering()
     operator = OperatorHarness(plan.SinkSpec(sink)).operator
     operator.open()
@@ -45,7 +45,7 @@ def test_after_a_failure_at_a_barrier_nothing_goes_on() -> None:
     sink.fails = True
     for step in (
         lambda: operator.prepare_snapshot(Barrier(2, 0)),
-        lambda: operator.prepare_snapshot(Barrier(3, 0)),  # it would hold the effect of record 2, which is lost
+        lambda: operator.prepare_snapshot(Barrier(3, 0)),  # it would contain the effect of record 2, which is lost
         lambda: operator.process(RowBatch([3])),
         operator.finish,
     ):

@@ -1,4 +1,4 @@
-"""What the source operator makes of a reader that does not keep to its contract."""
+"""The source operator with a reader that violates its contract."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ from millstream.taskmanager.worker.operators.sources.source import ReaderContext
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
 
-class Answering(CollectionSource):
-    """Its readers answer whatever they are told to."""
+class Returning(CollectionSource):
+    """Its readers return predefined values."""
 
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, returned: Any) -> None:
         super().__init__([])
-        self._answer = answer
+        self._returned = returned
 
     def create_reader(self, context: Any) -> IndexReader:
-        answer = self._answer
+        returned = self._returned
 
         class Reader(IndexReader):
             def poll_next(self, max_rows: int) -> Batch | PollStatus:
-                return answer  # type: ignore[no-any-return]  # as a user's might
+                return returned  # type: ignore[no-any-return]  # as a user's might
 
         return Reader(context)
 
 
-def test_what_a_reader_sends_to_a_side_output_leaves_with_its_batch() -> None:
+def test_side_outputs_of_a_reader_are_emitted_with_its_batch() -> None:
     tag = OutputTag("beside")
     context = TaskRuntimeContext(DEPLOYMENT, "source", {}, {}, {})
     reader_context = ReaderContext(context, "", lambda event: None, lambda: None, lambda seconds: None)
-    source = Answering(RowBatch([]))
+    source = Returning(RowBatch([]))
     harness = OperatorHarness(plan.SourceSpec(source), tags=["beside"], reader_context=reader_context).open()
     reader_context.output(tag, [1])
-    reader_context.output(OutputTag("nobody reads it"), [2])
+    reader_context.output(OutputTag("unread"), [2])
     reader_context.output(tag, [3])
     harness.operator.poll(100)
     harness.operator.poll(100)
     assert [batch.rows for batch in harness.side["beside"].batches] == [[1, 3]]
 
 
-def polled(answer: Any) -> Batch | PollStatus:
-    return OperatorHarness(plan.SourceSpec(Answering(answer))).open().operator.poll(100)
+def polled(returned: Any) -> Batch | PollStatus:
+    return OperatorHarness(plan.SourceSpec(Returning(returned))).open().operator.poll(100)
 
 
-@pytest.mark.parametrize("answer", [None, [1, 2], "ab", True])
-def test_a_reader_that_answers_no_batch_is_told_what_it_has_to_answer(answer: Any) -> None:
-    with pytest.raises(OperatorError, match=r"poll_next must answer a RowBatch.*not a (NoneType|list|str|bool)"):
-        polled(answer)
+@pytest.mark.parametrize("returned", [None, [1, 2], "ab", True])
+def test_a_reader_that_returns_no_batch_fails_with_what_it_must_return(returned: Any) -> None:
+    with pytest.raises(OperatorError, match=r"poll_next must return a RowBatch.*not a (NoneType|list|str|bool)"):
+        polled(returned)
 
 
-def test_batches_and_statuses_are_passed_on() -> None:
+def test_batches_and_statuses_are_forwarded() -> None:
     batch = RowBatch([1])
     assert polled(batch).rows == [1]
     assert polled(PollStatus.NOTHING_AVAILABLE) is PollStatus.NOTHING_AVAILABLE
@@ -75,7 +75,7 @@ class Second(TimestampAssigner):
         return int(value) * 1000
 
 
-def test_what_a_reader_keeps_beside_its_splits_does_not_hold_event_time_back(tmp_path: Path) -> None:
+def test_items_that_a_reader_keeps_among_its_splits_do_not_hold_event_time_back(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1\n2\n")
     lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path, on_error="skip")
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Second())

@@ -1,4 +1,4 @@
-"""Timers of process functions: by the watermark and by the machine's clock, in every kind of operator with keys."""
+"""Timers of process functions: by the watermark and by processing time, in every kind of keyed operator."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def alarms(restored: Any = None) -> OperatorHarness:
     return OperatorHarness(spec, tags=[LATE.tag_id], restored=restored).open()
 
 
-def test_timers_fire_in_order_before_the_watermark_is_sent_on() -> None:
+def test_timers_fire_in_order_before_the_watermark_is_forwarded() -> None:
     made = alarms()
     made.process(RowBatch([("b", "event", 20), ("a", "event", 10), ("a", "event", 10), ("a", "event", 30)]))
     made.signal(Watermark(25))
@@ -65,7 +65,7 @@ def test_timers_fire_in_order_before_the_watermark_is_sent_on() -> None:
     assert made.out.rows[2:] == [("a", 30, TimeDomain.EVENT_TIME, LAST_WATERMARK.timestamp)]
 
 
-def test_a_timer_that_is_taken_back_does_not_fire() -> None:
+def test_a_deleted_timer_does_not_fire() -> None:
     made = alarms()
     made.process(RowBatch([("a", "event", 10), ("b", "event", 10), ("a", "delete", 10), ("a", "delete", 11)]))
     made.signal(Watermark(100))
@@ -81,7 +81,7 @@ def test_a_timer_in_the_past_fires_with_the_next_watermark() -> None:
     assert [row[:2] for row in made.out.rows] == [("a", 10)]
 
 
-def test_the_machines_clock_fires_once_and_says_when_again() -> None:
+def test_processing_time_timers_fire_once_and_report_the_next_time() -> None:
     made = alarms()
     made.process(RowBatch([("a", "processing", 500), ("b", "processing", 600), ("a", "processing", 500)]))
     assert made.advance() == pytest.approx(0.5)
@@ -91,7 +91,7 @@ def test_the_machines_clock_fires_once_and_says_when_again() -> None:
     assert made.advance(0.2) is None
 
 
-def test_timers_are_restored_and_those_overdue_fire_once() -> None:
+def test_timers_are_restored_and_overdue_ones_fire_once() -> None:
     made = alarms()
     made.process(RowBatch([("a", "event", 10), ("b", "processing", 50)]))
     restored = alarms(made.snapshot())
@@ -102,7 +102,7 @@ def test_timers_are_restored_and_those_overdue_fire_once() -> None:
     assert [row[:2] for row in restored.out.rows[1:]] == [("a", 10)]
 
 
-def test_a_timer_that_fails_is_named_with_its_key() -> None:
+def test_a_timer_that_fails_is_reported_with_its_key() -> None:
     class Failing(Alarm):
         def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
             raise ValueError("no")
@@ -121,7 +121,7 @@ def test_a_timer_that_fails_is_named_with_its_key() -> None:
         (lambda: _NoTimer(), lambda f: plan.KeyedProcessSpec(f, KEY), "has no method on_timer"),
     ],
 )
-def test_who_cannot_be_called_back_cannot_set_a_timer(function: Any, spec: Any, why: str) -> None:
+def test_functions_without_on_timer_cannot_set_a_timer(function: Any, spec: Any, why: str) -> None:
     made = OperatorHarness(spec(function())).open()
     with pytest.raises(OperatorError, match=why):
         made.process(RowBatch([("a", 1)]))
@@ -156,7 +156,7 @@ def test_connected_streams_share_the_timers_of_a_key() -> None:
     assert made.out.rows == [("b", 1), ("a", 2)]
 
 
-def test_beside_a_broadcast_stream_a_timer_reads_what_was_broadcast() -> None:
+def test_a_timer_reads_the_broadcast_state() -> None:
     rules = MapStateDescriptor("rules", str, int)
 
     class Ruled(KeyedBroadcastProcessFunction):

@@ -1,4 +1,4 @@
-"""Timestamps and watermarks: of streams by `assign_timestamps_and_watermarks`, of sources split by split."""
+"""Timestamps and watermarks: of streams by `assign_timestamps_and_watermarks`, of sources per split."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def signals(made: OperatorHarness) -> list[Any]:
     return [element for element in made.out.elements if not isinstance(element, RowBatch | ColumnBatch)]
 
 
-def test_a_field_is_the_time_and_the_highest_one_moves_the_clock() -> None:
+def test_a_field_is_the_timestamp_and_the_highest_one_advances_the_watermark() -> None:
     made = harness(WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5)).with_timestamp_field(1))
     made.process(RowBatch([("a", 10), ("b", 30), ("c", 20)]))
     assert list(made.out.batches[0].timestamps) == [10, 30, 20]
@@ -46,10 +46,10 @@ def test_a_field_is_the_time_and_the_highest_one_moves_the_clock() -> None:
     assert signals(made) == [Watermark(24)]
     made.process(RowBatch([("d", 25)]))
     made.advance(0.2)
-    assert signals(made) == [Watermark(24)], "time does not go back, and is not said twice"
+    assert signals(made) == [Watermark(24)], "time does not go back, and is not emitted twice"
 
 
-def test_points_in_time_and_columns_are_milliseconds() -> None:
+def test_points_in_time_and_columns_are_converted_to_milliseconds() -> None:
     zone = dt.timezone(dt.timedelta(hours=1))
     made = harness(MONOTONOUS.with_timestamp_field("at"), from_hint(Event))
     moments = [dt.datetime(1970, 1, 1, 1, 0, 1, 5000, zone), dt.datetime(1970, 1, 2)]
@@ -63,7 +63,7 @@ def test_points_in_time_and_columns_are_milliseconds() -> None:
     assert signals(columns) == [Watermark(1499)]
 
 
-def test_an_assigner_gets_the_timestamp_that_the_record_had() -> None:
+def test_an_assigner_gets_the_previous_timestamp_of_the_record() -> None:
     class Later(TimestampAssigner):
         def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
             return record_timestamp + int(value[1])
@@ -79,7 +79,7 @@ def test_an_assigner_gets_the_timestamp_that_the_record_had() -> None:
 @pytest.mark.parametrize(
     "strategy", [MONOTONOUS.with_timestamp_field(1), MONOTONOUS.with_timestamp_assigner(lambda v, _: v[1])]
 )
-def test_what_is_no_time_fails_with_its_record(strategy: WatermarkStrategy) -> None:
+def test_an_invalid_timestamp_fails_with_its_record(strategy: WatermarkStrategy) -> None:
     made = harness(strategy, from_hint(tuple[str, Any]))
     with pytest.raises(OperatorError) as caught:
         made.process(RowBatch([("a", 1), ("b", None), ("c", 2)]))
@@ -87,14 +87,14 @@ def test_what_is_no_time_fails_with_its_record(strategy: WatermarkStrategy) -> N
 
 
 @pytest.mark.parametrize("time", [True, 1.5, None, 1 << 63])
-def test_only_integers_of_64_bits_are_times(time: Any) -> None:
+def test_only_integers_of_64_bits_are_timestamps(time: Any) -> None:
     made = harness(MONOTONOUS.with_timestamp_field(1), from_hint(tuple[str, Any]))
     with pytest.raises(OperatorError) as caught:
         made.process(RowBatch([("a", 1), ("b", time), ("c", 2)]))
     assert caught.value.record == ("b", time)
 
 
-def test_a_generator_of_ones_own_is_punctuated_or_periodic() -> None:
+def test_a_custom_generator_is_punctuated_or_periodic() -> None:
     class Marks(WatermarkGenerator):
         def on_event(self, event: Any, event_timestamp: int, output: Any) -> None:
             if event[0] == "mark":
@@ -113,7 +113,7 @@ def test_a_generator_of_ones_own_is_punctuated_or_periodic() -> None:
     assert signals(made)[-1] == Watermark(1000)
 
 
-def test_a_stream_without_records_becomes_idle_and_wakes_up_with_the_next() -> None:
+def test_a_stream_without_records_becomes_idle_and_active_with_the_next_record() -> None:
     made = harness(MONOTONOUS.with_timestamp_field(1).with_idleness(Duration.of_seconds(1)))
     made.process(RowBatch([("a", 10)]))
     for _ in range(5):
@@ -126,7 +126,7 @@ def test_a_stream_without_records_becomes_idle_and_wakes_up_with_the_next() -> N
     assert signals(made)[2:] == [WatermarkStatus(False), Watermark(19)]
 
 
-def test_the_input_s_own_event_time_ends_here_but_for_its_end() -> None:
+def test_watermarks_of_the_input_are_dropped_except_for_the_end() -> None:
     made = harness(MONOTONOUS.with_timestamp_field(1))
     made.signal(Watermark(5))
     made.signal(WatermarkStatus(True))

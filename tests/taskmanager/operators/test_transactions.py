@@ -1,4 +1,4 @@
-"""The bookkeeping of transactions against a model: a replayed source and a store that shows what was committed."""
+"""The bookkeeping of transactions compared with a model: a replayed source and a store of committed records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millstream.taskmanager.worker.operators.sinks.transactions import ElementKi
 
 
 class TransactionModel(RuleBasedStateMachine):
-    """Transactions are numbers. Records are numbers that go back to the barrier of the checkpoint restored from."""
+    """Transactions are numbers. Records are numbers that return to the barrier of the restored checkpoint."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class TransactionModel(RuleBasedStateMachine):
         self.snapshots = {self.completed: (self.position, elements)}
         recovered = recovery(elements, elements)
         for transaction in recovered.commit:
-            if transaction not in self.committed:  # the store knows what it has
+            if transaction not in self.committed:  # the store has its contents
                 self.committed.append(transaction)
         for transaction in recovered.abort:
             assert transaction not in self.committed
@@ -71,7 +71,7 @@ class TransactionModel(RuleBasedStateMachine):
         self.notify(failing)
 
     def notify(self, failing: int) -> None:
-        """The commit of that position fails."""
+        """The commit at that position fails."""
         for position, transaction in enumerate(self.transactions.due(self.completed)):
             if position == failing:
                 return
@@ -86,7 +86,7 @@ class TransactionModel(RuleBasedStateMachine):
     @precondition(lambda self: max(self.snapshots) > self.completed)
     @rule()
     def give_up(self) -> None:
-        """The tasks are told, and have nothing to do."""
+        """The tasks are notified, and have nothing to do."""
         self.snapshots = {self.completed: self.snapshots[self.completed]}
 
     @invariant()
@@ -110,7 +110,7 @@ TestTransactionModel.settings = settings(max_examples=cases(150), stateful_step_
     st.lists(st.tuples(st.sampled_from([kind.value for kind in ElementKind]), st.integers()), max_size=12),
     st.integers(1, 5),
 )
-def test_another_parallelism_gives_each_element_to_one_subtask_and_shows_it_to_all(
+def test_another_parallelism_assigns_each_element_to_one_subtask_and_shows_it_to_all(
     elements: list[tuple[str, int]], parallelism: int
 ) -> None:
     parts = [recovery(elements[subtask::parallelism], elements) for subtask in range(parallelism)]
@@ -121,7 +121,7 @@ def test_another_parallelism_gives_each_element_to_one_subtask_and_shows_it_to_a
         assert len(part.known) + len(part.known_states) == len(elements)
 
 
-def test_after_the_end_there_is_nothing_to_pre_commit() -> None:
+def test_after_the_end_nothing_is_pre_committed() -> None:
     transactions: SinkTransactions[str] = SinkTransactions()
     transactions.begun("last")
     transactions.pre_committed(1)
@@ -130,7 +130,7 @@ def test_after_the_end_there_is_nothing_to_pre_commit() -> None:
     assert transactions.due(1) == ["last"]
 
 
-def test_mistakes_of_the_operator_are_noticed() -> None:
+def test_mistakes_of_the_operator_are_detected() -> None:
     transactions: SinkTransactions[str] = SinkTransactions()
     transactions.begun("a")
     with pytest.raises(AssertionError, match="begun when"):

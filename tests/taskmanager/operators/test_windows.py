@@ -1,4 +1,4 @@
-"""Windows over rows: triggers, evictors, counts, the machine's clock, state of windows, and what comes too late."""
+"""Windows over rows: triggers, evictors, counts, processing time, state of windows, and late records."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_counts_of_each_key() -> None:
     assert out[-1] == ("a", [2, 3, 4, 5])
 
 
-def test_the_machines_clock_ends_windows() -> None:
+def test_processing_time_ends_windows() -> None:
     made = harness(TumblingProcessingTimeWindows.of(Time.seconds(1)), Reduced(added, PAIR))
     made.process(rows(("a", 1), ("b", 2), ("a", 3)))
     made.advance(0.5)
@@ -88,7 +88,7 @@ def test_the_machines_clock_ends_windows() -> None:
     assert sliding.out.rows == [("a", 1), ("a", 1)]
 
 
-def test_sessions_of_the_machines_clock_grow_with_each_record() -> None:
+def test_sessions_in_processing_time_grow_with_each_record() -> None:
     made = harness(ProcessingTimeSessionWindows.with_gap(Time.seconds(1)), Reduced(added, PAIR))
     for value in (1, 2, 3):
         made.process(rows(("a", value)))
@@ -127,7 +127,7 @@ def test_merged_sessions_merge_the_state_of_their_trigger() -> None:
     assert made.process(rows(("a", 3), times=[8])) == [("a", 6)], "three records, once the gap is closed"
 
 
-def test_a_trigger_that_cannot_merge_is_refused_where_windows_merge() -> None:
+def test_a_trigger_that_cannot_merge_is_refused_with_merging_windows() -> None:
     from millstream.common import InvalidProgramError
     from millstream.datastream import StreamExecutionEnvironment
 
@@ -151,7 +151,7 @@ def test_a_trigger_that_cannot_merge_is_refused_where_windows_merge() -> None:
         windowed.trigger(Stubborn())
 
 
-def test_evictors_take_records_out_before_the_function_sees_them() -> None:
+def test_evictors_remove_records_before_the_function_is_called() -> None:
     last_two = harness(TEN, evictor=CountEvictor.of(2))
     last_two.process(rows(*(("a", i) for i in range(4)), times=[0, 1, 2, 3]))
     last_two.signal(Watermark(9))
@@ -162,7 +162,7 @@ def test_evictors_take_records_out_before_the_function_sees_them() -> None:
     assert recent.out.rows == [("a", [2, 3])]
 
 
-def test_what_an_evictor_took_out_stays_out() -> None:
+def test_evicted_records_do_not_return() -> None:
     made = harness(GlobalWindows.create(), trigger=CountTrigger.of(2), evictor=CountEvictor.of(3))
     out = made.process(rows(*(("a", i) for i in range(6)), times=list(range(6))))
     assert out == [("a", [0, 1]), ("a", [1, 2, 3]), ("a", [3, 4, 5])]
@@ -185,7 +185,7 @@ def test_late_records_go_to_their_side_output_or_are_counted() -> None:
 
 
 class Remembering(ProcessWindowFunction):
-    """How often this window has fired, and all windows of the key; and what is cleared."""
+    """Counts the firings of this window, and all windows of the key; records what is cleared."""
 
     def __init__(self) -> None:
         self.cleared: list[Any] = []
@@ -203,7 +203,7 @@ class Remembering(ProcessWindowFunction):
         context.window_state().get_state(ValueStateDescriptor("fired", int)).clear()
 
 
-def test_a_process_function_has_state_for_each_window_and_for_all() -> None:
+def test_a_process_function_has_state_per_window_and_global_state() -> None:
     function = Remembering()
     made = harness(TEN, Buffered(PAIR), function, allowed_lateness=10)
     made.process(rows(("a", 1), ("a", 2), times=[1, 11]))
@@ -218,13 +218,13 @@ def test_a_process_function_has_state_for_each_window_and_for_all() -> None:
     assert restored.out.rows == [("a", 10, 2, 4, 19)]
 
 
-def test_a_record_without_a_timestamp_is_refused_by_windows_of_event_time() -> None:
+def test_a_record_without_a_timestamp_is_refused_by_event_time_windows() -> None:
     with pytest.raises(OperatorError, match="timestamp") as caught:
         harness(TEN).process(rows(("a", 1)))
     assert caught.value.record == ("a", 1)
 
 
-def test_states_of_triggers_and_of_functions_have_names_of_their_own() -> None:
+def test_states_of_triggers_and_of_functions_have_separate_names() -> None:
     """A trigger, a window and a function may all call their state `count`."""
 
     class Counting(ProcessWindowFunction):
@@ -241,7 +241,7 @@ def test_states_of_triggers_and_of_functions_have_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("assigner", [TumblingEventTimeWindows.of(10), SlidingEventTimeWindows.of(10, 5)])
-def test_an_error_of_a_reduce_names_the_record_that_it_was_called_for(assigner: Any) -> None:
+def test_an_error_of_a_reduce_names_the_record(assigner: Any) -> None:
     def reduced(first: tuple[str, int], second: tuple[str, int]) -> tuple[str, int]:
         if second[1] == 3:
             raise ValueError("no")

@@ -1,4 +1,4 @@
-"""Windows of event time against a model that keeps all records and looks at everything each time.
+"""Event-time windows compared with a model that keeps all records and examines all of them each time.
 
 Random records, watermarks, lateness and kinds of windows; with a snapshot at any point, from which the operator
 continues at another parallelism.
@@ -153,7 +153,7 @@ class Subtasks:
 
 
 def shown(contents: Contents, model: list[Any]) -> Counter[Any]:
-    """What the operator shows of what the model has fired."""
+    """What the operator emits for the windows that the model has fired."""
     match contents:
         case Reduced():
             results = [(k, s, e, [(k, max(r[1] for r in c), sum(r[2] for r in c))]) for k, s, e, c in model]
@@ -171,7 +171,7 @@ def shown(contents: Contents, model: list[Any]) -> Counter[Any]:
 )
 @settings(deadline=None)
 @given(kind=KINDS, lateness=st.sampled_from([0, 0, 5, 30]), events=BATCHES, cut=st.integers(0, 25), data=st.data())
-def test_windows_are_those_of_the_model(
+def test_windows_match_the_model(
     contents: Contents, kind: Kind, lateness: int, events: list[Any], cut: int, data: st.DataObject
 ) -> None:
     assigner = kind.assigner()
@@ -199,8 +199,8 @@ def test_windows_are_those_of_the_model(
     assert shown(contents, model.advance(2**62)) == Counter(map(repr, subtasks.advance(Watermark(2**62))))
 
 
-def test_a_batch_is_taken_as_its_records_are() -> None:
-    """Late ones among those in time, several of one key and window, in one batch."""
+def test_a_batch_gives_the_same_results_as_single_records() -> None:
+    """A batch with late records and several records of one key and window."""
     kind = Kind(10)
     assigner = kind.assigner()
     contents = Reduced(added, RECORD)

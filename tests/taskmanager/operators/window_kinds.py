@@ -1,4 +1,4 @@
-"""What tests of windows against models share: kinds of windows, as the API and as a model has them."""
+"""Shared by tests of windows against models: kinds of windows, in the API and in a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millstream.taskmanager.testing.operator_harness import Snapshot
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of windows, and how a model has it."""
+    """A kind of windows, and its implementation in a model."""
 
     size: int = 0
     slide: int | None = None
@@ -40,7 +40,7 @@ class Kind:
 
 
 def snapshot_of(harnesses: Iterable[OperatorHarness]) -> Snapshot:
-    """Of all subtasks: checkpoints of little state are in their metadata as a whole."""
+    """The snapshot of all subtasks: small states are in the metadata completely."""
     snapshots = [harness.snapshot() for harness in harnesses]
     (merged,), *others = [operators_from_json(snapshot.operators, "a subtask") for snapshot in snapshots]
     for (operator,) in others:
@@ -50,7 +50,7 @@ def snapshot_of(harnesses: Iterable[OperatorHarness]) -> Snapshot:
 
 
 def advanced(harnesses: Iterable[OperatorHarness], watermark: Watermark) -> list[Any]:
-    """What comes out of all subtasks when event time continues."""
+    """What all subtasks emit when event time advances."""
     out: list[Any] = []
     for harness in harnesses:
         before = len(harness.out.rows)

@@ -1,4 +1,4 @@
-"""State of a backend beside a model of it: captured at any time, every capture checked when it ends, and restored."""
+"""State of a backend compared with a model: captured at any time, every capture checked when it ends, and restored."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from millstream.core.keys.key_groups import key_group_of
 from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState
 
 Model = dict[str, dict[Any, Any]]
-"""What each entry of each state has."""
+"""The contents of each entry of each state."""
 
 
 class AgainstModel(RuleBasedStateMachine):
-    """The kinds of state, and what is done to them, are of the classes below: `declare()` asks the backend for the
-    states, `model()` is a copy of what should be held now, and `adopt(model)` is told what is held from now on."""
+    """Subclasses define the kinds of state and the operations: `declare()` requests the states, `model()` is a copy of
+    the expected contents, and `adopt(model)` replaces the expected contents.
+    """
 
     backend = "hashmap, incremental"
     declare: Any
@@ -40,7 +41,7 @@ class AgainstModel(RuleBasedStateMachine):
         return True
 
     def check(self, taken: CapturedKeyedState, model: Model) -> None:
-        """It is as the state was when it was taken."""
+        """The capture equals the state at the time when it was taken."""
         for name, expected in model.items():
             assert contents(state_of(taken, name), range(GROUPS)) == expected
 
@@ -56,7 +57,7 @@ class AgainstModel(RuleBasedStateMachine):
                 assert self._untouched(now, state.dirty_groups) == self._untouched(before, state.dirty_groups)
 
     def _untouched(self, entries: dict[Any, Any], dirty: Collection[int]) -> dict[Any, Any]:
-        """What has to be as it was in the checkpoint that is built upon."""
+        """What has to equal the base checkpoint."""
         kept = {entry: value for entry, value in entries.items() if value not in ([], {})}
         return {entry: v for entry, v in kept.items() if key_group_of(self.key_of(entry), GROUPS) not in dirty}
 
@@ -72,7 +73,7 @@ class AgainstModel(RuleBasedStateMachine):
     @precondition(lambda self: self.captures)
     @rule(data=st.data())
     def restore(self, data: Any) -> None:
-        """Another subtask, which owns everything, takes over from a capture."""
+        """Another subtask, which owns everything, is restored from a capture."""
         taken, model = self.captures[data.draw(st.integers(0, len(self.captures) - 1))]
         self.teardown()
         self.keyed = self.keyed.again()

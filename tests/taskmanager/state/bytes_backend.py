@@ -1,8 +1,8 @@
-"""A state backend that keeps nothing but bytes, in one ordered space of keys as RocksDB has it.
+"""A state backend that keeps only bytes, in one ordered key space as RocksDB does.
 
-It shows what the interface asks of a backend that serialises, no more: it is slow. A row lies under the state's
-name, its key group, its key, its namespace, and then its position in a list or its key in a map; so entries and key
-groups are found by their prefix.
+It shows what the interface requires of a backend that serialises, no more: it is slow. The key of a row consists of the
+state's name, its key group, its key, its namespace, and then its position in a list or its key in a map; so entries and
+key groups are found by their prefix.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class StoredRows:
     def __init__(self, declaration: StateDeclaration, index: KeyGroupIndex, store: OrderedBytes) -> None:
         self.declaration, self.index, self.store = declaration, index, store
         self.prefix = framed(declaration.name.encode())
-        for row, _ in list(store.scan(self.prefix)):  # as stored, of a state that is asked for only now
+        for row, _ in list(store.scan(self.prefix)):  # as stored, of a state that is only requested now
             store.delete(self.prefix + row)
 
     def place(self, entry: Any, between: bytes = b"") -> bytes:
-        """Where the rows of a key, or of key and namespace, lie; with what is between the key group and the key."""
+        """The prefix of the rows of a key, or of key and namespace; with what is between the key group and the key."""
         key, *namespace = entry if self.declaration.namespaced else (entry,)
         types = self.declaration.types
         parts = zip((key, *namespace), (types.key, types.namespace), strict=False)
@@ -85,7 +85,7 @@ class BytesTable(StoredRows, ColumnAccess):
         self._values = ValueCodec(declaration.kept_type)
 
     def row(self, entry: Any) -> bytes:
-        hash(entry)  # an error without a key
+        hash(entry)  # raises if there is no current key
         return self.place(entry)
 
     def map_row(self, entry: Any, map_key: Any) -> bytes:
@@ -164,7 +164,7 @@ class BytesTable(StoredRows, ColumnAccess):
         return list(found.values())
 
     def sweep(self, entries: int, now: int) -> None:
-        """As RocksDB, it would drop what has expired when it compacts."""
+        """Does nothing: like RocksDB, it would drop expired values in compactions."""
 
     def load(self, rows: Rows) -> None:
         chosen = owned_rows(rows, self.index)
@@ -194,7 +194,10 @@ def _entries(declaration: StateDeclaration, keys: Collection[Any], namespaces: I
 
 
 class CapturedBytes:
-    """The rows of one state in a snapshot of the store. Its own format: a file for each key group, named by content."""
+    """The rows of one state in a snapshot of the store.
+
+    Its native format: a file for each key group, named by content.
+    """
 
     dirty_groups: frozenset[int] | None = None
 
@@ -263,11 +266,11 @@ class BytesCapture(CapturedBytes):
         return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)
 
 
-# Lists and maps; all else is over any table
+# Lists and maps; everything else works over any table
 
 
 class BytesState(AddressedState):
-    """The table, and which of its entries is meant."""
+    """A table, and the address of the current entry."""
 
     def __init__(self, table: BytesTable, address: AnyAddress) -> None:
         super().__init__(address)
@@ -329,7 +332,10 @@ class BytesMapState(BytesState, MapState[Any, Any]):
 
 
 class BytesTimers(StoredRows):
-    """A row each, under the name, the key group, the domain and the time; so the first of each key group is at hand."""
+    """A row per timer, under the name, the key group, the domain and the time.
+
+    So the first of each key group is found directly.
+    """
 
     def __init__(
         self, declaration: StateDeclaration, index: KeyGroupIndex, address: Address, store: OrderedBytes
@@ -363,7 +369,7 @@ class BytesTimerQueue:
 
     def _one(self, timestamp: int, namespace: Any) -> tuple[Any, ...]:
         key = self._timers.address.key
-        hash(key)  # an error without a key
+        hash(key)  # raises if there is no current key
         return [timestamp], [key], [namespace] if self._timers.declaration.namespaced else None
 
     def register_all(
@@ -475,7 +481,7 @@ class BytesKeyedStateBackend(KeyedTables[BytesTable, BytesTimers]):
 
 
 class BytesStateBackend:
-    """Makes them. State without keys is on the heap, as beside RocksDB."""
+    """Creates them. State without keys is on the heap, as with RocksDB."""
 
     def keyed_backend(
         self, operator_name: str, key_type: TypeInformation, index: KeyGroupIndex, clock: Clock

@@ -1,4 +1,4 @@
-"""Keys and values as bytes, and bytes in order: what a backend that serialises is made of."""
+"""Keys and values as bytes, and bytes in order: the parts of a backend that serialises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from millstream.taskmanager.worker.network.codecs import ElementCodec
 
 
 def same(key: Any, kind: TypeInformation = PICKLED) -> Any:
-    """A key's one form: keys that are equal have the same, whatever their classes; of the declared type if they fit."""
+    """The canonical form of a key: equal keys have the same, whatever their classes.
+
+    Of the declared type if they fit.
+    """
     if isinstance(kind, BasicType) and kind.python_type in (bool, float) and key is not None and key == key:
         declared = kind.python_type(key)
         if declared == key:
@@ -46,7 +49,7 @@ def same(key: Any, kind: TypeInformation = PICKLED) -> Any:
 
 
 def key_bytes(key: Any, kind: TypeInformation | None) -> bytes:
-    """The same bytes for equal keys: a pickle without memory, because which parts are one object must not count."""
+    """The same bytes for equal keys: a pickle without memo, because shared objects must not matter."""
     buffer = io.BytesIO()
     pickler = pickle.Pickler(buffer, 5)
     pickler.fast = True
@@ -102,7 +105,7 @@ class OrderedBytes:
             del self._order[bisect_left(self._order, key)]
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """What follows the prefix, with its value, as it was when the scan began."""
+        """What follows the prefix, with its value, as of the start of the scan."""
         assert not self.closed, "it was closed"
         end = bisect_left(self._order, prefix + b"\xff" * 16)
         for key in self._order[bisect_left(self._order, prefix) : end]:

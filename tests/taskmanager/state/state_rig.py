@@ -1,4 +1,4 @@
-"""The backends that the conformance suite runs on, and small functions to use them with."""
+"""The backends of the conformance suite, and small functions to use them."""
 
 from __future__ import annotations
 
@@ -59,28 +59,28 @@ class Keyed:
         return self
 
     def again(self, owned: range | None = None) -> Keyed:
-        """Another one of the kind, with the same clock and nothing in it."""
+        """Another empty one of the kind, with the same clock."""
         return Keyed(self.make, self.key_type, self.owned if owned is None else owned, self.clock)
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedState:
-    """A part of a state whose rows are at hand."""
+    """A part of a state whose rows are in memory."""
 
     declaration: StateDeclaration
     decoded: Rows
 
     def rows(self, declared: StateTypes | None) -> Rows:
-        """The rows as they are."""
+        """The rows, unconverted."""
         return self.decoded
 
     def native_files(self, declared: StateTypes | None) -> tuple[()]:
-        """All of it are rows."""
+        """None: everything is in rows."""
         return ()
 
 
 class Average(AggregateFunction):
-    """Its accumulator is a list, changed in place."""
+    """An average whose accumulator is a list, modified in place."""
 
     def create_accumulator(self) -> list[float]:
         return [0, 0]
@@ -98,7 +98,7 @@ class Average(AggregateFunction):
 
 
 def fresh(descriptor: StateDescriptor, expires: bool) -> StateDescriptor:
-    """Another one like it, with or without a time-to-live."""
+    """A new descriptor like it, with or without a time-to-live."""
     match descriptor:
         case ReducingStateDescriptor():
             made: StateDescriptor = ReducingStateDescriptor("s", descriptor.reduce_function, *descriptor.types)
@@ -120,7 +120,7 @@ class Kind:
     read: Callable[[Any], Any]
 
     def descriptor(self, config: StateTtlConfig.Builder | None = None) -> Any:
-        """With a time-to-live, if there is one."""
+        """With a time-to-live, if given."""
         made = self.describe()
         if config is not None:
             made.enable_time_to_live(config.build())
@@ -149,7 +149,7 @@ def state_of(capture: CapturedKeyedState, name: str) -> CapturedTable:
 
 
 def contents(table: CapturedTable, key_groups: Collection[int] | None = None) -> dict[Any, Any]:
-    """What each key, or key and namespace, has."""
+    """The contents of each key, or key and namespace."""
     rows, declaration = decoded(table, key_groups).decoded, table.declaration
     owners = list(zip(rows.keys, rows.namespaces, strict=True)) if declaration.namespaced else rows.keys
     found: dict[Any, Any] = {}
@@ -180,7 +180,7 @@ def stored_table(table: CapturedTable, key_groups: Collection[int] | None = None
 
 
 def changes_do_not_show(keyed: Keyed, descriptor: StateDescriptor, write: Any, change: Any) -> None:
-    """Captures stay as they were, whatever becomes of the state or of the other capture."""
+    """Captures are unaffected by changes of the state or of the other capture."""
     state = keyed.at("k").backend.state(descriptor)
     write(state)
     first = keyed.backend.capture(1)

@@ -1,4 +1,4 @@
-"""State of single precision, and of rows with names: what is read is the same before and after a restore."""
+"""State of single precision, and of rows with names: reads return the same before and after a restore."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ CASES: list[tuple[StateDescriptor, Any, Any, Any]] = [
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("descriptor", "write", "read", "expected"), CASES, ids=[str(case[0]) for case in CASES])
-def test_what_is_read_is_the_same_before_and_after_a_restore(
+def test_reads_return_the_same_before_and_after_a_restore(
     backend: str, descriptor: StateDescriptor, write: Any, read: Any, expected: Any
 ) -> None:
     keyed = Keyed(BACKENDS[backend], t.STRING).at("key")
@@ -92,7 +92,7 @@ def test_operator_state() -> None:
     assert not entries.contains("a")
 
 
-def test_a_number_that_is_too_large_is_told_with_its_state() -> None:
+def test_a_number_that_is_too_large_is_reported_with_its_state() -> None:
     state = adopting(ValueStateDescriptor("s", t.FLOAT), Keyed(BACKENDS["hashmap"]).at(1).backend.state)
     with pytest.raises(StateAccessError, match=r"state 's' cannot hold 1e\+39: it is too large for single precision"):
         state.update(1e39)

@@ -79,7 +79,7 @@ def test_an_update_does_not_keep_the_callers_list(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("expires", [False, True])
-def test_elements_are_added_all_or_none(keyed: Keyed, expires: bool) -> None:
+def test_either_all_elements_are_added_or_none(keyed: Keyed, expires: bool) -> None:
     def failing() -> Iterator[int]:
         yield 7
         raise ZeroDivisionError
@@ -148,8 +148,8 @@ def test_maps_keep_none(keyed: Keyed) -> None:
     assert list(state.items()) == [(None, None)]
 
 
-def test_what_is_not_a_number_is_one_key(keyed: Keyed) -> None:
-    captures = []  # beside which tables take more care
+def test_all_nan_keys_are_one_key(keyed: Keyed) -> None:
+    captures = []  # with captures, tables have to copy
     state = value(keyed)
     table = keyed.backend.table("sum", t.PICKLED)
     ttl_table = keyed.backend.table("short sum", t.LONG, ttl=ttl().build())
@@ -179,7 +179,7 @@ def test_closing(keyed: Keyed) -> None:
     keyed.again().backend.close()
 
 
-def test_without_a_namespace_there_is_no_state_of_windows(keyed: Keyed) -> None:
+def test_state_with_namespaces_requires_a_namespace(keyed: Keyed) -> None:
     state: Any = keyed.at("a").backend.state(REDUCING.descriptor(), t.TupleType((t.LONG, t.LONG)))
     with pytest.raises(StateAccessError, match="namespace"):
         state.get()
@@ -202,7 +202,7 @@ def test_without_a_namespace_there_is_no_state_of_windows(keyed: Keyed) -> None:
         (AggregatingStateDescriptor("s", Average(), list[float]), lambda s: s.get()),
     ],
 )
-def test_without_a_key_there_is_no_state(keyed: Keyed, descriptor: Any, use: Any, expires: bool) -> None:
+def test_keyed_state_requires_a_key(keyed: Keyed, descriptor: Any, use: Any, expires: bool) -> None:
     state = keyed.backend.state(fresh(descriptor, expires))
     with pytest.raises(StateAccessError, match="without a key"):
         use(state)
@@ -219,14 +219,14 @@ def test_without_a_key_there_is_no_state(keyed: Keyed, descriptor: Any, use: Any
     "other",
     [ListStateDescriptor("s", int), ValueStateDescriptor("s", str), MapStateDescriptor("s", int, int)],
 )
-def test_one_name_is_one_state(keyed: Keyed, other: Any) -> None:
+def test_a_name_belongs_to_one_state(keyed: Keyed, other: Any) -> None:
     keyed.backend.state(ValueStateDescriptor("s", int))
     keyed.backend.state(ValueStateDescriptor("s", t.LONG))
     with pytest.raises(StateAccessError, match="state 's' is declared twice, as value state of Long and as"):
         keyed.backend.state(other)
 
 
-def test_what_differs_between_two_declarations_is_told(keyed: Keyed) -> None:
+def test_the_difference_between_two_declarations_is_reported(keyed: Keyed) -> None:
     described = [ValueStateDescriptor("s", int) for _ in range(2)]
     described[0].enable_time_to_live(ttl().build())
     described[1].enable_time_to_live(ttl().update_ttl_on_read_and_write().build())
@@ -288,7 +288,7 @@ def test_many_values_at_once(keyed: Keyed) -> None:
     assert table.get_all(["a", 1, None]) == [MISSING, MISSING, "n"]
 
 
-def test_batches_name_namespaces_where_there_are_any(keyed: Keyed) -> None:
+def test_batches_require_namespaces_exactly_if_they_were_declared(keyed: Keyed) -> None:
     windows, plain = keyed.backend.table("windows", t.LONG, namespace_type=t.LONG), keyed.backend.table("plain", t.LONG)
     for use in (
         lambda table, **given: table.fold(["a"], iter([1]), max, **given),
@@ -306,7 +306,7 @@ def test_batches_name_namespaces_where_there_are_any(keyed: Keyed) -> None:
 
 @pytest.mark.parametrize("expires", [False, True])
 def test_several_columns(keyed: Keyed, expires: bool) -> None:
-    """What an operator on columns does: it reads the accumulators of distinct entries, computes, and writes them."""
+    """As an operator on columns does: it reads the accumulators of distinct entries, computes, and writes them."""
     keyed = Keyed(keyed.make, t.TupleType((t.STRING, t.LONG)))
     accumulator = t.RowType((t.LONG, t.DOUBLE), ("count", "sum"))
     config = ttl().build() if expires else None
@@ -380,7 +380,7 @@ def test_a_time_to_live_is_a_duration() -> None:
     assert StateTtlConfig.new_builder(timedelta(seconds=1.5)).build().ttl_ms == 1500
 
 
-def test_all_keys_of_a_state_can_be_asked_for_and_forgotten(keyed: Keyed) -> None:
+def test_all_keys_of_a_state_can_be_listed_and_removed(keyed: Keyed) -> None:
     single, listed = value(keyed, "v", str), keyed.backend.state(ListStateDescriptor("l", int))
     mapped = keyed.backend.state(MapStateDescriptor("m", str, int))
     windowed: Any = keyed.backend.state(ListStateDescriptor("w", int), t.LONG)

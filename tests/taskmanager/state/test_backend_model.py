@@ -58,7 +58,7 @@ class BackendAgainstModel(AgainstModel):
         self.short = {}
 
     def restorable(self, name: str) -> bool:
-        return name != "short"  # what expires is as it is now
+        return name != "short"  # expiring values are as of now
 
     @rule(key=KEYS)
     def another_key(self, key: Any) -> None:
@@ -150,7 +150,7 @@ class BackendAgainstModel(AgainstModel):
 
     @rule()
     def look_at_everything(self) -> None:
-        """Not after every step: what is looked at is copied away from captures, which nothing but changes should do."""
+        """Not after every step: reading copies values away from captures, which only changes should do."""
         for key in {*self.values, *self.lists, *self.maps, *self.sums, self.key}:
             self.keyed.at(key)
             assert self.value.value() == self.values.get(key)
@@ -161,7 +161,7 @@ class BackendAgainstModel(AgainstModel):
 
 
 class BackendOfReferences(BackendAgainstModel):
-    """On the heap, what is changed in place has changed, and captures are as they were all the same."""
+    """On the heap, changes in place take effect, and captures are unaffected nevertheless."""
 
     @rule(number=NUMBERS)
     def change_in_place(self, number: int) -> None:

@@ -42,7 +42,7 @@ def test_domains_and_names_do_not_mix(keyed: Keyed) -> None:
     assert keyed.backend.timers("others").event.next_timestamp() == 6
 
 
-def test_what_is_registered_and_deleted_while_timers_fire_counts(keyed: Keyed) -> None:
+def test_timers_registered_and_deleted_while_timers_fire_take_effect(keyed: Keyed) -> None:
     queue = keyed.backend.timers("timers").event
     for timestamp in (5, 7, 8):
         keyed.at("a")
@@ -95,7 +95,7 @@ def test_batches(keyed: Keyed) -> None:
     assert plain.take_due(1) == (1, [1], None)
 
 
-def test_without_a_key_there_is_no_timer(keyed: Keyed) -> None:
+def test_without_a_key_timers_raise(keyed: Keyed) -> None:
     queue = keyed.backend.timers("timers").event
     for use in (queue.register, queue.delete):
         with pytest.raises(StateAccessError, match="without a key"):
@@ -112,7 +112,7 @@ def test_timers_have_names_like_states(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("namespaced", [False, True])
-def test_there_and_back_at_another_parallelism(keyed: Keyed, namespaced: bool) -> None:
+def test_timers_are_restored_at_another_parallelism(keyed: Keyed, namespaced: bool) -> None:
     keyed = Keyed(keyed.make, t.STRING)
     kind = WINDOW if namespaced else None
     timers = keyed.backend.timers("timers", kind)
@@ -138,7 +138,7 @@ def test_there_and_back_at_another_parallelism(keyed: Keyed, namespaced: bool) -
         assert list(map(sorted, found)) == expected
 
 
-def test_timers_that_nobody_asks_for_are_kept(keyed: Keyed) -> None:
+def test_unrequested_timers_are_kept(keyed: Keyed) -> None:
     keyed.backend.timers("old", t.LONG).event.register_all([5, 6], ["a", "b"], [1, 2])
     other = keyed.again()
     other.backend.restore([decoded(captured(keyed.backend, "old"))])
@@ -155,7 +155,7 @@ def stored(table: CapturedTable, key_groups: Any = None) -> set[Any]:
     return set(found)
 
 
-def test_a_domain_that_there_is_not_is_refused() -> None:
+def test_an_unknown_domain_is_refused() -> None:
     keyed = Keyed(BACKENDS["hashmap"])
     keyed.backend.timers("timers")
     rows = Rows([5], ["a"], detail=["lunar"], key_groups=[key_group_of("a", GROUPS)])
@@ -165,8 +165,8 @@ def test_a_domain_that_there_is_not_is_refused() -> None:
         other.backend.timers("timers")
 
 
-def test_timers_that_are_moved_on_and_on_do_not_pile_up() -> None:
-    """A timeout that every record pushes further."""
+def test_timers_that_are_moved_repeatedly_do_not_accumulate() -> None:
+    """A timeout that every record postpones."""
     keyed = Keyed(BACKENDS["hashmap"])
     queue = keyed.at("a").backend.timers("timers").processing
     assert isinstance(queue, HeapTimerQueue)
@@ -267,7 +267,7 @@ TestBytesTimers = BytesTimersAgainstModel.TestCase
 TestBytesTimers.settings = settings(max_examples=cases(20), stateful_step_count=30)
 
 
-def test_owners_of_timers_are_counted_once_and_no_further_than_asked(keyed: Keyed) -> None:
+def test_owners_of_timers_are_counted_once_and_only_up_to_the_limit(keyed: Keyed) -> None:
     queue = keyed.backend.timers("windows", WINDOW).event
     assert queue.owners(10) == 0
     for key, timestamp, window in (("a", 5, (0, 6)), ("a", 9, (0, 6)), ("b", 5, (0, 6)), ("b", 11, (6, 12))):

@@ -27,7 +27,7 @@ def made(keyed: Keyed, descriptor: StateDescriptor, config: Any = None) -> Any:
 
 
 def lazily() -> StateTtlConfig.Builder:
-    """Without cleanup, so that only reads remove."""
+    """Without cleanup, so that only reads remove values."""
     return ttl().disable_cleanup_in_background()
 
 
@@ -39,7 +39,7 @@ KINDS = [
 
 
 class Written:
-    """State of a kind with a time-to-live, in which a number was written."""
+    """State of a kind with a time-to-live, to which a number was written."""
 
     def __init__(self, keyed: Keyed, kind: Kind, config: StateTtlConfig.Builder | None = None) -> None:
         self.clock = keyed.clock
@@ -62,7 +62,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return request.param  # type: ignore[no-any-return]
 
 
-def test_what_is_written_expires(keyed: Keyed, kind: Kind) -> None:
+def test_written_values_expire(keyed: Keyed, kind: Kind) -> None:
     written = Written(keyed, kind)
     written.clock.advance(9.999)
     assert written.read() == written.there
@@ -72,7 +72,7 @@ def test_what_is_written_expires(keyed: Keyed, kind: Kind) -> None:
     assert written.read() == written.there
 
 
-def test_reading_extends_life_only_when_asked_for(keyed: Keyed, kind: Kind) -> None:
+def test_reading_extends_the_lifetime_only_if_configured(keyed: Keyed, kind: Kind) -> None:
     written = Written(keyed, kind, ttl().update_ttl_on_read_and_write())
     for _ in range(5):
         written.clock.advance(8)
@@ -81,14 +81,14 @@ def test_reading_extends_life_only_when_asked_for(keyed: Keyed, kind: Kind) -> N
     assert written.read() == written.gone
 
 
-def test_what_has_expired_may_be_answered_once(keyed: Keyed, kind: Kind) -> None:
+def test_an_expired_value_may_be_returned_once(keyed: Keyed, kind: Kind) -> None:
     written = Written(keyed, kind, lazily().return_expired_if_not_cleaned_up())
     written.clock.advance(100)
     assert written.read() == written.there
     assert written.read() == written.gone
 
 
-def test_disabled_means_for_ever(keyed: Keyed, kind: Kind) -> None:
+def test_disabled_values_never_expire(keyed: Keyed, kind: Kind) -> None:
     written = Written(keyed, kind, ttl().set_update_type(StateTtlConfig.UpdateType.Disabled))
     written.clock.advance(10**6)
     assert written.read() == written.there
@@ -101,7 +101,7 @@ def test_clearing(keyed: Keyed, kind: Kind) -> None:
         assert written.read() == written.gone
 
 
-def test_adding_to_an_expired_value_begins_anew(keyed: Keyed) -> None:
+def test_adding_to_an_expired_value_starts_over(keyed: Keyed) -> None:
     reducing = made(keyed, ReducingStateDescriptor("r", lambda a, b: a + b, int))
     aggregating = made(keyed, AggregatingStateDescriptor("a", Average(), list[float]))
     for _ in range(2):
@@ -112,7 +112,7 @@ def test_adding_to_an_expired_value_begins_anew(keyed: Keyed) -> None:
         assert (reducing.get(), aggregating.get()) == (4, 2)
 
 
-def test_writing_extends_life(keyed: Keyed) -> None:
+def test_writing_extends_the_lifetime(keyed: Keyed) -> None:
     value = made(keyed, ValueStateDescriptor("v", int))
     reducing = made(keyed, ReducingStateDescriptor("r", lambda a, b: a + b, int))
     for _ in range(4):
@@ -124,7 +124,7 @@ def test_writing_extends_life(keyed: Keyed) -> None:
     assert value.value() is None
 
 
-def test_elements_and_entries_expire_each_on_its_own(keyed: Keyed) -> None:
+def test_elements_and_entries_expire_independently(keyed: Keyed) -> None:
     listed = made(keyed, ListStateDescriptor("l", int))
     mapped = made(keyed, MapStateDescriptor("m", str, int))
     listed.update([1, 2])

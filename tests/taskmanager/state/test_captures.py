@@ -90,7 +90,7 @@ def config(request: pytest.FixtureRequest) -> StateTtlConfig.Builder | None:
     return request.param and ttl(request.param)
 
 
-def test_there_and_back_at_another_parallelism(keyed: Keyed, kind: Kind, config: Any) -> None:
+def test_state_is_restored_at_another_parallelism(keyed: Keyed, kind: Kind, config: Any) -> None:
     keyed = Keyed(keyed.make, t.TupleType((t.STRING, t.LONG)))
     state = keyed.backend.state(kind.descriptor(config))
     keys = [(f"k{n % 5}", n) for n in range(40)]
@@ -115,7 +115,7 @@ def test_there_and_back_at_another_parallelism(keyed: Keyed, kind: Kind, config:
 
 
 @pytest.mark.parametrize(("stored", "now"), [("hashmap", "bytes"), ("bytes", "hashmap, incremental")])
-def test_from_one_backend_to_another(stored: str, now: str, kind: Kind, config: Any) -> None:
+def test_state_of_one_backend_is_restored_in_another(stored: str, now: str, kind: Kind, config: Any) -> None:
     before, after = (Keyed(BACKENDS[name], t.DOUBLE) for name in (stored, now))
     for key in (0.0, 1.0, 2.5):
         kind.write(before.at(key).backend.state(kind.descriptor(config)), int(key) + 1)
@@ -132,11 +132,11 @@ class Window:
     end: int
 
 
-def test_namespaces_there_and_back(keyed: Keyed, kind: Kind, config: Any) -> None:
+def test_namespaces_are_restored(keyed: Keyed, kind: Kind, config: Any) -> None:
     def windowed(owner: Keyed) -> Any:
         return owner.backend.state(kind.descriptor(config), t.DataclassType(Window))
 
-    def answers(state: Any, owner: Keyed) -> dict[Any, Any]:
+    def values_of(state: Any, owner: Keyed) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         for place in places:
             owner.at(place[0])
@@ -154,14 +154,14 @@ def test_namespaces_there_and_back(keyed: Keyed, kind: Kind, config: Any) -> Non
         kind.write(state, number + 1)
         kind.write(state, number + 2)
     state.clear()
-    before = answers(state, keyed)
+    before = values_of(state, keyed)
     assert len(before) == len(places) - 1
     part = decoded(captured(keyed.backend, "s"))
     found: dict[Any, Any] = {}
     for owned in (range(5), range(5, GROUPS)):
         other = keyed.again(owned)
         other.backend.restore([part])
-        found |= answers(windowed(other), other)
+        found |= values_of(windowed(other), other)
     assert found == before
 
 
@@ -194,7 +194,7 @@ KEYS: list[Any] = [
 
 
 @pytest.mark.parametrize(("key_type", "keys"), KEYS)
-def test_keys_there_and_back(keyed: Keyed, key_type: t.TypeInformation, keys: list[Any]) -> None:
+def test_keys_are_restored(keyed: Keyed, key_type: t.TypeInformation, keys: list[Any]) -> None:
     def again(key: Any) -> Any:
         return pickle.loads(pickle.dumps(key))  # another object, as each record's key is
 
@@ -221,7 +221,7 @@ def test_keys_there_and_back(keyed: Keyed, key_type: t.TypeInformation, keys: li
     assert found == expected
 
 
-def test_none_there_and_back(keyed: Keyed) -> None:
+def test_none_is_restored(keyed: Keyed) -> None:
     keyed = Keyed(keyed.make, t.STRING)
     listed: Any = keyed.at("k").backend.state(ListStateDescriptor("l", int))
     mapped: Any = keyed.backend.state(MapStateDescriptor("m", str, int))
@@ -273,7 +273,7 @@ def test_state_that_gets_or_loses_a_time_to_live(keyed: Keyed) -> None:
 
 @pytest.mark.parametrize(("seconds", "alive_after"), [(4, 0), (30, 25)])
 @pytest.mark.parametrize("kind", [VALUE, LIST, replace(MAP, read=lambda s: s.get(1))])
-def test_a_changed_time_to_live_holds_for_what_was_stored(
+def test_a_changed_time_to_live_applies_to_stored_values(
     keyed: Keyed, kind: Kind, seconds: int, alive_after: int
 ) -> None:
     kind.write(keyed.at(1).backend.state(kind.descriptor(ttl(10))), 1)
@@ -288,23 +288,23 @@ def test_a_changed_time_to_live_holds_for_what_was_stored(
     assert not kind.read(state)
 
 
-def test_state_that_nobody_asks_for_is_kept(keyed: Keyed) -> None:
+def test_unrequested_state_is_kept(keyed: Keyed) -> None:
     old: Any = keyed.at("a").backend.state(MapStateDescriptor("old", str, int))
     old.put("x", 1)
     other = keyed.again()
-    asked: list[StateTypes | None] = []
+    requested: list[StateTypes | None] = []
 
     class Part(DecodedState):
         def rows(self, declared: StateTypes | None) -> Rows:
-            asked.append(declared)
+            requested.append(declared)
             return super().rows(declared)
 
     part = decoded(captured(keyed.backend, "old"))
     other.backend.restore([Part(part.declaration, part.decoded)])
     other.backend.state(ValueStateDescriptor("new", int))
-    assert asked == []
+    assert requested == []
     kept = captured(other.backend, "old")
-    assert asked == [None]
+    assert requested == [None]
     assert contents(kept) == {"a": {"x": 1}}
     assert kept.declaration == part.declaration
 
@@ -318,7 +318,7 @@ def test_state_that_nobody_asks_for_is_kept(keyed: Keyed) -> None:
         (MapStateDescriptor("s", t.PICKLED, t.PICKLED), lambda s, value: s.put("x", value)),
     ],
 )
-def test_state_that_nobody_asks_for_is_kept_when_its_class_is_gone(
+def test_unrequested_state_is_kept_when_its_class_is_missing(
     keyed: Keyed, descriptor: Any, write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keyed = Keyed(keyed.make, t.PICKLED)
@@ -338,8 +338,8 @@ def test_state_that_nobody_asks_for_is_kept_when_its_class_is_gone(
 
 
 @pytest.mark.parametrize("config", [None, ttl().cleanup_incrementally(5, True)])
-def test_state_that_is_asked_for_after_it_was_kept(keyed: Keyed, config: Any) -> None:
-    """Captured before a record came whose function asks for it: its class, with a new field, is only known then."""
+def test_kept_state_can_be_requested_later(keyed: Keyed, config: Any) -> None:
+    """Captured before the first record whose function requests it: its class, with a new field, is only known then."""
     old, new = (replace(VALUE, describe=lambda c=c: ValueStateDescriptor("s", c)) for c in (OldPoint, Point))
     state: Any = keyed.at("a").backend.state(old.descriptor(config))
     state.update(OldPoint(1))
@@ -356,7 +356,7 @@ def test_state_that_is_asked_for_after_it_was_kept(keyed: Keyed, config: Any) ->
     assert contents(captured(other.backend, "s", 4)) == {"a": Point(2, 3)}
 
 
-def test_declarations_tell_everything(keyed: Keyed) -> None:
+def test_declarations_are_complete(keyed: Keyed) -> None:
     descriptor = MapStateDescriptor("m", str, tuple[int, float])
     descriptor.enable_time_to_live(ttl(3).build())
     keyed.backend.state(descriptor, t.LONG)
@@ -416,7 +416,9 @@ def changed(part: Any) -> Any:
 
 @pytest.mark.parametrize("expires", [False, True])
 @pytest.mark.parametrize(("descriptor", "write", "change"), changes())
-def test_later_changes_do_not_show(keyed: Keyed, descriptor: Any, write: Any, change: Any, expires: bool) -> None:
+def test_later_changes_do_not_affect_a_capture(
+    keyed: Keyed, descriptor: Any, write: Any, change: Any, expires: bool
+) -> None:
     changes_do_not_show(keyed, fresh(descriptor, expires), write, change)
 
 
@@ -440,7 +442,7 @@ def test_deadlines_do_not_change_in_a_capture(keyed: Keyed) -> None:
     assert [state.table() for state in capture.states] == before
 
 
-def test_folding_does_not_show(keyed: Keyed) -> None:
+def test_folding_does_not_affect_a_capture(keyed: Keyed) -> None:
     def add(a: Any, b: Any) -> Any:
         a[0] += b[0]
         return a
@@ -473,7 +475,7 @@ def test_folding_that_shares_nothing(keyed: Keyed, expires: bool) -> None:
     assert contents(captured(keyed.backend, "r", 2)) == {1: [1, 2, 3, 4]}
 
 
-def test_captures_are_read_while_the_task_goes_on(keyed: Keyed) -> None:
+def test_captures_are_read_while_the_task_continues(keyed: Keyed) -> None:
     state: Any = keyed.backend.state(ListStateDescriptor("s", int))
     for key in range(2000):
         keyed.at(key)

@@ -1,4 +1,4 @@
-"""State that an operator keeps as columns: every backend captures it with the others, and gives it back."""
+"""State that an operator keeps as columns: every backend captures it with the others, and restores it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def frozen(keys: list[str], values: Any, map_keys: Any = None) -> Freeze:
     return lambda: lambda: KeyedColumns(pa.array(keys), spans, values, map_keys)
 
 
-def test_columns_are_captured_by_key_group_and_handed_back(keyed: Keyed) -> None:
+def test_columns_are_captured_by_key_group_and_restored(keyed: Keyed) -> None:
     keyed = Keyed(keyed.make, STRING)
     keys = [f"key {number}" for number in range(50)]
     assert keyed.backend.columns("c", TYPES, frozen(keys, pa.array(range(50)))) == []
@@ -64,7 +64,7 @@ def test_entries_of_maps_are_columns_too(keyed: Keyed) -> None:
     assert contents(state) == {("a", (0, 10)): {1: True, 2: True}, ("b", (0, 10)): {1: True}}
 
 
-def test_a_capture_holds_what_there_was_until_it_is_released(keyed: Keyed) -> None:
+def test_a_capture_keeps_its_contents_until_it_is_released(keyed: Keyed) -> None:
     keyed = Keyed(keyed.make, STRING)
     kept = ["a"]
 
@@ -82,7 +82,7 @@ def test_a_capture_holds_what_there_was_until_it_is_released(keyed: Keyed) -> No
         state_of(capture, "c").table()
 
 
-def test_one_operator_keeps_the_columns_of_a_name(keyed: Keyed) -> None:
+def test_a_name_of_columns_belongs_to_one_operator(keyed: Keyed) -> None:
     keyed.backend.columns("c", TYPES, frozen([], []))
     with pytest.raises(StateAccessError, match="state 'c' is declared twice"):
         keyed.backend.columns("c", TYPES, frozen([], []))

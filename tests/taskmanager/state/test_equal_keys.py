@@ -1,4 +1,4 @@
-"""Keys that are one to a dictionary stay one: on one subtask, behind a shuffle, and after a restore elsewhere."""
+"""Keys that are equal in a dictionary are one key: on one subtask, after a shuffle, and after a restore elsewhere."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ keys = st.one_of(
 
 
 @given(st.lists(keys, max_size=20), st.sampled_from(["batches", "records"]))
-def test_what_is_one_key_is_one_everywhere(drawn: list[Any], by: str) -> None:
+def test_equal_keys_are_one_everywhere(drawn: list[Any], by: str) -> None:
     local = backend(0, 1)
     count(local, drawn, by)
     arrived: list[list[Any]] = [[], []]
@@ -104,7 +104,7 @@ def test_what_is_one_key_is_one_everywhere(drawn: list[Any], by: str) -> None:
     "make", [float, lambda n: (n, "a"), lambda n: Pair("a", (n,)), Tagged, lambda n: (1, Tagged(n, 2))],
     ids=["float", "tuple", "named tuple", "dataclass", "nested"],
 )  # fmt: skip
-def test_nan_is_one_key_wherever_it_is(make: Any, by: str) -> None:
+def test_nan_is_one_key_everywhere(make: Any, by: str) -> None:
     made = backend(0, 1)
     drawn = [make(float("nan")) for _ in range(3)]
     count(made, drawn, by)
@@ -113,6 +113,6 @@ def test_nan_is_one_key_wherever_it_is(make: Any, by: str) -> None:
 
 @pytest.mark.parametrize("by", ["batches", "records"])
 @pytest.mark.parametrize("key", [Folded("a"), (1, Folded("a")), frozenset({1}), object()])
-def test_a_key_that_could_be_elsewhere_too_is_refused_with_its_first_record(key: Any, by: str) -> None:
+def test_a_key_with_an_ambiguous_subtask_is_refused_with_its_first_record(key: Any, by: str) -> None:
     with pytest.raises(UnhashableKeyError, match="cannot be used"):
         count(backend(0, 1), [1, key], by)

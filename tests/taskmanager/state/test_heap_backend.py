@@ -1,4 +1,4 @@
-"""What the heap does beyond what every backend does: values by reference, dirty key groups, cleaning up on the way."""
+"""What the heap does in addition to every backend: values by reference, dirty key groups, cleanup during accesses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def changes_in_place() -> list[Any]:
 
 @pytest.mark.parametrize("expires", [False, True])
 @pytest.mark.parametrize(("descriptor", "write", "change"), changes_in_place())
-def test_changes_in_place_do_not_show(keyed: Keyed, descriptor: Any, write: Any, change: Any, expires: bool) -> None:
+def test_changes_in_place_do_not_affect_captures(
+    keyed: Keyed, descriptor: Any, write: Any, change: Any, expires: bool
+) -> None:
     changes_do_not_show(keyed, fresh(descriptor, expires), write, change)
 
 
@@ -75,7 +77,7 @@ def incremental() -> Keyed:
     return Keyed(BACKENDS["hashmap, incremental"], t.LONG)
 
 
-def test_only_touched_key_groups_are_handed_over() -> None:
+def test_only_modified_key_groups_are_written() -> None:
     keyed = incremental()
     state: Any = keyed.backend.state(ValueStateDescriptor("s", int))
     for key in range(500):
@@ -123,7 +125,7 @@ def test_only_touched_key_groups_are_handed_over() -> None:
     assert taken(9)[0] == 6
 
 
-def test_a_value_that_can_be_changed_in_place_counts_as_touched_when_read() -> None:
+def test_a_mutable_value_counts_as_modified_when_read() -> None:
     keyed = incremental()
     state: Any = keyed.backend.state(ValueStateDescriptor("s", list[int]))
     keyed.at(1)
@@ -147,7 +149,7 @@ def keys_of(keyed: Keyed, name: str = "s") -> set[Any]:
 
 
 @pytest.mark.parametrize("kind", [ValueStateDescriptor("s", int), ListStateDescriptor("s", int)])
-def test_incremental_cleanup_goes_round(keyed: Keyed, kind: Any) -> None:
+def test_incremental_cleanup_visits_all_entries(keyed: Keyed, kind: Any) -> None:
     descriptor = type(kind)("s", int)
     descriptor.enable_time_to_live(ttl().cleanup_incrementally(5, False).build())
     state: Any = keyed.backend.state(descriptor)

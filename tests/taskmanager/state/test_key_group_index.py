@@ -1,4 +1,4 @@
-"""Key groups by the column are those of each key; touched key groups are never forgotten."""
+"""Key groups of a column equal those of each key; modified key groups are never forgotten."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_columns_and_single_keys_agree(keys: list[Any], groups: int) -> None:
     assert [index.of(key) for key in keys] == expected
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_cache_is_bounded() -> None:
     index = KeyGroupIndex(16)
     for key in range(200_000):
         index.of(key)
@@ -39,7 +39,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 20_000), max_size=50)), st.booleans())
-def test_touched_groups_are_known(batches: list[list[int]], single: bool) -> None:
+def test_modified_groups_are_known(batches: list[list[int]], single: bool) -> None:
     index = KeyGroupIndex(512)
     dirty = DirtyKeyGroups(index)
     dirty.close_interval(0)
@@ -54,7 +54,7 @@ def test_touched_groups_are_known(batches: list[list[int]], single: bool) -> Non
     assert dirty.close_interval(1) == (0, expected)
 
 
-def test_tracking_stops_when_all_are_touched() -> None:
+def test_tracking_stops_when_all_are_modified() -> None:
     index = KeyGroupIndex(64)
     dirty = DirtyKeyGroups(index)
     dirty.close_interval(0)
@@ -70,7 +70,7 @@ def test_tracking_stops_when_all_are_touched() -> None:
     assert dirty.close_interval(3) == (1, {key_group_of(5, 64)})
 
 
-def test_checkpoints_that_never_complete_do_not_pile_up() -> None:
+def test_checkpoints_that_never_complete_do_not_accumulate() -> None:
     index = KeyGroupIndex(1000)
     dirty = DirtyKeyGroups(index)
     dirty.close_interval(1)

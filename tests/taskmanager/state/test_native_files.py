@@ -1,4 +1,4 @@
-"""A backend with a format of its own: its checkpoints are its files, stored once, and nothing in them is decoded."""
+"""A backend with a native format: its checkpoints are its files, stored once, and nothing in them is decoded."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def fill(backend: KeyedStateBackend, padding: str = "x" * 5000) -> Any:
     return state
 
 
-def test_there_and_back_without_decoding(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_restored_without_decoding(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = job.backend(BytesStateBackend())
     state = fill(backend)
     with monkeypatch.context() as patch:
@@ -136,13 +136,13 @@ def test_a_savepoint_is_rows_that_every_backend_reads(job: Job) -> None:
     assert len(list(heap.timers("timers").event.due(10**6))) == len(KEYS)
 
 
-def test_what_others_say_to_such_files(job: Job) -> None:
+def test_other_backends_refuse_native_files(job: Job) -> None:
     backend = job.backend(BytesStateBackend())
     fill(backend)
     written = job.write(backend, 1)
     heap = job.restored(written, 1, HashMapStateBackend())
-    told = r"^file:.*\.bytes\.native: holds state '{}' in the format of the state backend bytes: start with that one"
-    with pytest.raises(SnapshotError, match=told.format("text")):
+    message = r"^file:.*\.bytes\.native: holds state '{}' in the format of the state backend bytes: start with that one"
+    with pytest.raises(SnapshotError, match=message.format("text")):
         heap.state(ValueStateDescriptor("text", str))
     with pytest.raises(SnapshotError, match=r"holds state 'timers' in the format"):
         heap.timers("timers")

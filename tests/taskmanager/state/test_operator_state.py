@@ -1,4 +1,4 @@
-"""Operator state, and what checkpointed functions are handed."""
+"""Operator state, and the contexts of checkpointed functions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_lists_unions_and_broadcast_maps(make: Callable[[], OperatorStateBackend
     capture.release()
 
 
-def test_what_is_changed_in_place_does_not_show_in_a_capture(make: Callable[[], OperatorStateBackend]) -> None:
+def test_changes_in_place_do_not_affect_a_capture(make: Callable[[], OperatorStateBackend]) -> None:
     """The buffer of a function is an element of its state, or a value of its map, and is not read from there again."""
     backend = make()
     buffer: dict[str, Any] = {"seen": [1]}
@@ -97,7 +97,7 @@ def test_what_is_changed_in_place_does_not_show_in_a_capture(make: Callable[[], 
     assert capture.states == []
 
 
-def test_what_is_not_asked_for_is_kept(make: Callable[[], OperatorStateBackend]) -> None:
+def test_unrequested_state_is_kept(make: Callable[[], OperatorStateBackend]) -> None:
     backend = make()
     backend.store.get_list_state("old", int).update([1, 2])
     other = make()
@@ -112,7 +112,7 @@ class Account:
     balance: int
 
 
-def test_what_is_asked_for_after_it_was_kept(make: Callable[[], OperatorStateBackend]) -> None:
+def test_kept_state_can_be_requested_later(make: Callable[[], OperatorStateBackend]) -> None:
     backend = make()
     row = StateDeclaration("old", StateKind.OPERATOR_LIST, StateTypes(value=t.RowType((t.LONG,), ("balance",))))
     backend.restore([DecodedState(row, Rows([Account(1)]))])
@@ -122,7 +122,9 @@ def test_what_is_asked_for_after_it_was_kept(make: Callable[[], OperatorStateBac
     assert [contents for _, contents in backend.capture(2).states] == [[Account(1), Account(2)]]
 
 
-def test_what_it_refuses(make: Callable[[], OperatorStateBackend], caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_requests_are_refused(
+    make: Callable[[], OperatorStateBackend], caplog: pytest.LogCaptureFixture
+) -> None:
     store = make().store
     store.get_list_state("s", int)
     with pytest.raises(StateAccessError, match="state 's' is declared twice"):
@@ -160,7 +162,7 @@ class Buffering(CheckpointedFunction):
         self.state = context.get_operator_state_store().get_list_state("buffer", int)
         self.restored = (context.is_restored(), context.get_restored_checkpoint_id())
         self.buffer = self.state.get()
-        with pytest.raises(StateAccessError, match="needs a keyed stream"):
+        with pytest.raises(StateAccessError, match="requires a keyed stream"):
             context.get_keyed_state_store().get_state("x", int)
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:

@@ -119,7 +119,7 @@ def test_lists_maps_sums_and_means(env: StreamExecutionEnvironment) -> None:
 
 
 class Expiring(KeyedProcessFunction):
-    """Waits for its state to expire: the clock of a job is the machine's."""
+    """Waits for its state to expire: the clock of a job is the system clock."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         descriptor = ValueStateDescriptor("short", Types.LONG())
@@ -218,6 +218,6 @@ def test_using_state_in_open_is_an_error() -> None:
         collected(stream)
 
 
-def test_asking_for_state_on_a_stream_without_keys_is_an_error() -> None:
-    with pytest.raises(JobExecutionError, match="'count' needs a keyed stream, and this operator's has no keys"):
+def test_state_on_a_stream_without_keys_is_an_error() -> None:
+    with pytest.raises(JobExecutionError, match="'count' requires a keyed stream, but the input of this operator is"):
         collected(here().from_collection(["a"]).map(Numbered()))

@@ -1,4 +1,4 @@
-"""State of windows against plain dictionaries, on every backend: namespaces, batches, merges, and time-to-live."""
+"""State of windows compared with dictionaries, on every backend: namespaces, batches, merges, and time-to-live."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Entry = tuple[Any, tuple[int, int]]
 
 
 class WindowsAgainstModel(AgainstModel):
-    """An accumulator that is used in batches and singly; a list and a map that expire."""
+    """An accumulator that is accessed in batches and singly; a list and a map that expire."""
 
     def __init__(self) -> None:
         self.sums: dict[Entry, list[int]] = {}
@@ -65,16 +65,16 @@ class WindowsAgainstModel(AgainstModel):
             before = self.sums.get((key, window), [0, 0])
             expected.append([before[0] + number, before[1] + 1])
             self.sums[key, window] = expected[-1]
-        answered = self.table.fold(
+        returned = self.table.fold(
             [key for key, _, _ in places], iter([number for _, _, number in places]),
             lambda total, number: [total[0] + number, total[1] + 1],
             namespaces=[window for _, window, _ in places], first=lambda number: [number, 1],
         )  # fmt: skip
-        assert answered == expected
+        assert returned == expected
 
     @rule(places=PLACES)
     def read_and_write(self, places: list[Any]) -> None:
-        """As an operator that computes on whole batches: some go, others get a value."""
+        """As an operator that processes whole batches: some entries are removed, others get a value."""
         entries = list(dict.fromkeys((key, window) for key, window, _ in places))
         keys, windows = [key for key, _ in entries], [window for _, window in entries]
         found = self.table.get_all(keys, windows)
@@ -84,11 +84,11 @@ class WindowsAgainstModel(AgainstModel):
         for entry, value in zip(entries, written, strict=True):
             self.sums.pop(entry, None)
             if value is not MISSING:
-                self.sums[entry] = list(value)  # the state changes its own in place
+                self.sums[entry] = list(value)  # the state modifies its own value in place
 
     @rule(keys=st.lists(KEYS, unique=True), window=WINDOWS)
     def fire(self, keys: list[Any], window: Any) -> None:
-        """A window ends: what it holds of its keys is read, and goes."""
+        """A window ends: its contents are read and removed."""
         taken = self.table.take_all(keys, [window] * len(keys))
         assert taken == [self.sums.pop((key, window), MISSING) for key in keys]
 
@@ -145,7 +145,7 @@ class WindowsAgainstModel(AgainstModel):
         return entry[0]
 
     def check(self, taken: CapturedKeyedState, model: Model) -> None:
-        """What expires is looked at when it is restored: deadlines are as they were."""
+        """Expiring state is checked when it is restored: deadlines are unchanged."""
         assert contents(state_of(taken, "sum"), range(GROUPS)) == model["sum"]
 
     def teardown(self) -> None:

@@ -1,7 +1,7 @@
 """The consumers of one output, and how they share its records.
 
-A consumer that may change a record gets a copy of its own, and so do all others then. Copies are made here, before any
-consumer has seen the batch; consumers that only read records, now or when they encode them, share theirs.
+If a consumer may change a record, each consumer gets a copy of its own. Copies are made here, before any consumer has
+seen the batch; consumers that only read records, immediately or when they encode them, share theirs.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from millstream.taskmanager.worker.operators.output import Emit
 
 
 class Consumers(Struct):
-    """Where the records of an operator go."""
+    """The consumers of an operator's records."""
 
     operator_name: str
     readers: list[Emit] = field(default_factory=list)
-    """They read the records while they are called."""
+    """Read the records during the call."""
     encoders: list[Emit] = field(default_factory=list)
-    """They hold on to the records to encode them later, and do not change them."""
+    """Keep the records to encode them later, and do not change them."""
     owners: list[Emit] = field(default_factory=list)
-    """They may do with the records what they like."""
+    """May change the records."""
 
     def emit(self, copies: bool) -> Emit:
-        """Hands a batch to all of them. Without `copies`, as it is."""
+        """Emits a batch to all consumers; without `copies`, all get the same records."""
         everyone = [*self.readers, *self.encoders, *self.owners]
         if len(everyone) == 1:
             return everyone[0]
@@ -37,7 +37,7 @@ class Consumers(Struct):
         return self._to_owners(self.owners[:-1], [*self.readers, self.owners[-1]])
 
     def _to_owners(self, owners: list[Emit], others: list[Emit]) -> Emit:
-        """Copies for the owners first, as the last of the others may be one too."""
+        """Copies for the owners first, because the last of the others may be an owner too."""
         name = self.operator_name
         handover = Handover()
 

@@ -1,4 +1,4 @@
-"""How a failure is told: the user's frames first and alone, with the operator, the subtask and the record."""
+"""Describes a failure for the user: the frames of user code only, with the operator, the subtask and the record."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from millstream.taskmanager.worker.partitioning import PartitioningError
 _RECORD_LENGTH = 1000
 _NO_REPR: Any = object.__repr__
 _FINAL = (UnrecoverableError, ImportError, UnhashableKeyError)
-"""What is the same after any restart: what the job's environment lacks, and keys that can be none."""
+"""Errors that a restart does not mend: something missing from the job's environment, and keys that cannot be used."""
 
 
 class PeerLostError(Exception):
-    """A task of another slot worker that this one exchanges data with is gone."""
+    """A task of another slot worker that exchanges data with this one is lost."""
 
 
 def _short(record: Any) -> str:
-    """The repr; of an object whose class has none of its own, its fields, which tell it from others."""
+    """The repr of a record; if its class defines none, the fields, which identify it."""
     printer = reprlib.Repr()
     printer.maxstring = printer.maxother = printer.maxlong = _RECORD_LENGTH
     printer.maxtuple = printer.maxlist = printer.maxdict = 50
@@ -43,7 +43,7 @@ def _short(record: Any) -> str:
 
 
 def _explained(error: OperatorError | PartitioningError, where: str) -> BaseException:
-    """The cause; in plain words when it is a key that can be changed, which Python only calls unhashable."""
+    """The cause of the error; for a mutable key, an explanation instead of Python's "unhashable"."""
     cause = error.__cause__ or error
     if error.key_of is None or not isinstance(cause, TypeError) or "unhashable" not in str(cause):
         return cause

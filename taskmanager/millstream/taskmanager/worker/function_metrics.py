@@ -1,7 +1,7 @@
-"""What the functions of a task count and measure, by dotted name. Owned by the worker's loop.
+"""The metrics of a task's functions, by dotted name. Owned by the worker's loop.
 
-Counters are added up over subtasks, and are part of the job's result. All else is only reported. Beside its dotted name
-each metric has a place, in which its groups and their variables are separate, for systems with labels.
+Counters are summed over subtasks and are part of the job's result; other metrics are only reported. Besides its dotted
+name each metric has a place, which keeps its groups and their variables separate, for systems with labels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LARGEST_COUNT = (1 << 63) - 1
 
 
 class GroupPlace(Struct, frozen=True):
-    """Where a group is: the operator whose function it is, and what `add_group` was called with on the way."""
+    """The place of a group: the operator of the function, and the arguments of the `add_group` calls that led to it."""
 
     operator: str = ""
     path: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class GroupPlace(Struct, frozen=True):
 
 
 class _Found(Struct):
-    """What was found in one place."""
+    """The metrics found in one place."""
 
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int | float] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _Found(Struct):
 
 
 class FunctionMetrics:
-    """Of one task, shared by all groups."""
+    """The metrics of one task, shared by all groups."""
 
     __slots__ = ("counters", "distributions", "gauges", "meters", "places")
 
@@ -66,7 +66,7 @@ class FunctionMetrics:
         """By dotted name: the group, and the name in it."""
 
     def groups(self, metrics: TaskMetrics, variables: Callable[[str], dict[str, str]]) -> list[ReadGroup]:
-        """What was reported of the task, in its groups; `variables` are those of an operator. No function is called."""
+        """The reported metrics of the task, by group; `variables` returns those of an operator. Calls no function."""
         found: dict[GroupPlace, _Found] = {}
         for dotted, (place, name) in self.places.items():
             of_place = found.setdefault(place, _Found())
@@ -93,7 +93,7 @@ class FunctionMetrics:
         return {name: _whole(counter.get_count()) for name, counter in self.counters.items()}
 
     def measured(self, now: float) -> Mapping[str, float]:
-        """All other metrics; `now` is of the monotonic clock. A gauge that fails is given up."""
+        """All other metrics; `now` is a time of the monotonic clock. A gauge that raises is disabled."""
         found: dict[str, float] = {}
         for name, gauge in list(self.gauges.items()):
             try:
@@ -101,7 +101,7 @@ class FunctionMetrics:
             except TaskInterrupted:
                 raise
             except Exception as error:
-                log.warning("the gauge %s is disabled: %s", name, one_line(error))
+                log.warning("disabled the gauge %s: %s", name, one_line(error))
                 del self.gauges[name]
         for name, meter in self.meters.items():
             found[f"{name}.rate"] = meter.rate(now)
@@ -124,7 +124,7 @@ class TaskMetricGroup(MetricGroup):
         return self._metrics.counters.setdefault(self._path("counter", name), Counter())
 
     def gauge(self, name: str, obj: Callable[[], float]) -> None:
-        """Has the function called for a number."""
+        """Registers a function that returns the gauge's value."""
         if not callable(obj):
             raise ValueError(f"the gauge '{name}' is a function that returns a number, not {obj!r}")
         self._metrics.gauges[self._path("gauge", name)] = obj
@@ -151,7 +151,7 @@ class TaskMetricGroup(MetricGroup):
 
 
 def _whole(count: float) -> int:
-    """A counter as messages hold it: a whole number of 64 bits. What a function added to it may be anything."""
+    """A counter as messages hold it: a whole number of 64 bits. The value that a function added may be of any type."""
     if count != count:  # not a number
         return 0
     return int(max(-_LARGEST_COUNT, min(count, _LARGEST_COUNT)))

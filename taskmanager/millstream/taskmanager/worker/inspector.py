@@ -1,6 +1,6 @@
-"""Serves the task manager's inspections of this slot worker, beside the loop, which may be held up by what it runs.
+"""Serves the task manager's inspections of this slot worker on other threads, since a task may block the loop.
 
-Each request has a thread of its own, and there are never many; without requests there is none.
+Each request has a thread of its own, and their number is limited; without requests there is none.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class WorkerInspector:
         self._free = threading.BoundedSemaphore(_AT_ONCE)
 
     def look(self, request: InspectWorker) -> None:
-        """Starts the inspection, and returns."""
+        """Starts the inspection and returns immediately."""
         if not self._free.acquire(blocking=False):
-            problem = f"{_AT_ONCE} others inspect it at the same time; try again"
+            problem = f"{_AT_ONCE} inspections of this worker are in progress; try again"
             self._send(WorkerInspected(request.request_id, problem=problem))
             return
         try:
             threading.Thread(target=self._respond, args=(request,), name="inspection", daemon=True).start()
-        except RuntimeError as error:  # no memory for one: the caller is notified, and commands continue
+        except RuntimeError as error:  # no memory for a thread: the failure is reported, and commands continue
             self._free.release()
             self._send(WorkerInspected(request.request_id, problem=f"the inspection failed: {one_line(error)}"))
 

@@ -1,7 +1,7 @@
-"""How a cancelled task is interrupted inside of a user's function: by an exception that a signal raises there.
+"""How a cancelled task is interrupted inside of a user function: by an exception that a signal handler raises.
 
-Whatever else a user's function raises, also `SystemExit`, `KeyboardInterrupt` and `GeneratorExit`, is the user's error:
-its caller catches `BaseException`, and lets this one pass.
+All other exceptions of a user function, including `SystemExit`, `KeyboardInterrupt` and `GeneratorExit`, are errors of
+the user: the caller catches `BaseException`, and lets only this one pass.
 """
 
 from __future__ import annotations

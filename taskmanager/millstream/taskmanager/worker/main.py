@@ -1,14 +1,14 @@
 """The main of a slot worker: `python -m millstream.taskmanager.worker.main --control-fd N --host H`.
 
-Everything else is imported when the garbage collector is set: going through what imports make took a tenth of their
-time, which is most of what a worker needs to be ready.
+All other modules are imported after the garbage collector is configured: collecting the objects that imports create
+took a tenth of the import time, which is most of a worker's start.
 """
 
 from __future__ import annotations
 
 import gc
 
-GC_THRESHOLDS = (50_000, 20, 100)  # batches are many short-lived objects: Python's defaults cost 12 % of the pipeline
+GC_THRESHOLDS = (50_000, 20, 100)  # batches are many short-lived objects: Python's defaults cost 12 % of the throughput
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
-"""Errors that say that something outside of the job failed: a disk, a connection, a name server.
+"""Errors that indicate that something outside of the job failed: a disk, a connection, a name server.
 
-Such an error may come at the same record again and again, for as long as the outage lasts, and is not the record's.
-What only names a thing that is not there (`FileNotFoundError`, `PermissionError`) is no outage: a record may have named
-it.
+Such an error may recur at the same record for as long as the outage lasts, without being caused by the record. Errors
+about a missing or inaccessible file (`FileNotFoundError`, `PermissionError`) are not outages: a record may have named
+the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ERRNOS = frozenset({
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether the error, or one that led to it, is of this kind."""
+    """Whether the error, or one of its causes, is an outage."""
     return any(map(_is_one, with_causes(error)))
 
 

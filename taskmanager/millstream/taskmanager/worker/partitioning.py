@@ -1,6 +1,6 @@
-"""Spreads batches over the consumers of an edge, rows and columns alike.
+"""Partitions batches over the consumers of an edge, rows and columns alike.
 
-A `Router` returns the parts of a batch with the index of the channel that each goes to. Records of one batch for one
+A `Router` returns the parts of a batch with the index of the channel that each is sent to. Records of one batch for one
 channel keep their order.
 """
 
@@ -32,10 +32,10 @@ Routed = Iterable[tuple[int, Batch]]
 
 
 class Router(Protocol):
-    """Where the parts of a batch go."""
+    """Selects the channels for the parts of a batch."""
 
     def route(self, batch: Batch) -> Routed:
-        """(channel index, part) for each part."""
+        """Returns the parts as (channel index, part)."""
 
 
 class PartitioningError(Exception):
@@ -51,7 +51,7 @@ class PartitioningError(Exception):
 
 
 def key_function(selector: plan.KeySelector) -> Callable[[Any], Any]:
-    """The key of a record, as a function."""
+    """Returns a function that extracts the key of a record."""
     if selector.function is not None:
         return as_callable(selector.function, "get_key")
     getters = [_field_getter(f) for f in selector.fields]
@@ -68,14 +68,17 @@ def _field_getter(field: str | int) -> Callable[[Any], Any]:
 
 
 class _Single:
-    """Everything to one channel."""
+    """Routes everything to one channel."""
 
     def route(self, batch: Batch) -> Routed:
         return ((0, batch),)
 
 
 class _Broadcast:
-    """Everything to every channel. Those in `copied` lead to tasks that may change the records: they get copies."""
+    """Routes everything to every channel.
+
+    Channels in `copied` lead to tasks that may change the records: they get copies.
+    """
 
     def __init__(self, channels: int, copied: Collection[int]) -> None:
         self._channels = range(channels)
@@ -95,7 +98,7 @@ class _Broadcast:
 
 
 class _RoundRobin:
-    """Deals rows out in turn, so that every channel gets its share also of small batches."""
+    """Distributes rows round-robin, so that every channel gets its share also of small batches."""
 
     def __init__(self, channels: int, start: int) -> None:
         self._channels = channels
@@ -126,7 +129,7 @@ class _Random:
 
 
 class KnownKeys(dict[Any, int]):
-    """The consumers of recent keys, found out where they are not known: a look-up costs a tenth of a hash."""
+    """Caches the consumers of recent keys: a look-up costs a tenth of a hash."""
 
     def __init__(self, channels: int, max_parallelism: int, most: int = 1 << 17) -> None:
         super().__init__()
@@ -143,7 +146,7 @@ class KnownKeys(dict[Any, int]):
 
 
 class _Hash:
-    """By key group."""
+    """Routes by key group."""
 
     def __init__(
         self, selector: plan.KeySelector, channels: int, max_parallelism: int, record_type: TypeInformation
@@ -166,14 +169,14 @@ class _Hash:
         keys = picked(self._getter, rows)
         if keys is None:
             keys = self._keys(rows)
-        with contextlib.suppress(Exception):  # below it is found out for which record
+        with contextlib.suppress(Exception):  # the code below finds the record that caused it
             subtasks = list(map(self._known.__getitem__, keys))
-            if len(subtasks) == len(rows):  # map takes a StopIteration, of a key's hash, for its own end
+            if len(subtasks) == len(rows):  # map treats a StopIteration raised by a key's hash as its own end
                 return subtasks
         return self._one_by_one(rows, keys)
 
     def _keys(self, rows: list[Any]) -> list[Any]:
-        """Calls the user's selector once for each record, whatever becomes of the keys."""
+        """Calls the user's selector exactly once per record, before the keys are used."""
         key_of, source = self._key_of, iter(rows)
         try:
             return [key_of(row) for row in source]
@@ -183,7 +186,7 @@ class _Hash:
             raise PartitioningError(rows[len(rows) - operator.length_hint(source) - 1], error, None) from error
 
     def _one_by_one(self, rows: list[Any], keys: list[Any]) -> list[int]:
-        """Where a key is a list, which has no hash, or cannot be used: then it shows of which record."""
+        """Handles keys that are lists, which cannot be hashed, or are invalid; an error names the record."""
         subtasks, row, key = [], None, None
         try:
             for row, key in zip(rows, keys, strict=True):  # noqa: B007  # used below
@@ -208,7 +211,7 @@ class _Hash:
 
 
 def _compares_by_all_fields(record_type: TypeInformation) -> bool:
-    """Whether keys among the fields of such records are equal exactly when all of their columns are."""
+    """Whether keys among the fields of such records are equal exactly when all of their columns are equal."""
     seen: set[type] = set()
     pending = [record_type]
     while pending:
@@ -257,7 +260,7 @@ def _take(batch: ColumnBatch, indices: Any) -> ColumnBatch:
 
 
 _FEW_CHANNELS = 8
-"""So many are gone through one after another: with two, 17 ns for each timestamp, where to append it takes 40."""
+"""Up to this many channels, one pass per channel is faster: with two, 17 ns per timestamp instead of 40."""
 _ONE_OF = [bytes([place == channel for place in range(256)]) for channel in range(_FEW_CHANNELS)]
 
 
@@ -304,7 +307,7 @@ def make_router(edge: plan.EdgeSpec, channels: int, subtask: int, seed: int, cha
         case _ if channels == 1:
             return _Single()
         case plan.ForwardPartitioner():
-            raise ValueError("a forward edge has one consumer")
+            raise ValueError("a forward edge has exactly one consumer")
         case plan.RebalancePartitioner() | plan.RescalePartitioner():
             return _RoundRobin(channels, subtask)
         case plan.ShufflePartitioner():

@@ -1,8 +1,8 @@
-"""The process of a slot worker, which `millstream.taskmanager.worker.main` starts.
+"""The process of a slot worker, started by `millstream.taskmanager.worker.main`.
 
 The main thread runs the loop, so that a user function which does not return can be interrupted by a signal when its
 task is cancelled. The control thread reads the supervisor's commands; when the supervisor is gone, it ends the process.
-In local mode for debuggers the same runs on a thread, without signals.
+In local mode for debuggers the same code runs on a thread, without signals.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _SHARED = frozenset(
 
 
 def is_shared(frame: FrameType | None) -> bool:
-    """Whether the thread is inside of what all tasks of the worker use, and others rely on its being done to its end.
+    """Whether the thread executes code that is shared by all tasks of the worker and must not be interrupted.
 
-    Half of a message in the pipe would be taken for the beginning of the next one, and the supervisor would understand
-    nothing any more. The interrupt comes again, after the interval.
+    Half of a message in the pipe would corrupt the stream of messages to the supervisor. The interrupt is repeated
+    after the interval.
     """
     while frame is not None:
         if frame.f_code in _SHARED:
@@ -74,7 +74,7 @@ class Interrupter:
         signal.signal(signal.SIGUSR1, self._raise)
 
     def cancel(self, attempt_ids: frozenset[str]) -> None:
-        """Has these tasks interrupted, again and again, while they do not return. Called on other threads."""
+        """Interrupts these tasks repeatedly until they return. Called on other threads."""
         timer = threading.Timer(self._interval, self._check, (attempt_ids,))
         timer.daemon = True
         timer.start()
@@ -92,7 +92,7 @@ class Interrupter:
 
 
 def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None = None) -> None:
-    """Waits for the start command, then runs the loop until told to stop or until the supervisor is gone.
+    """Waits for the start command, then runs the loop until a stop command, or until the supervisor is gone.
 
     `on_end` replaces the orderly stop when the supervisor is gone; a process passes its own end here.
     """
@@ -111,7 +111,7 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
         threads_are_their_starters()
         if configuration.boolean("taskmanager.prints.name-task"):
             name_prints(configuration)
-        logging.captureWarnings(True)  # else what is warned of has no time and no task
+        logging.captureWarnings(True)  # otherwise warnings have no time and no task
 
     def send(message: FromWorker) -> None:
         pipe.send(WORKER_MESSAGE.to_bytes(message))
@@ -127,7 +127,7 @@ def run_worker(pipe: ControlPipe, host: str, on_end: Callable[[], None] | None =
 
 
 class _Titles:
-    """What `ps` shows of this process: the job, and the tasks that were deployed last. Owned by one thread."""
+    """The process title that `ps` shows: the job, and the tasks that were deployed last. Owned by one thread."""
 
     def __init__(self, start: StartWorker) -> None:
         self._start = start
@@ -135,7 +135,7 @@ class _Titles:
         self._show()
 
     def deployed(self, command: DeployTasks) -> None:
-        """More tasks, or new attempts of them."""
+        """Adds deployed tasks, or new attempts of them."""
         self._tasks.update({(task.vertex_id, task.subtask): task.task_name for task in command.tasks})
         self._show()
 
@@ -144,9 +144,9 @@ class _Titles:
 
 
 def where(start: StartWorker, workers: Sequence[SlotWorker]) -> Origin:
-    """What the calling thread works on, for what is logged and printed: other threads than the main one work for any.
+    """The task or job that the calling thread works for, for log lines and printed output.
 
-    A thread that works for one task only says so by itself.
+    A thread that works for a single task sets its own origin.
     """
     if workers and threading.current_thread() is threading.main_thread():
         return workers[0].working_on
@@ -181,11 +181,11 @@ def run_process() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--host", required=True)
-    parser.add_argument("--title", help="What `ps` shows until the worker has started.")
+    parser.add_argument("--title", help="The process title that `ps` shows until the worker has started.")
     arguments = parser.parse_args()
     sys.setswitchinterval(SWITCH_INTERVAL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    faulthandler.enable(all_threads=False)  # a crash of native code tells where in Python it was
+    faulthandler.enable(all_threads=False)  # after a crash in native code, the log shows the Python frames
     allow_dumps_from_outside()
     allow_tracing_by_parent()
     allow_open_files()

@@ -1,9 +1,9 @@
-"""Where the time of a slot worker goes: its threads, sampled by another one, only on request.
+"""Samples the threads of a slot worker to find where its time is spent, only on request.
 
-A thread is on the CPU when it took processor time in the moment after it was sampled: that it was seen in some
-function means nothing, for a waiting thread is in one, too.
+A thread counts as on-CPU if it consumed processor time right after the sample: the sampled function alone does not show
+it, since a waiting thread is in a function too.
 
-Runs on a thread of its own for each request; while native code keeps the interpreter's lock, it stands still.
+Each request runs on a thread of its own; it pauses while native code holds the interpreter lock.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class StackSampler:
         self._found: Counter[Seen] = Counter()
 
     def run(self) -> tuple[SampledStack, ...]:
-        """Takes all samples; lasts as long as they are apart."""
+        """Takes all samples; returns after their number times the interval."""
         interval = self._request.interval_ms / 1000
         due = time.monotonic()
         for _ in range(self._request.samples):
@@ -65,7 +65,7 @@ class StackSampler:
         for ident, stack in stacks.items():
             frames = [SeenFrame.of(frame, line, WITH_OBJECTS) for frame, line in reversed(stack)]
             seen.append((ident, list(self._reader.stacks(thread_name(ident), frames, tasks))))
-        stacks.clear()  # releases what they own
+        stacks.clear()  # releases the objects of the frames
         busy = taking_time([ident for ident, found in seen if found])
         for ident, found in seen:
             for names, may_be_on, subtask in found:

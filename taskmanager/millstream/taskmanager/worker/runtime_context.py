@@ -17,7 +17,7 @@ from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 
 
 class TaskRuntimeContext(RuntimeContext):
-    """What a function can ask about its task."""
+    """The runtime context of one operator in one subtask."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class TaskRuntimeContext(RuntimeContext):
         accumulators: dict[str, Accumulator[Any]],
         metrics: FunctionMetrics | None = None,
     ) -> None:
-        """With `metrics` the counters are those in there."""
+        """With `metrics`, the counters are taken from there."""
         self._deployment = deployment
         self._name = operator_name
         self._configuration = configuration
@@ -41,11 +41,11 @@ class TaskRuntimeContext(RuntimeContext):
         """The operator's keyed state; None on a stream without keys."""
 
     def keyed_state(self, descriptor: StateDescriptor) -> State:
-        """The state of a descriptor, which belongs to the key of the record at hand."""
+        """The state of a descriptor, scoped to the key of the current record."""
         if self.keyed_backend is None:
             raise StateAccessError(
-                f"{self._name}: state '{descriptor.name}' needs a keyed stream, and this operator's has no keys: "
-                "call key_by before it"
+                f"{self._name}: state '{descriptor.name}' requires a keyed stream, but the input of this "
+                "operator is not keyed: call key_by before it"
             )
         state: State = adopting(descriptor, self.keyed_backend.state)
         return state
@@ -63,7 +63,7 @@ class TaskRuntimeContext(RuntimeContext):
         return self.operator_id
 
     def is_checkpointing_enabled(self) -> bool:
-        """Whether they are taken at an interval."""
+        """Whether checkpoints are taken at an interval."""
         return Configuration(self._configuration).seconds("execution.checkpointing.interval") > 0
 
     @property
@@ -81,11 +81,11 @@ class TaskRuntimeContext(RuntimeContext):
         return self._deployment.max_parallelism
 
     def get_index_of_this_subtask(self) -> int:
-        """From 0."""
+        """The index of this subtask, from 0."""
         return self._deployment.subtask
 
     def get_attempt_number(self) -> int:
-        """0 for the first attempt."""
+        """The number of this attempt; 0 for the first."""
         return self._deployment.attempt
 
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
@@ -93,11 +93,11 @@ class TaskRuntimeContext(RuntimeContext):
         return self.get_job_parameters().get(key, self._configuration.get(key, default_value))
 
     def get_job_parameters(self) -> dict[str, str]:
-        """What the program set under keys of its own."""
+        """The job parameters that the program set under keys of its own."""
         return job_parameters(self._configuration)
 
     def get_metrics_group(self) -> MetricGroup:
-        """Where to register metrics."""
+        """The group to register metrics in."""
         return self._metrics
 
     def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
@@ -105,7 +105,7 @@ class TaskRuntimeContext(RuntimeContext):
         if why := why_unwritable(name):
             raise ValueError(f"the accumulator {why}")
         if name in self._accumulators:
-            raise ValueError(f"this task has an accumulator '{name}' already")
+            raise ValueError(f"an accumulator named '{name}' is already registered in this task")
         self._accumulators[name] = accumulator
 
     def get_accumulator(self, name: str) -> Accumulator[Any]:

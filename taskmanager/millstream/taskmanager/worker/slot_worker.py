@@ -1,8 +1,8 @@
 """The slot worker's loop: one thread that runs all tasks of a slot.
 
-Each turn takes the mails that have come (commands, frames, wake-ups), fires what is due, and gives every task one
-bounded step; when no task can go on it sleeps on the mailbox. Everything that tasks, channels and operators do
-happens on this thread; other threads only put mails into the mailbox.
+Each turn handles the mails that have arrived (commands, frames, wake-ups), fires due timers, and gives every task one
+bounded step; when no task can proceed, the loop sleeps until the next mail. All code of tasks, channels and operators
+runs on this thread; other threads only put mails into the mailbox.
 """
 
 from __future__ import annotations
@@ -67,12 +67,13 @@ from millstream.taskmanager.worker.tasks.task_progress import attempt_metrics
 log = logging.getLogger(__name__)
 
 
-_WRITERS = 4  # snapshots that are written at the same time: they wait for storage more than for the processor
-_DRAIN = 0.005  # seconds that a task may go on consuming before its producers take their turn: full queues are latency
+_WRITERS = 4  # snapshots written at the same time: they wait for storage more than for the processor
+# seconds for which a task may continue to consume before its producers take their turn: full queues add latency
+_DRAIN = 0.005
 
 
 class WakeUp(Struct, frozen=True):
-    """A source reader has something."""
+    """A source reader has records."""
 
     attempt_id: str
 
@@ -130,12 +131,12 @@ class SlotWorker:
 
     @property
     def working_on(self) -> Origin:
-        """What the loop is at: a task, or the job alone between two of them."""
+        """What the loop is executing: a task, or the job alone between two tasks."""
         current = self.current
         return current.origin if current is not None else self._job
 
     def run(self, memory: int = 0) -> None:
-        """Until a stop command. `memory` limits what the tasks may take, in bytes."""
+        """Runs until a stop command. `memory` limits what the tasks may allocate, in bytes."""
         self._data_plane.start()
         limit_memory(memory)
         if self._takes_checkpoints:
@@ -151,11 +152,11 @@ class SlotWorker:
             self._data_plane.stop()
 
     def running_tasks(self) -> list[Task]:
-        """Those that take steps. Called on any thread."""
+        """The tasks that take steps. Called on any thread."""
         return [task for task in list(self._tasks.values()) if task.state is ExecutionState.RUNNING]
 
     def placed(self, task: Task) -> PlacedTask:
-        """Where a task with operators is. Called on any thread."""
+        """Identifies a task with operators for inspections. Called on any thread."""
         about, chain = task.deployment, task.chain.operators
         operators = tuple([PlacedOperator(id(operator), operator.name) for operator in chain])
         return PlacedTask(
@@ -163,7 +164,7 @@ class SlotWorker:
         )
 
     def turn(self) -> None:
-        """One turn of the loop; sleeps when there is nothing to do."""
+        """One turn of the loop; sleeps if there is nothing to do."""
         self._take_mails(None)
         now = self._clock.monotonic()
         worked = False
@@ -267,7 +268,7 @@ class SlotWorker:
             case Stop():
                 self._stopped = True
             case StartWorker() | InspectWorker():
-                log.error("unexpected command %s", type(command).__name__)
+                log.error("ignored the unexpected command %s", type(command).__name__)
             case _:
                 assert_never(command)
 
@@ -275,7 +276,8 @@ class SlotWorker:
         task = Task(deployment, self._factory.max_rows, self._factory.max_column_rows, self._checkpoints)
         self._tasks[task.attempt_id] = task
         self._update(task, ExecutionState.INITIALIZING)
-        if task.attempt_id in self.cancelling:  # since the deployment came; restoring it would take its time
+        # cancelled since the deployment arrived: do not spend time on restoring it
+        if task.attempt_id in self.cancelling:
             self._cancel(task)
             return
         if not self._in_task(task, lambda: self._factory.build(task)):
@@ -286,11 +288,11 @@ class SlotWorker:
         self._update(task, ExecutionState.RUNNING)
 
     def _in_task(self, task: Task, call: Callable[[], object]) -> bool:
-        """Runs something of a task's; answers whether the task survived it."""
+        """Runs code of a task; returns whether the task survived."""
         self.current = task
         try:
             call()
-        except BaseException as error:  # also an interrupt: one that nobody asked for is the user's error
+        except BaseException as error:  # also an interrupt: one that was not requested is an error of the user
             leave_if_forked(error)
             self._fail(task, error)
             return False
@@ -303,18 +305,18 @@ class SlotWorker:
         heapq.heappush(self._timers, (self._clock.monotonic() + seconds, attempt_id))
 
     def _deliver(self, mail: OperatorMail) -> Any:
-        """Hands a mail to an operator; answers what that answers, or None when there is no such operator."""
+        """Delivers a mail to an operator and returns its result, or None if there is no such operator."""
         task = self._tasks.get(mail.attempt_id)
-        answers: list[Any] = [None]
+        results: list[Any] = [None]
         if task is not None and task.state is ExecutionState.RUNNING:
-            self._in_task(task, lambda: answers.append(task.deliver(mail)))
-        return answers[-1]
+            self._in_task(task, lambda: results.append(task.deliver(mail)))
+        return results[-1]
 
     def _collect(self, command: CollectFromTask) -> None:
         request = command.request
-        answer = self._deliver(OperatorMail(command.attempt_id, request.operator_id, request))
+        response = self._deliver(OperatorMail(command.attempt_id, request.operator_id, request))
         gone = CollectResponse(request.request_id, error="the collecting task is not running")
-        self._send(gone if answer is None else answer)
+        self._send(gone if response is None else response)
 
     def _trigger_checkpoint(self, command: TriggerCheckpoint) -> None:
         options = command.options
@@ -332,8 +334,8 @@ class SlotWorker:
         for attempt_id in notice.attempt_ids:
             task = self._tasks.get(attempt_id)
             if task is not None and task.state is ExecutionState.RUNNING:
-                tell = task.checkpoints.completed if notice.completed else task.checkpoints.aborted
-                self._in_task(task, partial(tell, notice.checkpoint_id))
+                notify = task.checkpoints.completed if notice.completed else task.checkpoints.aborted
+                self._in_task(task, partial(notify, notice.checkpoint_id))
 
     def _snapshot_written(self, mail: SnapshotWritten) -> None:
         task = self._tasks.get(mail.attempt_id)
@@ -386,7 +388,7 @@ class SlotWorker:
             self._forget(task)
 
     def _log_failure(self, task: Task, failure: TaskFailure) -> None:
-        """With the traceback the first time that it comes, and as the same error later; a loop is only counted."""
+        """Logs the traceback of a new error, and one line if it is repeated; a loop of repetitions is only counted."""
         place, name = (task.deployment.vertex_id, task.deployment.subtask), task.deployment.task_name
         repeats = self._failures.setdefault(place, Repeats())
         if not repeats.is_told(failure.signature or failure.exception, self._clock.monotonic()):
@@ -395,8 +397,8 @@ class SlotWorker:
             log.error("task %s failed:\n%s", name, "\n".join(failure_lines(failure)), extra=REPORTED)
         else:
             again = ordinal(repeats.count)
-            told = "task %s failed with the same error, %s time: %s"
-            log.error(told, name, again, cause_line(failure), extra=REPORTED)
+            message = "task %s failed with the same error, %s time: %s"
+            log.error(message, name, again, cause_line(failure), extra=REPORTED)
 
     def _cancel(self, task: Task) -> None:
         self._close(task)
@@ -413,7 +415,7 @@ class SlotWorker:
             self.current = None
         for error in errors:
             with lines_of(task.origin):
-                log.warning("closing %s: %s", task.deployment.task_name, error)
+                log.warning("failed to close %s: %s", task.deployment.task_name, error)
         return errors
 
     def _forget(self, task: Task) -> None:
@@ -432,10 +434,10 @@ class SlotWorker:
 
     def _report_metrics(self) -> None:
         running = [task for task in self._tasks.values() if task.state is ExecutionState.RUNNING]
-        told = tuple([attempt_metrics(task) for task in running])
-        if told:
-            self._send(TaskMetricsReport(self._allocation, told))
+        reports = tuple([attempt_metrics(task) for task in running])
+        if reports:
+            self._send(TaskMetricsReport(self._allocation, reports))
         now = self._clock.monotonic()
-        groups = [g for task, t in zip(running, told, strict=True) for g in task.figures.groups(t.metrics, now)]
+        groups = [g for task, t in zip(running, reports, strict=True) for g in task.figures.groups(t.metrics, now)]
         use = own_use()
         self._send(SlotMetrics(self._allocation, encode_groups(groups), *msgspec.structs.astuple(use)))

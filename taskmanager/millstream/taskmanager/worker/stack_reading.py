@@ -1,8 +1,8 @@
-"""Whose stack it is: which task a slot worker's thread works for, and in which operator. Pure.
+"""Attributes a thread's stack to a task and an operator. Pure.
 
-All tasks of a slot run on one thread. Whose step it is in, and in which operator, is read from the objects of the
-frames themselves, by their addresses: so a stack reads the same from the worker and from outside. When
-the loop waits, so do all of its tasks.
+All tasks of a slot run on one thread. The current task and operator are read from the objects of the frames, by their
+addresses, so a stack reads the same from inside the worker and from outside. When the loop waits, so do all of its
+tasks.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from millstream.core.messages.inspection import PlacedTask, SampledStack, Sample
 _OPERATORS = "millstream.taskmanager.worker.operators."
 _LOOP = "millstream.taskmanager.worker.slot_worker"
 WITH_OBJECTS = (_OPERATORS, _LOOP)
-"""Modules whose frames are seen with their objects."""
+"""Modules whose frames are captured with their objects."""
 _LOOP_FUNCTIONS = ("SlotWorker.turn", "SlotWorker.run")
 _TASK_FUNCTION = "SlotWorker._in_task"
 FOR_INPUT = "[waiting for input]"
-FOR_OTHERS = "[waiting for those behind it: backpressured]"
+FOR_OTHERS = "[waiting for downstream tasks: backpressured]"
 FOR_SOURCES = "[waiting for other sources: watermark alignment]"
 WAITING = "[waiting]"
 _TASK = "[task]"
 Seen = tuple[tuple[str, ...], bool, int]
 """Names of frames, whether it was on the CPU, and the subtask."""
 Waits = Callable[[PlacedTask], str]
-"""Returns one of the above for a task that waits: what it was held up by last."""
+"""Returns one of the above for a task that waits: the reason of its last wait."""
 
 
 class StackReader:
@@ -37,12 +37,12 @@ class StackReader:
     def __init__(self, request: SampleRequest, waits: Waits, worker: int = 0) -> None:
         self._request = request
         self._waits = waits
-        self._worker = worker  # its address, where others run in the same process
+        self._worker = worker  # its address, for a process that runs several workers
 
     def stacks(self, thread: str, stack: Sequence[SeenFrame], tasks: Collection[PlacedTask]) -> Iterator[Seen]:
-        """What a thread's stack, the outermost frame first, shows of what was requested.
+        """What a thread's stack, the outermost frame first, shows of the requested tasks.
 
-        Whether that may be on the CPU, by the thread's clock.
+        The boolean is whether the thread may be on the CPU, by its clock.
         """
         request = self._request
         is_of_loop = self._is_of_loop(stack)
@@ -78,12 +78,12 @@ def _is(frame: SeenFrame, module: str, *functions: str) -> bool:
 
 
 def _operator_in(stack: Sequence[SeenFrame], task: PlacedTask) -> str:
-    """The innermost operator that the stack is in: what it calls is its function, or the way to the next."""
+    """The innermost operator in the stack: the code that it calls is its function, or leads to the next operator."""
     names = {operator.address: operator.name for operator in task.operators}
     found = (frame for frame in reversed(stack) if frame.owner in names and frame.module.startswith(_OPERATORS))
     return next((names[frame.owner] for frame in found), "")
 
 
 def added_up(found: Counter[Seen]) -> tuple[SampledStack, ...]:
-    """What was seen, the most frequent first."""
+    """The samples, summed up, the most frequent first."""
     return tuple(SampledStack(names, on_cpu, count, subtask) for (names, on_cpu, subtask), count in found.most_common())

@@ -1,19 +1,19 @@
-"""The barriers of one task, as a pure machine: which channels wait, and when the snapshot is taken.
+"""The barriers of one task, as a pure machine: which channels are blocked, and when the snapshot is taken.
 
-Aligned (exactly-once): from the first barrier of a checkpoint until the last, channels that delivered theirs are
-blocked, so that the snapshot holds the effect of exactly the records before the barrier. Not aligned (at-least-once):
-nothing is blocked, and the snapshot is taken with the last barrier. Each barrier carries its mode. A barrier of a newer
-checkpoint abandons an older aligned one that is still incomplete: the channel that brought it would have been blocked
-if it had delivered the older one, so it never will. For the same reason a checkpoint whose first barrier comes behind
-one of a newer checkpoint is ignored, as are barriers of abandoned and completed checkpoints. Whatever its kind, a
-checkpoint that completes abandons the older ones, so that snapshots are taken in the order of their ids. A channel that
-ended counts as having delivered every barrier to come.
+Aligned (exactly-once): from the first barrier of a checkpoint until the last, channels that have delivered theirs are
+blocked, so that the snapshot contains the effect of exactly the records before the barrier. Not aligned
+(at-least-once): nothing is blocked, and the snapshot is taken with the last barrier. Each barrier carries its mode. A
+barrier of a newer checkpoint abandons an older aligned one that is incomplete: its channel would have been blocked if
+it had delivered the older barrier, so it never will deliver it. For the same reason a checkpoint whose first barrier
+arrives behind one of a newer checkpoint is ignored, as are barriers of abandoned and completed checkpoints. In every
+mode, a checkpoint that completes abandons the older ones, so that snapshots are taken in the order of their ids. A
+channel that has ended counts as having delivered every future barrier.
 
 Unaligned (exactly-once without waiting): the snapshot is taken as soon as a barrier is known, which may still be behind
-records in its queue. The channels that did not deliver theirs are recorded from the next record to be taken on until
-their barrier or their end arrives, and the checkpoint holds those records too. Channels that must not be recorded are
-waited for as ever, and until then the others are blocked behind their barriers. An aligned barrier with a timeout makes
-its checkpoint unaligned when that has passed.
+records in its queue. The channels that have not delivered theirs are recorded, from the next record to be taken until
+their barrier or their end arrives, and the checkpoint contains those records too. Channels that must not be recorded
+are aligned as usual, and until then the others are blocked behind their barriers. An aligned barrier with a timeout
+makes its checkpoint unaligned when the timeout expires.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from millstream.core.records.batches import Barrier
 
 COORDINATOR = -1
-"""Stands for a channel when the coordinator itself triggers: channels that are still open are waited for to end."""
+"""Identifies the coordinator as the origin of a trigger: the task then waits for its open channels to end."""
 
 
 class Block(Struct, frozen=True):
@@ -36,24 +36,24 @@ class Block(Struct, frozen=True):
 
 
 class Unblock(Struct, frozen=True):
-    """All channels may be taken from again."""
+    """All channels are unblocked."""
 
 
 class TakeSnapshot(Struct, frozen=True):
-    """Snapshot, and send the barrier on. What is in flight on the `recorded` channels is part of the checkpoint."""
+    """Take the snapshot, and emit the barrier. In-flight data of the `recorded` channels is part of the checkpoint."""
 
     barrier: Barrier
     recorded: frozenset[int] = frozenset()
 
 
 class AllDelivered(Struct, frozen=True):
-    """Every recorded channel of the checkpoint has had its barrier or its end."""
+    """Every recorded channel of the checkpoint has delivered its barrier or its end."""
 
     checkpoint_id: int
 
 
 class Abandon(Struct, frozen=True):
-    """The checkpoint will not be taken by this task, or not be completed."""
+    """The task will not take the checkpoint, or not complete it."""
 
     checkpoint_id: int
     reason: str
@@ -68,7 +68,7 @@ class _Pending(Struct):
 
     @property
     def turns_at(self) -> int | None:
-        """When it becomes unaligned, on the coordinator's clock."""
+        """When it becomes unaligned, by the coordinator's clock."""
         timeout = self.barrier.aligned_timeout_ms
         return None if timeout is None or self.barrier.unaligned else self.barrier.timestamp + timeout
 
@@ -86,12 +86,12 @@ class BarrierAligner:
 
     @property
     def is_aligning(self) -> bool:
-        """Whether a checkpoint is under way here that is to be taken yet."""
+        """Whether the snapshot of a checkpoint in progress is still to be taken."""
         return bool(self._pending)
 
     @property
     def next_timeout(self) -> int | None:
-        """When `tick` has something to do."""
+        """When `tick` has to be called."""
         return min((at for p in self._pending.values() if (at := p.turns_at) is not None), default=None)
 
     def announced(self, barrier: Barrier) -> list[Action]:
@@ -101,7 +101,7 @@ class BarrierAligner:
         return [] if self._join(barrier) is None else self._complete()
 
     def received(self, channel: int, barrier: Barrier) -> list[Action]:
-        """A channel delivered a barrier: everything before it was taken."""
+        """A barrier was received on a channel: everything before it was taken."""
         number = barrier.checkpoint_id
         pending = self._join(barrier)
         if pending is None:
@@ -124,19 +124,19 @@ class BarrierAligner:
         return [AllDelivered(checkpoint_id)]
 
     def ended(self, channel: int) -> list[Action]:
-        """A channel ended: it owes no barrier any more. What is recorded of it is complete by itself."""
+        """A channel ended: it delivers no more barriers. Its recording is complete."""
         self._open.discard(channel)
         return self._complete()
 
     def tick(self, now_ms: int) -> list[Action]:
-        """Time passed: aligned checkpoints whose timeout is over become unaligned."""
+        """Makes aligned checkpoints unaligned whose timeout has expired."""
         for pending in self._pending.values():
             if (at := pending.turns_at) is not None and at <= now_ms:
                 pending.barrier = replace(pending.barrier, unaligned=True)
         return self._complete()
 
     def aborted(self, checkpoint_id: int) -> list[Action]:
-        """The coordinator gave a checkpoint up: its barriers count no more, also those still in flight."""
+        """The coordinator aborted a checkpoint: its barriers are ignored, including those in flight."""
         if self._recorded.pop(checkpoint_id, None) is not None:
             return [Abandon(checkpoint_id, "aborted")]
         if checkpoint_id <= self._newest_done:
@@ -145,7 +145,7 @@ class BarrierAligner:
         return self._abandon(checkpoint_id, "aborted") if checkpoint_id in self._pending else []
 
     def _join(self, barrier: Barrier) -> _Pending | None:
-        """The checkpoint that the barrier belongs to; None when it counts no more."""
+        """The checkpoint that the barrier belongs to; None if it is ignored."""
         number = barrier.checkpoint_id
         if number <= self._newest_done or number in self._aborted:
             return None
@@ -157,7 +157,7 @@ class BarrierAligner:
         return pending
 
     def _overtake(self, number: int) -> list[Action]:
-        """A barrier came where those of older checkpoints are missing: they were given up before they were sent."""
+        """A barrier arrived on a channel without those of older checkpoints: these were aborted upstream."""
         actions: list[Action] = []
         for older in [n for n, p in self._pending.items() if n < number and p.barrier.aligned]:
             actions += self._abandon(older, f"overtaken by checkpoint {number}")

@@ -1,6 +1,6 @@
-"""The short, synchronous half of a snapshot: everything a task's operators hold, as it is between two records.
+"""The synchronous part of a snapshot: everything that a task's operators hold, between two records.
 
-Called on the task's thread. What comes out is read on another one while the task continues, and has to be released.
+Called on the task's thread. The result is read on another one while the task continues, and has to be released.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CapturedOperator(Struct, frozen=True):
-    """One operator's state; `folder` is what its files lie under. What else would change is pickled."""
+    """One operator's state; `folder` contains its files. Mutable contents are pickled."""
 
     operator_id: str
     folder: str
@@ -38,7 +38,7 @@ class CapturedTask(Struct, frozen=True):
     operators: tuple[CapturedOperator, ...]
 
     def release(self) -> None:
-        """Lets go of everything; may be called twice, on any thread."""
+        """Releases everything; may be called twice, on any thread."""
         for captured in self.operators:
             if captured.keyed is not None:
                 captured.keyed.release()
@@ -47,7 +47,7 @@ class CapturedTask(Struct, frozen=True):
 
 
 def capture_chain(chain: OperatorChain, barrier: Barrier, incremental: bool) -> CapturedTask:
-    """Captures every operator; when one cannot be, nothing stays captured."""
+    """Captures every operator; if one fails, nothing stays captured."""
     number = barrier.checkpoint_id
     captured: list[CapturedOperator] = []
     try:

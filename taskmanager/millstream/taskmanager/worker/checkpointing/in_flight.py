@@ -1,9 +1,10 @@
 """Records in flight between two tasks, as part of a checkpoint.
 
-They belong to the operator that emitted them, one state for each of its edges and side of the exchange. Restored, it
-sends them again along that edge, through its task's router and before anything else; so they find their consumer under
-any parallelism, also when another parallelism makes other chains of the operators. Of a channel, what its consumer had
-received comes before what its producer had queued. The records of an original producer stay together, in their order.
+They belong to the operator that emitted them, one state for each of its edges and side of the exchange. After a
+restore, the operator emits them again along that edge, through its task's router and before anything else; so they
+reach their consumer under any parallelism, even if another parallelism chains the operators differently. For each
+channel, what its consumer had received comes before what its producer had queued. The records of an original producer
+stay together, in their order.
 
 Each element of such a state is (producer subtask, consumer subtask, codec, payload), pickled.
 """
@@ -28,14 +29,14 @@ _PREFIX = "in-flight"
 
 
 class Side(StrEnum):
-    """Where the records were, in the order in which they follow each other."""
+    """The side of the exchange where the records were, in their order."""
 
     RECEIVED = "received"
     QUEUED = QUEUED
 
 
 class CapturedChannel(Struct, frozen=True):
-    """What one channel held: encoded batches and parts of them; signals among them are left out."""
+    """The contents of one channel: encoded batches and parts of them; signals among them are left out."""
 
     producer: int
     consumer: int
@@ -43,7 +44,7 @@ class CapturedChannel(Struct, frozen=True):
     error: BaseException | None = None
 
     def elements(self) -> Iterator[bytes]:
-        """As they are stored. Called on the writer's thread."""
+        """The elements to store. Called on the writer's thread."""
         if self.error is not None:
             raise SnapshotError("records in flight", f"cannot be stored: {one_line(self.error)}") from self.error
         parts: list[bytes] = []
@@ -65,16 +66,16 @@ class CapturedInFlight(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return sum(len(buffer.payload) for channel in self.channels for buffer in channel.buffers)
 
     def elements(self) -> list[bytes]:
-        """Of all its channels."""
+        """The elements of all its channels."""
         return [element for channel in self.channels for element in channel.elements()]
 
 
 def state_name(edge: str, side: Side) -> str:
-    """Unique within the operator."""
+    """The name of the state, unique within the operator."""
     return f"{_PREFIX}-{edge}-{side}"
 
 

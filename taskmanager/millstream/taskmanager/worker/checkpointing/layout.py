@@ -1,8 +1,8 @@
-"""How keyed state is cut into files that later checkpoints can share. Pure.
+"""Divides keyed state into files that later checkpoints can share. Pure.
 
-A state's key groups are cut into chunks, each with files of its own. A later checkpoint writes only the chunks that
-hold a key group touched since, and refers to the files of the others. Chunks are small enough that this is in
-proportion to what was touched, and large enough that there are not too many files.
+A state's key groups are divided into chunks, each with files of its own. A later checkpoint writes only the chunks with
+a key group that was modified since, and refers to the files of the others. Chunks are small enough that the written
+amount is in proportion to what was modified, and large enough that there are not too many files.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _CHUNKS = 64
 
 
 class Chunk(Struct, frozen=True):
-    """Some neighbouring key groups and the files that hold them; none when they are empty."""
+    """A range of key groups and the files that contain them; none if they are empty."""
 
     key_groups: range
     files: tuple[StateFile, ...]
     name: str = ""
-    """Of the backend's own file that this is; in its own format, a state has one chunk for each."""
+    """The name of the backend's own file; in a native format, a state has one chunk per file."""
 
 
 Layout = tuple[Chunk, ...]
@@ -44,7 +44,7 @@ def is_touched(chunk: Chunk, touched: Collection[int]) -> bool:
 
 
 def cut(table: pa.Table, key_groups: range, total_rows: int) -> Iterator[tuple[range, pa.Table]]:
-    """Cuts rows sorted by key group into chunks that cover all of the key groups."""
+    """Divides rows sorted by key group into chunks that cover all of the key groups."""
     import numpy as np
 
     least = max(_ROWS, total_rows // _CHUNKS)
@@ -59,7 +59,7 @@ def cut(table: pa.Table, key_groups: range, total_rows: int) -> Iterator[tuple[r
 
 
 def slice_of(table: pa.Table, key_groups: range) -> pa.Table:
-    """The rows of some neighbouring key groups."""
+    """The rows of a range of key groups."""
     import numpy as np
 
     start, end = np.searchsorted(table.column(KEY_GROUP).to_numpy(), [key_groups.start, key_groups.stop])

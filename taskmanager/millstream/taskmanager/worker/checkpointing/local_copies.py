@@ -1,12 +1,11 @@
 """Copies of a task's state files on its own host, for a restart in the same slot.
 
-While a checkpoint is written, what goes to the storage goes to a local file too. A copy is found by the URI of the file
-that it copies, and is compared with size and checksum when it is read, like the file itself: so it need not be durable,
-and a half or damaged one is only not used. Nothing about copies ever fails a checkpoint or a restore.
+While a checkpoint is written, each file is written to a local file as well. A copy is found by the URI of the original
+file, and is verified by size and checksum when it is read, like the file itself: so it need not be durable, and an
+incomplete or damaged one is ignored. Errors of copies never fail a checkpoint or a restore.
 
-Each checkpoint that is under way, and the last one that completed, names the files that it refers to, of which earlier
-ones may have written some. Whatever no checkpoint names, also what dead attempts left, is deleted when one begins or
-ends.
+Each checkpoint in progress, and the last completed one, lists the files that it refers to, which may include those of
+earlier ones. Files that no checkpoint lists, including those of failed attempts, are deleted when one begins or ends.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ log = logging.getLogger(__name__)
 
 
 class SlotCopies(Struct, frozen=True):
-    """Where the tasks of a slot keep copies, if there is a folder, and whether they are restored from them."""
+    """Where the tasks of a slot keep copies, if there is a folder, and whether they restore from them."""
 
     folder: str = ""
     restores: bool = False
 
     def of(self, vertex_id: str, subtask: int) -> LocalCopies | None:
-        """Those of one subtask."""
+        """The copies of one subtask."""
         folder = Path(self.folder) / f"{safe_name(vertex_id)}-{subtask}"
         return LocalCopies(folder, self.restores) if self.folder else None
 
@@ -51,11 +50,11 @@ class LocalCopies:
         self._named: dict[int, set[str]] = {}
 
     def copying(self, storage: FileTarget, checkpoint_id: int) -> FileTarget:
-        """The storage for one checkpoint: each file that is written into it is also copied."""
+        """The storage for one checkpoint: each file that is written to it is also copied."""
         return _CopyingFiles(storage, self, checkpoint_id)
 
     def written(self, checkpoint_id: int, location: str, files: Iterable[StateFile]) -> None:
-        """The checkpoint is acknowledged: these are all the files that it refers to."""
+        """The checkpoint is acknowledged: these are all files that it refers to."""
         with self._lock:
             self._named[checkpoint_id] = _names(location, files)
 
@@ -67,19 +66,19 @@ class LocalCopies:
                 self._sweep()
 
     def given_up(self, checkpoint_id: int) -> None:
-        """The checkpoint will not be."""
+        """The checkpoint was aborted."""
         with self._lock:
             if self._named.pop(checkpoint_id, None) is not None:
                 self._sweep()
 
     def restored(self, checkpoint_id: int, location: str, files: Iterable[StateFile]) -> None:
-        """The task was restored from these files, and may be again; nothing else can be of use."""
+        """The task was restored from these files, and may be again; no others are needed."""
         with self._lock:
             self._named = {checkpoint_id: _names(location, files)}
             self._sweep()
 
     def has(self, location: str, file: StateFile) -> bool:
-        """Whether there is a copy to restore from, be it good or not."""
+        """Whether a copy exists, valid or not."""
         return self._restores and file.inline is None and (self._folder / _name(location, file.path)).exists()
 
     def read_file(self, location: str, path: str) -> Any:
@@ -93,7 +92,7 @@ class LocalCopies:
             raise SnapshotError(str(copy), f"cannot be read: {one_line(error)}") from error
 
     def create(self, checkpoint_id: int, location: str, path: str) -> Path:
-        """The path for a new copy, named by its checkpoint from now on; the folder is made."""
+        """Creates the path and the folder for a new copy, named by its checkpoint."""
         name = _name(location, path)
         with self._lock:
             if checkpoint_id not in self._named:
@@ -112,7 +111,7 @@ class LocalCopies:
 
 
 class _CopyingFiles:
-    """The files of one checkpoint of one task. After a copy failed there are no further ones."""
+    """The files of one checkpoint of one task. After one copy has failed, no further copies are made."""
 
     def __init__(self, storage: FileTarget, copies: LocalCopies, checkpoint_id: int) -> None:
         self._storage, self._copies, self._checkpoint_id = storage, copies, checkpoint_id
@@ -138,11 +137,11 @@ class _CopyingFiles:
 
     def _copy_failed(self, error: OSError) -> None:
         self._failed = True
-        log.warning("checkpoint %d continues without local copies: %s", self._checkpoint_id, one_line(error))
+        log.warning("checkpoint %d is written without further local copies: %s", self._checkpoint_id, one_line(error))
 
 
 class _CopyingWriter:
-    """Writes a file and its copy; the copy of content that stays inline is deleted again."""
+    """Writes a file and its copy; the copy of inline content is deleted."""
 
     def __init__(self, writer: StateWriter, path: Path, copy: IO[bytes], failed: Callable[[OSError], None]) -> None:
         self._writer, self._path, self._failed = writer, path, failed
@@ -165,7 +164,7 @@ class _CopyingWriter:
         return written
 
     def commit(self) -> WrittenFile:
-        """What was written, as the storage returned it."""
+        """Commits; returns what the storage returned."""
         result = self._writer.commit()
         if result.inline is not None:
             self._drop()
@@ -178,7 +177,7 @@ class _CopyingWriter:
         return result
 
     def abort(self) -> None:
-        """Leaves neither behind."""
+        """Deletes both."""
         self._drop()
         self._writer.abort()
 

@@ -1,7 +1,8 @@
-"""The state that a task is restored from: its own part of a snapshot, read and checked before the task is opened.
+"""The state that a task is restored from: its own part of a snapshot, read and validated before the task is opened.
 
-The job manager hands over the files that the subtask needs, by the rules of `core.snapshot.redistribution`. Of those
-it takes its own key groups, and its share of what is dealt out; a sink is also shown the transactions that others take.
+The job manager sends the files that the subtask needs, by the rules of `core.snapshot.redistribution`. Of those the
+subtask takes its own key groups, and its share of redistributed elements; a sink also sees the transactions that others
+take.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ _READERS = 8
 
 
 class ReadFile(Struct, frozen=True):
-    """One file's checked rows, still as columns."""
+    """The validated rows of one file, still as columns."""
 
     where: str
     table: pa.Table
 
 
 class StoredState(Struct, frozen=True):
-    """A state as this subtask gets it. `deal` is set when elements are dealt out: (this subtask, parallelism)."""
+    """A state as this subtask gets it. `deal` is set if elements are redistributed: (this subtask, parallelism)."""
 
     state: StateSnapshot
     parts: tuple[ReadFile, ...]
@@ -56,13 +57,15 @@ class StoredState(Struct, frozen=True):
 
     @property
     def declaration(self) -> StateDeclaration:
-        """As stored."""
+        """The stored declaration."""
         return StateDeclaration(self.state.name, self.state.kind, StateTypes.of(self.state), self.state.ttl)
 
     def rows(self, declared: StateTypes | None) -> Rows:
-        """All rows, as the declared types, which have to fit the stored ones; without any, pickles are not loaded.
+        """All rows, as the declared types, which have to be compatible with the stored ones.
 
-        Their classes may be gone with the code that used the state. Only keys are, for the sake of their key groups.
+        Without any, pickles are not loaded.
+
+        Their classes may no longer exist in the program. Only keys are loaded, to compute their key groups.
         """
         if declared is None:
             return self._read(None, False)
@@ -70,7 +73,7 @@ class StoredState(Struct, frozen=True):
         return self._read(declared, True)
 
     def tables(self, declared: StateTypes) -> list[pa.Table]:
-        """The rows as columns of the declared types, which have to fit the stored ones."""
+        """The rows as columns of the declared types, which have to be compatible with the stored ones."""
         self._check_fit(declared)
         stored, now = self.declaration.types.value, declared.stored().value
         what = f"state '{self.state.name}': cannot be restored: column {VALUE}"
@@ -90,18 +93,18 @@ class StoredState(Struct, frozen=True):
             log.warning("state '%s': %s", self.state.name, warning)
 
     def native_files(self, declared: StateTypes | None) -> tuple[RestoredFile, ...]:
-        """What is in a backend's own format: it cannot become other types than it was stored with."""
+        """The parts in a backend's own format, which requires the stored types."""
         if self.native and declared is not None:
             now = declared.snapshot(self.state.name, self.state.kind)
             if compare_state(self.state, now).kind is not CompatibilityKind.SAME:
                 raise IncompatibleStateError(
                     f"state '{self.state.name}'",
-                    "cannot be restored from a checkpoint with another type than it has there: start from a savepoint",
+                    "cannot be restored from a checkpoint with a type other than the stored one: use a savepoint",
                 )
         return self.native
 
     def elements(self) -> list[Any]:
-        """What is no program's state, such as splits."""
+        """The elements of state that is not part of the program, such as splits."""
         return self._read(None, True).content
 
     def _read(self, declared: StateTypes | None, unpickle: bool) -> Rows:
@@ -135,12 +138,12 @@ class StoredElements(Struct, frozen=True):
         return [element for state in self.stored for element in state.elements()]
 
     def everyones(self) -> list[Any]:
-        """Also what other subtasks take over, as far as this one may see it."""
+        """Also what other subtasks take over, if it is visible to this one."""
         return [element for state in self.stored for element in replace(state, deal=None).elements()]
 
 
 class RestoredTask:
-    """What the operators of one task get back, by operator id."""
+    """The restored state of the operators of one task, by operator id."""
 
     def __init__(self, checkpoint_id: int, states: dict[str, list[StoredState]], finished: bool = False) -> None:
         self.checkpoint_id = checkpoint_id
@@ -149,20 +152,20 @@ class RestoredTask:
         """Whether all subtasks of the task's vertex had finished: there is nothing left to run."""
 
     def keyed_state(self, operator_id: str) -> list[RestoredState]:
-        """For the operator's keyed backend."""
+        """The state for the operator's keyed backend."""
         return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind.keyed]
 
     def operator_state(self, operator_id: str) -> list[RestoredState]:
-        """For the operator's backend of operator state."""
+        """The state for the operator's backend of operator state."""
         return [stored for stored in self._states.get(operator_id, ()) if stored.state.kind in OPERATOR]
 
     def in_flight(self) -> list[tuple[str, list[Any]]]:
-        """The records that were in flight from the task's operators, as far as they were handed over, by state."""
+        """The in-flight records emitted by the task's operators that this subtask emits again, by state."""
         found = [stored for operator_id in self._states for stored in self._of(operator_id, StateKind.IN_FLIGHT)]
         return [(stored.state.name, stored.elements()) for stored in found]
 
     def elements(self, operator_id: str, kind: StateKind) -> StoredElements:
-        """For the operator itself, what it keeps in no backend."""
+        """The state that the operator keeps outside of the backends."""
         return StoredElements(kind, tuple(self._of(operator_id, kind)))
 
     def _of(self, operator_id: str, kind: StateKind) -> list[StoredState]:
@@ -170,9 +173,9 @@ class RestoredTask:
 
 
 def restore_task(deployment: TaskDeployment, storage: FileSource, copies: LocalCopies | None = None) -> RestoredTask:
-    """Reads and checks all files of a task, or local copies of them.
+    """Reads and validates all files of a task, or local copies of them.
 
-    A bad file is an error that names it, and for good: falling back to an older checkpoint would write again what was
+    A bad file is a permanent error that names it: falling back to an older checkpoint would write again what was
     committed since.
     """
     location = location_of(deployment.restore_location)
@@ -200,12 +203,12 @@ def restore_task(deployment: TaskDeployment, storage: FileSource, copies: LocalC
         needed = f"; checkpoint {deployment.restored_checkpoint_id} at {location} cannot be restored without it"
         raise UnusableFileError(error.path, error.reason + needed) from error
     finally:
-        readers.shutdown(wait=False, cancel_futures=True)  # when one cannot be read, the others are not waited for
+        readers.shutdown(wait=False, cancel_futures=True)  # if one cannot be read, the others are not awaited
     if copies is not None:
         read = [file for _, state, _ in reads for file in state.files if file.inline is None]
         log.info(
-            "%s: %d state files came from local copies, %d from %s",
-            deployment.task_name, len(reader.copied), len(read) - len(reader.copied), location,
+            "read %d state files from local copies, %d from %s, for %s",
+            len(reader.copied), len(read) - len(reader.copied), location, deployment.task_name,
         )  # fmt: skip
         copies.restored(deployment.restored_checkpoint_id, location, read)
     finished = bool(operators) and all(operator.finished for operator in operators)
@@ -213,7 +216,7 @@ def restore_task(deployment: TaskDeployment, storage: FileSource, copies: LocalC
 
 
 class _Reader:
-    """Reads files for one task, on many threads. `copied` are those of which a local copy was good."""
+    """Reads files for one task, on many threads. `copied` are those of which a valid local copy was used."""
 
     def __init__(
         self, deployment: TaskDeployment, location: str, storage: FileSource, copies: LocalCopies | None
@@ -227,7 +230,7 @@ class _Reader:
             try:
                 read = self._read(self._copies, state, file)
             except SnapshotError as error:
-                log.warning("a local copy is of no use: %s", error)
+                log.warning("ignoring an invalid local copy: %s", error)
             else:
                 self.copied.append(file)
                 return read
@@ -237,7 +240,7 @@ class _Reader:
         where, native = file_name(self._location, file), native_format(file)
         if native is not None:
             return RestoredFile(where, native, fetch(source, self._location, file))
-        # Files of a savepoint may come from other tools, so each key is checked; checkpoints are only written here.
+        # Files of a savepoint may be written by other tools, so each key is checked; checkpoints are only written here.
         deployment = self._deployment
         checked = deployment.max_parallelism if file.path.endswith(f".{FileFormat.PARQUET.value}") else None
         owned = key_group_range(deployment.subtask, deployment.max_parallelism, deployment.parallelism)

@@ -1,4 +1,4 @@
-"""The storage that a location of the job manager's choice lies in, as seen from a slot worker."""
+"""Opens the storage of a location chosen by the job manager, in a slot worker."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ from millstream.core.snapshot.storage.uri_files import has_options, plain_uri, r
 DIRECTORIES = (
     "execution.checkpointing.dir", "execution.checkpointing.savepoint-dir", "execution.state-recovery.path"
 )  # fmt: skip
-"""The options whose URIs may have credentials and options in them. Other locations have none, but that of a savepoint
-may have those of the directory that was requested."""
+"""The options whose URIs may have credentials and options in them.
+
+Other locations have none, except that of a savepoint, which may have those of the requested directory.
+"""
 
 INLINE_BELOW = 20 * 1024
 
 
 class StorageSizes(Struct, frozen=True):
-    """In bytes."""
+    """Sizes in bytes."""
 
     inline_below: int = INLINE_BELOW
-    """State of a checkpoint that is smaller goes into the metadata."""
+    """State of a checkpoint that is smaller is stored in the metadata."""
     write_buffer: int | None = None
-    """What is gathered before it is written to a file."""
+    """The size of the write buffer of a file."""
     in_memory: int = DEFAULT_LIMIT
     """The largest state in the job manager's memory."""
 
     @staticmethod
     def of(configuration: Configuration) -> StorageSizes:
-        """As they are configured."""
+        """The configured sizes."""
         names = ("data-inline-threshold", "write-buffer-size", "jobmanager-storage.max-state-size")
         return StorageSizes(*(configuration.integer(f"execution.checkpointing.{name}") for name in names))
 
 
 class Storages:
-    """Storages by location. `directories` are the configured ones, that of checkpoints first; empty when not set."""
+    """Storages by location. `directories` are the configured ones, that of checkpoints first; empty if not set."""
 
     def __init__(self, job_id: str, *directories: str, sizes: StorageSizes | None = None) -> None:
         self.sizes = sizes or StorageSizes()
@@ -51,7 +53,7 @@ class Storages:
         """The storage for a snapshot's folder. With the job manager's memory, all state goes into the metadata."""
         if location.startswith(SCHEME):
             return self._memory
-        if has_options(location):  # the same place is named without them later
+        if has_options(location):  # the same location may be given without them later
             directory = with_options_of(location, plain_uri(location).rpartition("/")[0])
             if directory not in self._directories:
                 self._directories.append(directory)

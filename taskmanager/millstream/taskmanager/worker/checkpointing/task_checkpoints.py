@@ -1,8 +1,8 @@
-"""The checkpoints of one task: from the trigger or the first barrier to the acknowledgement, and what came of them.
+"""The checkpoints of one task: from the trigger or the first barrier to the acknowledgement, and their outcome.
 
-Owned by the worker's loop. The capture and the barrier behind it happen between two elements; files are written on a
-thread of the worker's, whose result comes back as a mail. A checkpoint that cannot be taken is declined, and the task
-continues.
+Owned by the worker's loop. The capture and the barrier behind it happen between two elements; files are written on
+another thread of the worker, whose result arrives as a mail. A checkpoint that cannot be taken is declined, and the
+task continues.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_REMEMBERED = 64  # acknowledged checkpoints of which nothing was heard
+_REMEMBERED = 64  # acknowledged checkpoints without a notification
 _COMMIT_ATTEMPTS = 5  # in a row; after that the task fails, and commits again when it is restored
 
 
 class _Arrival(Struct, frozen=True):
-    """The first that a task saw of a checkpoint: when, how long after it was started, how much was taken in before."""
+    """The first barrier of a checkpoint: its arrival, the delay since the trigger, and the records taken before."""
 
     at: float
     start_delay_ms: int
@@ -65,7 +65,7 @@ class _Arrival(Struct, frozen=True):
 
 
 class TaskCheckpoints:
-    """Made with its task; costs nothing until the first checkpoint."""
+    """The checkpoints of one task; without cost until the first checkpoint."""
 
     def __init__(self, task: Task, services: CheckpointServices) -> None:
         self._task = task
@@ -73,7 +73,7 @@ class TaskCheckpoints:
         self.copies = services.copies.of(task.deployment.vertex_id, task.deployment.subtask)
         self._aligner: BarrierAligner | None = None
         self._arrivals: dict[int, _Arrival] = {}
-        self._last_channel = COORDINATOR  # that a barrier or an end came from
+        self._last_channel = COORDINATOR  # of the last barrier or end
         self._coordinator_ahead_ms = 0
         self._in_flight = InFlightRecords(task)
         self._targets: dict[int, SnapshotTarget] = {}
@@ -86,11 +86,11 @@ class TaskCheckpoints:
         self._newest = 0
         self._draining: tuple[Barrier, frozenset[int]] | None = None
         self.alignment_seconds = 0.0
-        """How long the last checkpoint's barriers took, from the first that arrived to the last."""
+        """The duration of the last checkpoint's alignment, from the first barrier to the last."""
         self.start_delay_ms = 0
         """From the trigger of the last checkpoint to its first barrier."""
         self.state_sizes: dict[tuple[str, str], int] = {}
-        """The bytes of each state in the last checkpoint that was written, by operator id and name."""
+        """The bytes of each state in the last completed snapshot, by operator id and name."""
 
     @property
     def is_writing(self) -> bool:
@@ -99,11 +99,11 @@ class TaskCheckpoints:
 
     @property
     def awaits_results(self) -> bool:
-        """Whether a savepoint that drains the job waits for results of operators: the task takes nothing meanwhile."""
+        """Whether a savepoint that drains the job waits for results of operators: the task takes no input meanwhile."""
         return self._draining is not None
 
     def go_on(self) -> bool:
-        """Takes that savepoint, if they have come; returns whether they have."""
+        """Takes that savepoint, if the results have arrived; returns whether they have."""
         if self._draining is None or not self._task.finish_operators():
             return False
         (barrier, recorded), self._draining = self._draining, None
@@ -111,7 +111,7 @@ class TaskCheckpoints:
         return True
 
     def trigger(self, barrier: Barrier) -> None:
-        """The coordinator triggers it: for a source, a task that has ended, or one whose producers all have."""
+        """Triggered by the coordinator: for a source, a task that has ended, or one whose producers all have."""
         if barrier.checkpoint_id <= self._newest or self._task.had_finished:
             return
         self._note_arrival(barrier)
@@ -121,13 +121,13 @@ class TaskCheckpoints:
             self._apply(self._alignment().received(COORDINATOR, barrier))
 
     def arrived(self, channel_id: int, barrier: Barrier) -> None:
-        """A channel delivered a barrier."""
+        """A barrier was received on a channel."""
         self._note_arrival(barrier)
         self._last_channel = channel_id
         self._apply(self._alignment().received(channel_id, barrier))
 
     def barriers_due(self, now: float) -> float | None:
-        """Handles barriers that wait behind records, here and in the outputs; returns when to call it again."""
+        """Handles barriers that wait behind records, here and in the outputs; returns when to call this again."""
         announced = [barrier for gate in self._task.gates for barrier in gate.take_announced()]
         for barrier in announced:
             self._note_arrival(barrier)
@@ -152,18 +152,18 @@ class TaskCheckpoints:
         return None if due is None else now + max(0, due - now_ms) / 1000
 
     def channel_ended(self, channel_id: int) -> None:
-        """A channel delivered its end."""
+        """The end of the input was received on a channel."""
         self._last_channel = channel_id
         if self._aligner is not None:
             self._apply(self._aligner.ended(channel_id))
 
     def input_ended(self) -> None:
-        """The task has sent its end on, and waits for a checkpoint that holds it."""
+        """The task has emitted its end, and waits for a checkpoint that includes it."""
         if not self._task.had_finished:
             self._services.send(InputsEnded(self._services.allocation_id, self._task.attempt_id))
 
     def completed(self, checkpoint_id: int) -> None:
-        """The checkpoint is durable: commits it. What fails is reported, so that it is notified again."""
+        """The checkpoint is durable: commits it. A failure is reported, so that the notification is repeated."""
         self._acknowledged.pop(checkpoint_id, None)
         self._full_under_way.discard(checkpoint_id)
         if self.copies is not None:
@@ -183,12 +183,14 @@ class TaskCheckpoints:
         elif self._task.life.commit_failed(checkpoint_id) >= _COMMIT_ATTEMPTS:
             raise failure
         else:
-            log.warning("%s cannot commit checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, failure)
+            log.warning(
+                "failed to commit checkpoint %d of %s: %s", checkpoint_id, self._task.deployment.task_name, failure
+            )
             allocation_id, attempt_id = self._services.allocation_id, self._task.attempt_id
             self._services.send(CommitFailed(allocation_id, attempt_id, checkpoint_id, summary(failure)))
 
     def aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up: nothing of it is kept, and a task that it was to stop continues."""
+        """The checkpoint was aborted: nothing of it is kept, and a task that it was to stop continues."""
         self._task.life.aborted(checkpoint_id)
         if self._draining is not None and self._draining[0].checkpoint_id == checkpoint_id:
             self._draining = None
@@ -203,9 +205,9 @@ class TaskCheckpoints:
             operator.notify_checkpoint_aborted(checkpoint_id)
 
     def written(self, mail: SnapshotWritten) -> None:
-        """The thread is done: acknowledges or declines, unless the checkpoint was given up meanwhile.
+        """The snapshot was written: acknowledges or declines, unless the checkpoint was aborted meanwhile.
 
-        A checkpoint that takes in records in flight is not acknowledged before the last of them is written.
+        A checkpoint that includes in-flight records is not acknowledged before the last of them is written.
         """
         number = mail.barrier.checkpoint_id
         given_up = number in self._given_up
@@ -245,7 +247,7 @@ class TaskCheckpoints:
             self._services.submit(partial(self.copies.given_up, checkpoint_id))
 
     def release(self) -> None:
-        """The task is over: lets go of what is being written."""
+        """The task has ended: releases what is being written."""
         for captured in self._writing.values():
             captured.release()
         for mail in self._held.values():
@@ -284,7 +286,7 @@ class TaskCheckpoints:
                     channel.blocked = blocked
 
     def _awaited(self, barrier: Barrier, waited: bool) -> str:
-        """The task whose barrier, or end, came last; empty when no barrier waited for another."""
+        """The task whose barrier, or end, arrived last; empty if no barrier waited for another."""
         channels = [channel for gate in self._task.gates for channel in gate.channels]
         if not waited or barrier.unaligned or len(channels) < 2:
             return ""
@@ -295,7 +297,7 @@ class TaskCheckpoints:
             clock = self._services.clock
             at, delay = clock.monotonic(), max(0, clock.now_ms() - barrier.timestamp)
             self._arrivals[barrier.checkpoint_id] = _Arrival(at, delay, self._bytes_in())
-            # The wall clocks of two machines are compared this once; from here on, time passes on the monotonic one.
+            # This is the only comparison of the wall clocks of two machines; from here on, the monotonic clock is used.
             self._coordinator_ahead_ms = barrier.timestamp + delay - int(at * 1000)
 
     def _bytes_in(self) -> int:
@@ -310,7 +312,7 @@ class TaskCheckpoints:
                 self.written(self._held.pop(number))
 
     def _settle(self) -> None:
-        """Writes what checkpoints have caught once there is nothing more to come, and their states are written."""
+        """Writes the recorded in-flight data of checkpoints that are complete, and whose states are written."""
         for number in self._in_flight.settled() & self._held.keys():
             mail, target = self._held.pop(number), self._targets.pop(number)
             caught = self._in_flight.take(number)
@@ -373,7 +375,8 @@ class TaskCheckpoints:
             and services.storages.shares_files(barrier.location, barrier.checkpoint_id)
         )
         if shared and barrier.full:
-            # Once it completes, the files of its predecessors may go: nothing that starts before may refer to them.
+            # Once it completes, the files of its predecessors may be deleted: nothing that starts before may refer to
+            # them.
             self._full_under_way.add(barrier.checkpoint_id)
         bases = {number: known for number, known in self._layouts.items() if number >= barrier.oldest_base}
         inline_below = services.storages.sizes.inline_below
@@ -386,6 +389,6 @@ class TaskCheckpoints:
     def _decline(
         self, checkpoint_id: int, reason: DeclineReason, message: str, failure: TaskFailure | None = None
     ) -> None:
-        log.info("%s declines checkpoint %d: %s", self._task.deployment.task_name, checkpoint_id, message)
+        log.info("declined checkpoint %d of %s: %s", checkpoint_id, self._task.deployment.task_name, message)
         allocation_id, attempt_id = self._services.allocation_id, self._task.attempt_id
         self._services.send(CheckpointDecline(allocation_id, attempt_id, checkpoint_id, reason, message, failure))

@@ -1,9 +1,9 @@
-"""Keeps the writing of snapshots out of the way of the tasks.
+"""Limits the impact of writing snapshots on the tasks.
 
-Python values are turned into columns under the interpreter lock, which the tasks need too, and the rest needs the
+Python values are converted to columns under the interpreter lock, which the tasks need too, and the rest needs the
 processor. So that a task loses only a part of its speed while its state is written, the writers of a process together
-take a share of one core's time, and pause when they are ahead of it: the snapshot takes longer, the work in it is the
-same. A little is free, so that small states are never held up, and so is all that is done while tasks are idle.
+are limited to a share of one core's time, and pause when they exceed it: the snapshot takes longer, the work is the
+same. A small budget is free, so that small states are never delayed, and so is all work while tasks are idle.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from millstream.core.linux.threads import main_thread_seconds
 
 SHARE = 0.1  # of a core
 FREE = 0.025  # seconds of processor time without a pause
-LONGEST = 0.25  # seconds of a pause; what is owed beyond it is paid after the next piece, if there is one
-_BUSY = 0.1  # of a core: what tasks use at least when they are at work
+LONGEST = 0.25  # seconds of a pause; a longer debt is paid after the next piece of work, if there is one
+_BUSY = 0.1  # of a core: the least that active tasks use
 
 
 class Throttle:
-    """The account of processor time that the writers of a process share. Safe on any thread."""
+    """Accounts for the processor time that the writers of a process share. Safe on any thread."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Throttle:
 
     @contextlib.contextmanager
     def work(self) -> Iterator[None]:
-        """A piece of a writer's work, with the pause that it makes necessary behind it."""
+        """A piece of a writer's work, followed by the pause that it requires."""
         began, own, tasks = self._monotonic(), self._own_time(), self._tasks_time()
         yield
         if self._tasks_time() - tasks > _BUSY * (self._monotonic() - began):
@@ -55,4 +55,4 @@ class Throttle:
 
 
 WRITERS = Throttle()
-"""There is one interpreter lock in a process, and so one account."""
+"""One account, since a process has one interpreter lock."""

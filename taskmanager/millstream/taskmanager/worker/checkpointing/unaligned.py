@@ -1,9 +1,9 @@
-"""The records in flight that the unaligned checkpoints of one task take in, from the snapshot to the last barrier.
+"""The in-flight records that the unaligned checkpoints of one task include, from the snapshot to the last barrier.
 
-Owned by the worker's loop. With the snapshot, recordings begin on the input channels that have not delivered their
+Owned by the worker's loop. With the snapshot, recordings start on the input channels that have not delivered their
 barrier, and barriers overtake what is queued at the outputs. The acknowledgement waits until every recording is
-complete and no barrier that may still come to overtake waits in an output. Then what was caught is written, on the
-writers' thread; when there is nothing, the checkpoint is one like any other.
+complete and no barrier that may still overtake records waits in an output. Then the recorded data is written, on the
+writers' thread; if there is none, the checkpoint is treated as an aligned one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Catch(Struct):
-    """Of one checkpoint."""
+    """The recorded data of one checkpoint."""
 
     barrier: Barrier
     awaits_inputs: bool = False
@@ -46,28 +46,28 @@ class _Catch(Struct):
 
 
 class InFlightRecords:
-    """What the checkpoints of one task have caught so far."""
+    """The recorded data of the checkpoints of one task."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
         self._catches: dict[int, _Catch] = {}
 
     def __contains__(self, checkpoint_id: int) -> bool:
-        """Whether the checkpoint takes records in, or may come to."""
+        """Whether the checkpoint includes in-flight records, or may still do so."""
         return checkpoint_id in self._catches
 
     @property
     def is_under_way(self) -> bool:
-        """Whether any does."""
+        """Whether any checkpoint does."""
         return bool(self._catches)
 
     @property
     def next_timeout(self) -> int | None:
-        """When `tick` has something to do."""
+        """When `tick` has to be called."""
         return min((at for catch in self._catches.values() if (at := catch.turns_at) is not None), default=None)
 
     def record(self, barrier: Barrier, channels: Collection[int]) -> None:
-        """With the capture of the state, before the barrier is sent on."""
+        """Called with the capture of the state, before the barrier is emitted."""
         if not barrier.may_overtake:
             return
         catch = self._catches[barrier.checkpoint_id] = _Catch(barrier, bool(channels))
@@ -79,7 +79,7 @@ class InFlightRecords:
                     catch.recordings.append((gate, channel, gate.record(channel, barrier.checkpoint_id, begun)))
 
     def sent_on(self, checkpoint_id: int, passages: list[tuple[tuple[str, str], Passage]]) -> None:
-        """The barrier has been given to the outputs."""
+        """The barrier was emitted to the outputs."""
         if checkpoint_id in self._catches:
             self._catches[checkpoint_id].passages = passages
 
@@ -93,7 +93,7 @@ class InFlightRecords:
         ]
 
     def in_vain(self) -> list[int]:
-        """The checkpoints that a newer one has overtaken on a channel: they can never be complete."""
+        """The checkpoints that a newer one has overtaken on a channel: they can never complete."""
         return [
             number
             for number, catch in self._catches.items()
@@ -106,18 +106,18 @@ class InFlightRecords:
             self._catches[checkpoint_id].awaits_inputs = False
 
     def tick(self, now_ms: int) -> None:
-        """Time passed: barriers that are stuck in the outputs for too long overtake what is ahead of them."""
+        """Barriers that have waited in the outputs past their timeout overtake the buffers ahead of them."""
         for catch in self._catches.values():
             if (at := catch.turns_at) is not None and at <= now_ms:
                 for _, passage in catch.passages:
                     passage.hurry(catch.barrier)
 
     def settled(self) -> set[int]:
-        """The checkpoints that take no more in."""
+        """The checkpoints whose recordings are complete."""
         return {number for number, catch in self._catches.items() if not catch.is_open}
 
     def take(self, checkpoint_id: int) -> CapturedTask:
-        """All that a settled checkpoint has caught, by operator; it is forgotten here."""
+        """Removes and returns all recorded data of a complete checkpoint, by operator."""
         catch = self._catches[checkpoint_id]
         self.drop(checkpoint_id)
         subtask = self._task.deployment.subtask
@@ -139,7 +139,7 @@ class InFlightRecords:
         return CapturedTask(tuple(operators.values()))
 
     def drop(self, checkpoint_id: int) -> None:
-        """The checkpoint takes nothing in any more; what it has is let go."""
+        """Stops recording for the checkpoint, and drops its data."""
         catch = self._catches.pop(checkpoint_id, None)
         for _, channel, recording in catch.recordings if catch is not None else ():
             if channel.recording is recording:

@@ -1,7 +1,8 @@
-"""The files of a task's checkpoint, written on another thread: the work there, and the mail that it ends with.
+"""Writes the files of a task's checkpoint on another thread, and reports the result as a mail.
 
-A worker hands its tasks `CheckpointServices`. What runs on the thread owns the captured state that it was given, and
-touches nothing else of the task; its result goes to the worker's loop as a `SnapshotWritten`, also when it failed.
+A worker provides `CheckpointServices` to its tasks. Code on the writer's thread owns the captured state that it was
+given, and accesses nothing else of the task; its result is sent to the worker's loop as a `SnapshotWritten`, also if it
+failed.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ log = logging.getLogger(__name__)
 
 
 class SnapshotWritten(Struct, frozen=True):
-    """A mail: the thread is done with a snapshot. Exactly one of `written` and `error` is set.
+    """A mail: a snapshot was written or failed. Exactly one of `written` and `error` is set.
 
-    `final` is the error when there is no use in trying again.
+    `final` is the error if retrying is useless.
     """
 
     attempt_id: str
@@ -46,7 +47,7 @@ class SnapshotWritten(Struct, frozen=True):
 
 
 class CheckpointServices(Struct, frozen=True):
-    """What a worker gives its tasks for their checkpoints. `submit` runs something on another thread."""
+    """What a worker provides to its tasks for checkpoints. `submit` runs a function on another thread."""
 
     allocation_id: AllocationId
     clock: Clock
@@ -60,7 +61,7 @@ class CheckpointServices(Struct, frozen=True):
     copies: SlotCopies
 
     def discard(self, location: str, files: tuple[str, ...]) -> None:
-        """Deletes files of a snapshot that will not be; what cannot be deleted goes with the snapshot's folder."""
+        """Deletes files of an aborted snapshot; what cannot be deleted is removed with the snapshot's folder."""
         if files:
             self.submit(partial(self._delete, location, files))
 
@@ -68,13 +69,13 @@ class CheckpointServices(Struct, frozen=True):
         try:
             self.storages.at(location).delete_files(files)
         except SnapshotError as error:
-            log.warning("files of a checkpoint that was given up are left: %s", error)
+            log.warning("could not delete files of an aborted checkpoint: %s", error)
 
 
 def write_states(
     captured: CapturedTask, target: SnapshotTarget, ack: CheckpointAck, began: float, services: CheckpointServices
 ) -> None:
-    """On the writer's thread: the states that a task captured."""
+    """Runs on the writer's thread: writes the states that a task captured."""
     try:
         written = write_snapshot(captured, target)
         ack = replace(
@@ -94,7 +95,7 @@ def write_states(
 def write_caught(
     caught: CapturedTask, target: SnapshotTarget, mail: SnapshotWritten, services: CheckpointServices
 ) -> None:
-    """On the writer's thread: what a checkpoint caught, behind its states."""
+    """Runs on the writer's thread: writes the recorded in-flight data of a checkpoint, after its states."""
     states = mail.written
     assert states is not None
     try:
@@ -118,12 +119,12 @@ def _final(error: BaseException) -> UnrecoverableError | None:
 
 
 def millis(seconds: float) -> int:
-    """As checkpoints are measured."""
+    """Converts to milliseconds, as in the statistics of checkpoints."""
     return max(0, round(seconds * 1000))
 
 
 def summary(error: BaseException) -> str:
-    """A task's error in one line, with the operator that it came from."""
+    """A task's error in one line, with the operator that raised it."""
     if isinstance(error, OperatorError) and error.__cause__ is not None:
         return f"{error.operator_name}: {one_line(error.__cause__)}"
     return encodable(" ".join(str(error).splitlines())) if isinstance(error, MillstreamError) else one_line(error)

@@ -1,8 +1,8 @@
-"""The long half of a snapshot: captured state into files, on a thread of its own.
+"""The asynchronous part of a snapshot: writes captured state into files, on a thread of its own.
 
-When it fails, what it has written is deleted again. A checkpoint is in Arrow files, with little states inline; a
-savepoint is in Parquet files, or in Arrow files when it is native, all of it. With the job manager's memory as storage
-everything is inline.
+If it fails, the files written so far are deleted. A checkpoint consists of Arrow files, with small states inline; a
+savepoint of Parquet files, or of Arrow files if it is native, without inline state. With the job manager's memory as
+storage everything is inline.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SPLIT_TYPES = StateTypes(value=PICKLED)
 
 
 class SnapshotTarget(Struct, frozen=True):
-    """Where a snapshot goes. With `shared`, keyed state is cut into files that later checkpoints refer to."""
+    """The target of a snapshot. With `shared`, keyed state is divided into files that later checkpoints refer to."""
 
     storage: FileTarget
     barrier: Barrier
@@ -56,7 +56,7 @@ class SnapshotTarget(Struct, frozen=True):
     shared: bool = False
     bases: Mapping[int, TaskLayout] = field(default_factory=dict)
     inline_below: int = INLINE_BELOW
-    """Smaller state goes into the metadata, but for savepoints."""
+    """Smaller state is stored in the metadata, except for savepoints."""
 
     @property
     def format(self) -> FileFormat:
@@ -66,7 +66,7 @@ class SnapshotTarget(Struct, frozen=True):
 
 
 class WrittenSnapshot(Struct, frozen=True):
-    """What was written: `new_files` are the URIs of the files that this snapshot made."""
+    """The result: `new_files` are the URIs of the files that this snapshot created."""
 
     operators: tuple[OperatorSnapshot, ...]
     new_files: tuple[str, ...]
@@ -74,7 +74,7 @@ class WrittenSnapshot(Struct, frozen=True):
     layout: TaskLayout
 
     def files(self) -> Iterator[StateFile]:
-        """All files that the snapshot refers to, also those of earlier ones."""
+        """All files that the snapshot refers to, including those of earlier ones."""
         return (file for operator in self.operators for state in operator.states for file in state.files)
 
 
@@ -91,7 +91,7 @@ def write_snapshot(captured: CapturedTask, target: SnapshotTarget) -> WrittenSna
 
 
 def joined(first: WrittenSnapshot, second: WrittenSnapshot) -> WrittenSnapshot:
-    """Two parts of one snapshot as one, each operator once."""
+    """Merges two parts of one snapshot, each operator once."""
     operators = {operator.operator_id: operator for operator in first.operators}
     for operator in second.operators:
         known = operators.setdefault(operator.operator_id, replace(operator, states=()))
@@ -103,13 +103,13 @@ def joined(first: WrittenSnapshot, second: WrittenSnapshot) -> WrittenSnapshot:
 
 
 def warm_up() -> None:
-    """Loads what writing needs, which takes a second: before the first checkpoint, so that no task waits for it."""
+    """Loads the modules needed for writing, which takes a second, before the first checkpoint."""
     for module in ("numpy", "pyarrow", "pyarrow.ipc", "pyarrow.fs"):
         importlib.import_module(module)
 
 
 class _Writer:
-    """Counts what is written."""
+    """Writes states and counts bytes."""
 
     def __init__(self, target: SnapshotTarget) -> None:
         self._target = target
@@ -179,7 +179,7 @@ class _Writer:
         return tuple(file for chunk in chunks for file in chunk.files)
 
     def _native(self, owner: CapturedOperator, state: CapturedTable, native: NativeFiles) -> tuple[StateFile, ...]:
-        """The files of a backend's own format, but for those that the checkpoint that it builds upon has already."""
+        """The files of a backend's own format, except for those that the base checkpoint has already."""
         target, name = self._target, state.declaration.name
         known = {chunk.name: chunk for chunk in self._base(owner.operator_id, state) or ()} if target.shared else {}
         chunks: list[Chunk] = []
@@ -200,7 +200,7 @@ class _Writer:
         return tuple(file for chunk in chunks for file in chunk.files)
 
     def _base(self, operator_id: str, state: CapturedTable) -> Layout | None:
-        """What is known of the checkpoint that the capture builds upon; None: everything has to be written."""
+        """The layout of the checkpoint that the capture builds upon; None: everything has to be written."""
         if state.base is None or self._target.barrier.full:
             return None
         return self._target.bases.get(state.base, {}).get((operator_id, state.declaration.name))
@@ -229,7 +229,7 @@ class _Writer:
 
 @contextlib.contextmanager
 def _naming(operator: CapturedOperator, declaration: StateDeclaration) -> Iterator[None]:
-    """Names the owner of keys or values that do not fit their declared type."""
+    """Adds the owner of keys or values that do not fit their declared type to the error."""
     try:
         yield
     except (ConversionError, UnhashableKeyError) as error:
@@ -240,7 +240,7 @@ def _naming(operator: CapturedOperator, declaration: StateDeclaration) -> Iterat
 
 
 def _table(state: CapturedTable, wanted: Collection[int] | None, owned: range) -> pa.Table:
-    """The rows in some key groups, of which the subtask owns all."""
+    """The rows in some key groups, all of which the subtask owns."""
     table = state.table(wanted, WRITERS.work)
     if table.num_rows:
         groups = table.column(KEY_GROUP)  # sorted

@@ -1,8 +1,8 @@
-"""All channels of one slot worker: where a frame belongs, and the hand-over between tasks of the same worker.
+"""All channels of one slot worker: dispatches frames, and connects tasks of the same worker.
 
-Owned by the worker's loop. A frame that fits nowhere is the peer's fault, except on channels that are done: those may
-still see what was in flight when their task ended. A worker lives through many restarts of its tasks, with new
-channels each time, so only the most recent of those that are done, or not there yet, are remembered.
+Owned by the worker's loop. A frame for an unknown channel is a protocol violation by the peer, except on closed
+channels: these may still receive what was in flight when their task ended. A worker outlives many restarts of its
+tasks, with new channels each time, so only the most recent channels that are closed, or not yet open, are remembered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _REMEMBERED = 1 << 16
 
 
 def _drop_oldest(channels: dict[int, Any], limit: int) -> None:
-    for channel in list(islice(channels, max(0, len(channels) - limit))):  # one by one, each would pass all before it
+    # removed one by one, each would iterate over all before it
+    for channel in list(islice(channels, max(0, len(channels) - limit))):
         del channels[channel]
 
 
@@ -38,7 +39,7 @@ class ChannelTable:
 
     @property
     def remembered(self) -> int:
-        """How many channels are remembered that are not there."""
+        """How many channels that are not open are remembered."""
         return len(self._done) + len(self._early_credit)
 
     @property
@@ -46,24 +47,24 @@ class ChannelTable:
         return max(_REMEMBERED, 4 * (len(self._inputs) + len(self._outputs) + len(self._local)))
 
     def local(self, channel_id: ChannelId, name: str) -> LocalInputChannel:
-        """The channel between two tasks of this worker, made by whichever is deployed first."""
+        """The channel between two tasks of this worker, created by the one that is deployed first."""
         channel = self._local.setdefault(channel_id, LocalInputChannel(channel_id, name, self.limit))
         channel.name = channel.name or name
         return channel
 
     def add_input(self, gate: InputGate, channel: RemoteInputChannel) -> None:
-        """From now on, data of this channel is the gate's."""
+        """Registers a channel: its data is passed to the gate."""
         self._inputs[channel.channel_id] = (gate, channel)
 
     def add_output(self, channel: RemoteOutputChannel) -> None:
-        """From now on, credit of this channel is its own; also what came before its task did."""
+        """Registers a channel: its credit is passed to it, including credit that arrived earlier."""
         self._outputs[channel.channel_id] = channel
         early = self._early_credit.pop(channel.channel_id, None)
         if early is not None:
             channel.granted(*early)
 
     def forget(self, gates: list[InputGate], outputs: list[RemoteOutputChannel]) -> None:
-        """Their task has ended."""
+        """Removes the channels of a task that has ended."""
         remembered = self._remembered
         for channel in (c for gate in gates for c in gate.channels):
             self._inputs.pop(channel.channel_id, None)
@@ -76,7 +77,7 @@ class ChannelTable:
         _drop_oldest(self._early_credit, remembered)
 
     def arrived(self, peer: str, frame: Frame) -> None:
-        """Hands a frame on. Raises ProtocolError when the peer had no right to send it."""
+        """Dispatches a frame. Raises ProtocolError if the peer must not send it."""
         match frame:
             case Data():
                 entry = self._inputs.get(frame.channel)
@@ -91,7 +92,7 @@ class ChannelTable:
                 if entry is not None and entry[1].peer == peer and not entry[1].ended:
                     entry[0].announced(entry[1], frame.buffers, frame.pressing)
             case Hello() | ChannelClosed() | Heartbeat():
-                raise ProtocolError(f"a frame of kind {type(frame).__name__.lower()} has no place here")
+                raise ProtocolError(f"unexpected frame of kind {type(frame).__name__.lower()}")
             case _:
                 assert_never(frame)
 
@@ -102,5 +103,6 @@ class ChannelTable:
         elif credit.channel not in self._done:
             before, _ = self._early_credit.get(credit.channel, (0, 0))
             self._early_credit[credit.channel] = (before + credit.buffers, credit.rows)
-            if len(self._early_credit) > 2 * self._remembered:  # else they are dropped with the next task that ends
+            # otherwise they are dropped with the next task that ends
+            if len(self._early_credit) > 2 * self._remembered:
                 _drop_oldest(self._early_credit, self._remembered)

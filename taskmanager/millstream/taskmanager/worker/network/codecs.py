@@ -1,14 +1,14 @@
-"""Batches and signals as bytes: a record arrives exactly as it would have been handed over inside of a slot.
+"""Encodes batches and signals: a record arrives exactly as it would have been passed inside of a slot.
 
-How rows are encoded depends on their declared type, and what is in them decides where the type would not give them
-back: MessagePack (msgspec) for dataclasses, rows and times, if the whole buffer is exactly of its type; else they are
-pickled. Records of text, numbers and bytes, declared or seen to be so, are pickled in any case, without the memory of
-objects that a pickle keeps: that is as quick, and needs no inspection of them. Columns are Arrow IPC. The codec's
-number travels with each buffer, so a channel may mix them. Signals have tags in its place: see `signals`.
+How rows are encoded depends on their declared type, and on their values where the type would not restore them:
+MessagePack (msgspec) for dataclasses, rows and times, if the whole buffer is exactly of its type; otherwise they are
+pickled. Records of text, numbers and bytes, declared or detected, are always pickled, without the memo that pickle
+keeps of objects: that is as fast, and does not inspect them. Columns are Arrow IPC. The codec's number is sent with
+each buffer, so a channel may mix them. Signals have tags instead: see `signals`.
 
-A payload of pickled rows is one pickle or more, one behind the other, each of a batch. A buffer of small records holds
-tens of thousands, whose objects fit into no processor's cache: they are written as they come and read when their turn
-comes, some thousand at a time. For pairs of numbers that saves a twentieth of all that a slot worker does.
+A payload of pickled rows consists of one or more pickles, each of a batch. A buffer of small records holds tens of
+thousands, whose objects exceed every processor cache: they are written as they arrive and read when they are processed,
+some thousand at a time. For pairs of numbers that saves a twentieth of the total cost of a slot worker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Codec(IntEnum):
 
 
 PICKLED = frozenset({Codec.PICKLE, Codec.PLAIN})
-_ROWS = 2048  # of one pickle
+_ROWS = 2048  # rows of one pickle
 
 
 class PickledRows:
@@ -54,7 +54,7 @@ class PickledRows:
         self._size = len(payload)
 
     def next(self) -> RowBatch:
-        """The next batch. There is one until `is_over`, and one in any payload."""
+        """The next batch. There is one until `is_over`, and at least one in any payload."""
         timestamps, rows = pickle.load(self._file)
         return RowBatch(rows, _times(timestamps), self.codec == Codec.PLAIN)
 
@@ -65,7 +65,7 @@ class PickledRows:
 
     @property
     def rest(self) -> bytes:
-        """A payload of the batches that were not read."""
+        """A payload with the remaining batches."""
         return self._file.getvalue()[self._file.tell() :]
 
 
@@ -74,7 +74,7 @@ class UnsendableRecordError(MillstreamError, TypeError):
 
 
 class ElementCodec:
-    """Encodes and decodes what flows over one edge. One instance an end; not shared between threads."""
+    """Encodes and decodes the elements of one edge. One instance per end; not shared between threads."""
 
     def __init__(self, record_type: TypeInformation) -> None:
         self._is_row = isinstance(record_type, RowType)
@@ -90,11 +90,11 @@ class ElementCodec:
                 self._exact = None  # msgspec cannot distinguish the type's members: such records are pickled
 
     def pickles(self, batch: RowBatch) -> bool:
-        """Whether the batch's rows are pickled, whatever they are: then payloads of several may be put together."""
+        """Whether the batch's rows are pickled regardless of their values: then payloads may be concatenated."""
         return self._exact is None or batch.plain
 
     def encode(self, element: Element) -> tuple[int, bytes]:
-        """The codec that was used, or the signal's tag, and the payload."""
+        """Returns the codec that was used, or the signal's tag, and the payload."""
         if isinstance(element, RowBatch):
             return self._encode_rows(element)
         if isinstance(element, ColumnBatch):
@@ -112,11 +112,11 @@ class ElementCodec:
             try:
                 return Codec.MESSAGE_PACK, self._encoder.encode((_raw_times(batch), rows))
             except (TypeError, OverflowError, ValueError, RecursionError, msgspec.MsgspecError):
-                pass  # a value that MessagePack has no form for, such as an integer over 64 bits
+                pass  # a value that MessagePack cannot represent, such as an integer over 64 bits
         return Codec.PICKLE, _pickle(batch)
 
     def _exact_rows(self, rows: list[Any]) -> list[Any] | None:
-        """What goes through MessagePack, if all of it comes back as it is."""
+        """The rows as passed to MessagePack, if all of them are decoded exactly."""
         if self._exact is None:
             return None
         if self._is_row:
@@ -127,7 +127,7 @@ class ElementCodec:
         return rows if self._exact(rows) else None
 
     def decode(self, codec: int, payload: bytes) -> Element:
-        """The element again."""
+        """Decodes an element."""
         if is_signal(codec):
             return decode_signal(codec, payload)
         match codec:
@@ -156,7 +156,7 @@ def _wire_type(record_type: TypeInformation) -> Any | None:
 
 
 def _pickle_plain(batch: RowBatch) -> bytes:
-    """Without remembering objects, for records without classes: 29 ns for a pair of ints, where `dumps` takes 56."""
+    """Pickles without a memo, for records without classes: 29 ns for a pair of ints, instead of 56 with `dumps`."""
     file = io.BytesIO()
     pickler = pickle.Pickler(file, 5)
     pickler.fast = True
@@ -226,12 +226,12 @@ _TIMESTAMPS = "__timestamp__"
 
 
 def compress(payload: bytes) -> bytes:
-    """lz4, when the codec is configured."""
+    """Compresses with lz4, if it is configured."""
     return _lz4().compress(payload)  # type: ignore[no-any-return]  # untyped library
 
 
 def decompress(payload: bytes) -> bytes:
-    """The payload that was compressed."""
+    """Decompresses a payload."""
     return _lz4().decompress(payload)  # type: ignore[no-any-return]  # untyped library
 
 

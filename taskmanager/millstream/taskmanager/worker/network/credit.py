@@ -1,9 +1,10 @@
 """Credit, as two pure machines: the receiver that grants it and the sender that spends it.
 
-A credit is the receiver's promise of room for one buffer. Each channel has `exclusive` buffers of its own; on top, the
-channels of one gate share a floating pool, given to those whose senders announced a backlog. Barriers with priority
-take no credit, and are not counted here. Invariants: a sender never has more buffers on the way than credit; nothing
-is promised while the buffers promised to or held for channels beyond their exclusive ones sum up to the pool or more.
+A credit guarantees room for one buffer at the receiver. Each channel has `exclusive` buffers of its own; in addition,
+the channels of one gate share a floating pool, assigned to those whose senders announced a backlog. Barriers with
+priority need no credit, and are not counted here. Invariants: a sender never has more buffers in flight than credit; no
+credit is granted while the buffers granted to or held for channels beyond their exclusive ones sum up to the pool or
+more.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ class CreditReceiver:
         self._next = 0
 
     def start(self) -> list[tuple[int, int]]:
-        """The first grants: every channel's exclusive buffers."""
+        """Grants the first credit: every channel's exclusive buffers."""
         return self._grant()
 
     def resize(self, floating: int) -> list[tuple[int, int]]:
-        """From now on the pool is larger or smaller; what has been promised stays promised."""
+        """Changes the size of the pool; granted credit stays granted."""
         self._floating = floating
         return self._grant()
 
     def arrived(self, channel: int, backlog: int) -> list[tuple[int, int]]:
-        """A buffer came, with the number of those that wait behind it."""
+        """A buffer arrived, with the number of those that wait behind it."""
         room = self._rooms[channel]
         if room.promised == 0:
             raise CreditViolationError(f"a buffer arrived on channel {channel} without credit")
@@ -56,7 +57,7 @@ class CreditReceiver:
         return self._grant()
 
     def announced(self, channel: int, backlog: int) -> list[tuple[int, int]]:
-        """The sender reports how many buffers wait."""
+        """The sender announced how many buffers wait."""
         self._rooms[channel].backlog = backlog
         return self._grant()
 
@@ -66,18 +67,18 @@ class CreditReceiver:
         return self._grant()
 
     def closed(self, channel: int) -> list[tuple[int, int]]:
-        """The channel ended; what it held is free."""
+        """The channel has ended; its buffers are released."""
         self._rooms.pop(channel, None)
         return self._grant()
 
     @property
     def capacity(self) -> int:
-        """How many buffers there is room for."""
+        """The number of buffers that fit."""
         return self._exclusive * len(self._rooms) + self._floating if self._rooms else 0
 
     @property
     def floating_in_use(self) -> int:
-        """How much of the pool is promised or held."""
+        """How many buffers of the pool are granted or held."""
         return sum(max(0, room.held - self._exclusive) for room in self._rooms.values())
 
     def _grant(self) -> list[tuple[int, int]]:
@@ -111,18 +112,18 @@ class CreditSender:
         self._announced = 0
 
     def granted(self, buffers: int) -> None:
-        """The receiver has room for more."""
+        """The receiver has granted credit."""
         self.credit += buffers
 
     def spend(self, backlog: int) -> None:
-        """One buffer goes out, announcing those behind it."""
+        """Uses one credit for a buffer that announces those behind it."""
         if self.credit == 0:
             raise CreditViolationError("sending without credit")
         self.credit -= 1
         self._announced = backlog
 
     def announcement(self, backlog: int) -> int | None:
-        """The backlog to announce when the channel is stuck and the receiver does not know; None: nothing new."""
+        """The backlog to announce if the channel is blocked and the receiver does not know; None: nothing new."""
         if self.credit == 0 and backlog > 0 and self._announced == 0:
             self._announced = backlog
             return backlog

@@ -1,9 +1,9 @@
 """The gRPC exchange: one stream for each pair of slot workers, on a thread of its own.
 
-Of two workers, the one whose address sorts first dials. Frames to send are handed over by the worker's loop, those that
-arrive are put into its mailbox as `FrameArrived`, and the end of a stream as `PeerLost`: of what they hold, only the
-greeting matters here. Nothing is retried: a lost stream is a lost peer, until a task that is deployed later connects to
-it again. What is sent to a lost peer before that is dropped.
+Of two workers, the one whose address sorts first connects. The worker's loop passes frames to be sent; frames that
+arrive are put into its mailbox as `FrameArrived`, and the end of a stream as `PeerLost`. The exchange itself only reads
+the greeting. Nothing is retried: a lost stream means a lost peer, until a task that is deployed later connects to it
+again. Frames sent to a lost peer before that are dropped.
 
 A peer whose native code holds the interpreter lock is not lost (`millstream.core.services.silence`): its gRPC threads
 need no lock, and take a connection.
@@ -59,18 +59,18 @@ class FrameArrived(Struct, frozen=True):
 
 
 class PeerLost(Struct, frozen=True):
-    """The stream to a peer ended, or never came to be."""
+    """The stream to a peer ended, or was never established."""
 
     peer: str
     reason: str
 
 
 class _Refused(Exception):
-    """The stream cannot go on; the reason is for the peer."""
+    """The stream has to be closed; the reason is sent to the peer."""
 
 
 class _Peer:
-    """One stream, once it stands. Owned by the exchange's loop, but for `outbox`."""
+    """One stream, once it is established. Owned by the exchange's loop, except for `outbox`."""
 
     def __init__(self, address: str, loop: asyncio.AbstractEventLoop) -> None:
         self.address = address
@@ -107,7 +107,7 @@ class DataPlane:
         ]
 
     def start(self) -> None:
-        """Listens on a free port; `address` is known afterwards."""
+        """Listens on a free port; `address` is set afterwards."""
         check_listen(self._host, self._configuration, "security.ssl.internal.enabled", "taskmanager.host")
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
@@ -123,16 +123,16 @@ class DataPlane:
 
     @property
     def peers(self) -> list[str]:
-        """The workers that there is, or soon will be, a stream to."""
+        """The workers to which a stream exists or is being established."""
         return list(self._peers)
 
     def connect(self, peer: str) -> None:
-        """Makes sure that there is, or soon will be, a stream to the peer."""
+        """Ensures that a stream to the peer exists or is being established."""
         self._lost.discard(peer)
         self._expect(peer)
 
     def send(self, peer: str, frame: Frame) -> None:
-        """Hands a frame over, as bytes from here on. Order per peer is kept."""
+        """Encodes a frame and queues it. The order per peer is kept."""
         entry = self._peers.get(peer)
         if entry is None:
             if peer in self._lost:
@@ -141,7 +141,7 @@ class DataPlane:
         entry.outbox.put(FRAME.to_bytes(frame))
 
     def refuse(self, peer: str, reason: str) -> None:
-        """Closes the stream to a peer that broke the protocol, telling it why."""
+        """Closes the stream to a peer that violated the protocol, and sends it the reason."""
         self._loop.call_soon_threadsafe(self._refuse, peer, reason)
 
     def _run(self) -> None:
@@ -174,7 +174,7 @@ class DataPlane:
             await self._server.stop(None)
 
     def _expect(self, address: str) -> _Peer:
-        """Called on any thread: the entry stands at once, so that frames sent one after the other stay in order."""
+        """Called on any thread: the entry is created at once, so that frames sent one after the other stay in order."""
         with self._expecting:
             peer = self._peers.get(address)
             if peer is None:
@@ -198,7 +198,7 @@ class DataPlane:
         if not peer.lost:
             peer.lost = True
             self._lost.add(peer.address)
-            with self._expecting:  # before the news: whoever hears of it may connect again at once
+            with self._expecting:  # before the notification: its receiver may connect again at once
                 if self._peers.get(peer.address) is peer:
                     del self._peers[peer.address]
             self._post(PeerLost(peer.address, reason))
@@ -207,14 +207,14 @@ class DataPlane:
         timeout = self._configuration.seconds("taskmanager.network.connect.timeout")
         while True:
             try:
-                async with asyncio.timeout(timeout):  # `wait_for` may swallow the end that `_close` gives it
+                async with asyncio.timeout(timeout):  # `wait_for` may swallow the cancellation by `_close`
                     await peer.attached.wait()
                 return
             except TimeoutError:
                 if peer.lost or not await accepts_connections(peer.address, self._configuration, timeout):
                     self._lose(peer, f"it did not connect within {timeout:g} s")
                     return
-            log.warning("%s has not connected for %g s, but its process answers: waiting for it", peer.address, timeout)
+            log.warning("%s has not connected for %g s, but its process responds: still waiting", peer.address, timeout)
 
     def _channel(self, address: str) -> grpc.aio.Channel:
         return dialled(address, self._configuration, self._options)
@@ -249,7 +249,10 @@ class DataPlane:
                 self._lose(peer, "the connection was closed")
 
     async def _accept(self, _requests: Any, context: Any) -> None:
-        """The serving end of one stream. A stranger's nonsense ends this stream and touches nothing else."""
+        """The serving end of one stream.
+
+        Invalid data of an unknown client ends this stream and affects nothing else.
+        """
         peer: _Peer | None = None
         try:
             first = await context.read()
@@ -257,10 +260,10 @@ class DataPlane:
                 return
             hello = self._check_hello(first)
             if hello.worker_address >= self.address:
-                raise _Refused(f"{hello.worker_address} must wait to be dialled by {self.address}")
+                raise _Refused(f"{hello.worker_address} must wait for the connection of {self.address}")
             known = self._peers.get(hello.worker_address)
             if known is not None and known.attached.is_set():
-                reason = "it connected again"  # it noticed the end of their stream first
+                reason = "it connected again"  # it noticed the end of the stream first
                 self._lose(known, reason)
                 known.refuse = reason
                 known.wake.set()
@@ -308,7 +311,7 @@ class DataPlane:
                 case Data() | Credit() | Backlog() | ChannelClosed() | Hello():
                     post(FrameArrived(address, frame))
                 case Heartbeat():
-                    pass  # it was heard
+                    pass  # it was received
                 case _:
                     assert_never(frame)
 
@@ -347,7 +350,7 @@ class DataPlane:
 
 
 async def _reason(channel: grpc.aio.Channel) -> str:
-    """Why the last attempt to connect has failed; empty when it is not known."""
+    """Why the last attempt to connect has failed; empty if unknown."""
     call: Any = channel.stream_stream(f"/{SERVICE}/Exchange")()
     try:
         async with asyncio.timeout(_REASON_TIMEOUT):

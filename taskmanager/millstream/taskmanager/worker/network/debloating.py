@@ -1,15 +1,15 @@
-"""How much a task lets its senders have on the way to it, as a pure machine.
+"""How much data a task allows its senders to have in flight, as a pure machine.
 
-What is queued in front of a task has to be processed before a barrier behind it gets through. So it should last for
-about a target time, however slow the task's functions are. A `Debloater` learns from the task's steps what a record
-costs, with the time that the task waits for its thread or for room in its outputs. The records that fit into the target
-are its window. They are spread over the buffers that may be in flight, each of at most so many rows; when there are
-fewer records than buffers, shared buffers are withheld. Rows are counted instead of bytes, because the cost of a
-function goes with its records, and because batches handed over inside of a worker have no bytes.
+What is queued in front of a task has to be processed before a barrier behind it is reached. So processing it should
+take about a target time, however slow the task's functions are. A `Debloater` learns from the task's steps what a
+record costs, including the time that the task waits for its thread or for room in its outputs. The records that fit
+into the target time are its window. They are distributed over the buffers that may be in flight, each of at most so
+many rows; if there are fewer records than buffers, shared buffers are withheld. Rows are counted instead of bytes,
+because the cost of a function depends on its records, and because batches passed inside of a worker have no bytes.
 
-The window starts as small as can be. It grows sixteenfold at most each time, as soon as it has been consumed once: a
-fast task has its full window after a few round trips. It is never so small that a function with a fixed cost for each
-batch, such as a round trip to a database, would get smaller batches than the pace of its task requires.
+The window starts at its minimum. It grows at most sixteenfold each time, after it has been consumed once: a fast task
+has its full window after a few round trips. It is never so small that a function with a fixed cost per batch, such as a
+round trip to a database, would get smaller batches than the pace of its task requires.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections import deque
 from msgspec import Struct
 
 FIRST_ROWS = 1
-"""Of a buffer, before anything is known of its consumer."""
+"""The rows of a buffer, before anything is known of its consumer."""
 
 SENDING = 2
 """The buffers of a channel that wait at its sender: one that is ready, and one that is being filled."""
@@ -37,7 +37,7 @@ class Allowance(Struct, frozen=True):
 
 
 class Debloater:
-    """Of one input of a task."""
+    """The debloater of one input of a task."""
 
     def __init__(
         self, channels: int, exclusive: int, floating: int, target: float, period: float, samples: int, threshold: float
@@ -56,9 +56,9 @@ class Debloater:
         self.allowance = self._allow()
 
     def stepped(self, rows: int, seconds: float, wanted: int) -> Allowance | None:
-        """The task has processed rows, in a time that includes its waiting; its pace wants so many in a step.
+        """The task has processed rows, in a time that includes its waiting; its pace prefers `wanted` rows in a step.
 
-        Returns the new allowance when it has changed by more than the threshold.
+        Returns the new allowance if it has changed by more than the threshold.
         """
         self._rows += rows
         self._seconds += seconds
@@ -84,5 +84,5 @@ class Debloater:
     def _allow(self) -> Allowance:
         if self._window >= self._places:
             return Allowance(int(self._window) // self._places, self._floating)
-        # one stays, so that a step of two rows is possible at all: see `Pace`
+        # One stays, so that a step of two rows is possible at all: see `Pace`.
         return Allowance(1, max(int(self._window) - self._own, min(1, self._floating)))

@@ -1,8 +1,8 @@
-"""Which records MessagePack gives back as they were, down to their classes and `repr`.
+"""Determines which records survive a round trip through MessagePack unchanged, including their classes and `repr`.
 
-MessagePack has no classes: what comes back is what the reader's annotations say. So records go through it only when
-every value in them is exactly what the annotations make of it again. That is checked for all records of a buffer, not
-for some: a set of the classes in each column, at every depth. Any other record is pickled.
+MessagePack has no classes: the reader's annotations determine what is decoded. So records are only encoded with it if
+every value in them is exactly what decoding by the annotations returns. All records of a buffer are checked, not a
+sample: the set of classes in each column, at every depth. Any other record is pickled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 from millstream.core.records.types import BasicType, ListType, MapType, TupleType, TypeInformation
 
 Check = Callable[[Iterable[Any]], bool]
-"""Whether all of some values come back exactly; goes through them once."""
+"""Whether all values of an iterable are decoded exactly; iterates once."""
 _Content = Callable[[list[Any]], bool]
 
 _PLAIN = frozenset({str, int, float, bool, bytes})
@@ -32,7 +32,7 @@ _ATTRIBUTES = attrgetter("__dict__")
 
 
 def is_plain(type: TypeInformation) -> bool:
-    """Whether records are text, numbers, bytes and containers of these: no class that a pickle has to name."""
+    """Whether records consist of text, numbers, bytes and containers of these: no class that a pickle has to name."""
     match type:
         case BasicType():
             return type.python_type in _PLAIN
@@ -46,7 +46,7 @@ def is_plain(type: TypeInformation) -> bool:
 
 
 def exact_check(hint: Any) -> Check | None:
-    """What checks whether values that are read by the annotation come back exactly; None: never."""
+    """Returns a check whether values decoded by the annotation equal the encoded ones; None: they never do."""
     try:
         return _compiled(hint, {})
     except (TypeError, NameError, AttributeError):  # annotations that exist only where their class was defined
@@ -85,7 +85,7 @@ def _nested(kind: type, content: _Content, nullable: bool) -> Check:
 
 
 def _class_and_content(hint: Any, known: dict[type, list[_Content]]) -> tuple[type, _Content] | None:
-    """The one class that values of the annotation have, and what else has to hold for all of them."""
+    """The only class that values of the annotation have, and a check of their contents."""
     if hint is datetime.datetime:
         return hint, _are_local_or_utc
     if hint is datetime.time:
@@ -133,9 +133,9 @@ def _fixed_tuples(fields: list[Check]) -> _Content:
 
 
 def _dataclass(cls: type, known: dict[type, list[_Content]]) -> _Content | None:
-    """Instances that are their fields and nothing else. `__post_init__` would run a second time."""
+    """Checks instances that consist of their fields and nothing else. `__post_init__` would run a second time."""
     if cls in known:
-        content = known[cls]  # it contains itself: filled in by then
+        content = known[cls]  # it contains itself: filled in by the caller
         return lambda values: not values or content[0](values)
     names = [field.name for field in dataclasses.fields(cls)]
     if not names or hasattr(cls, "__post_init__") or "__new__" in _own(cls) or not _slots(cls) <= {*names}:
@@ -151,7 +151,7 @@ def _dataclass(cls: type, known: dict[type, list[_Content]]) -> _Content | None:
 
 
 def _own(cls: type) -> set[str]:
-    """What the class and its bases define beyond what every object has."""
+    """The names that the class and its bases define in addition to those of every object."""
     return {name for base in cls.__mro__[:-1] for name in vars(base)}
 
 
@@ -166,7 +166,7 @@ def _with_attributes(fields: list[tuple[str, Check]]) -> _Content:
     def check(values: list[Any]) -> bool:
         attributes = list(map(_ATTRIBUTES, values))
         if not set(map(len, attributes)) <= {len(fields)}:
-            return False  # with attributes that are no fields
+            return False  # with attributes that are not fields
         try:
             return all(field(map(get, attributes)) for get, field in getters)
         except KeyError:
@@ -188,7 +188,7 @@ def _slotted(fields: list[tuple[str, Check]]) -> _Content:
 
 
 def _are_local_or_utc(values: list[Any]) -> bool:
-    """An aware time comes back in UTC, and the second of two equal hours as the first."""
+    """An aware time is decoded in UTC, and the second of two equal hours as the first."""
     aware = [at for at in values if at.tzinfo is not None or at.fold]
     return not aware or all(at.tzinfo is datetime.UTC and not at.fold for at in aware)
 

@@ -1,7 +1,7 @@
-"""The frames between two slot workers, and the one place of the data plane that knows their form on the wire.
+"""The frames between two slot workers, and the only place of the data plane that knows their wire format.
 
-A frame becomes bytes when it is handed to the exchange, and is made of bytes when the exchange has read it: in between
-there are only these classes.
+A frame is encoded when it is passed to the exchange, and decoded when the exchange has read it: everywhere else there
+are only these classes.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ class Hello(Struct, frozen=True):
 class Data(Struct):
     """One buffer: a batch, a fragment of a large one, or a signal.
 
-    Not frozen: it waits for credit in the queue of its channel, which fills in `sequence` and `backlog` when it leaves,
-    and may give a barrier `priority` until then. Nothing changes once it has been sent.
+    Not frozen: it waits for credit in the queue of its channel, which sets `sequence` and `backlog` when it is sent,
+    and may give a barrier `priority` until then. It does not change after it was sent.
     """
 
     channel: ChannelId
     sequence: int = 0
     """From 0, without gaps: a lost or repeated buffer is an error."""
     backlog: int = 0
-    """The buffers that wait behind this one."""
+    """The number of buffers that wait behind this one."""
     more: bool = False
     """Whether the batch continues in the next buffer."""
     codec: int = 0
-    """How a batch is encoded, or which signal it is: a plain number, since it also goes into snapshots."""
+    """How a batch is encoded, or which signal it is: a plain number, since it is also stored in snapshots."""
     compressed: bool = False
     payload: bytes = b""
     priority: bool = False
-    """Whether it is a barrier that overtook the buffers of its channel: it takes no credit."""
+    """Whether it is a barrier that overtook the buffers of its channel: it needs no credit."""
 
 
 class Credit(Struct, frozen=True):
@@ -54,7 +54,7 @@ class Credit(Struct, frozen=True):
 
 
 class Backlog(Struct, frozen=True):
-    """How many buffers wait for credit, and the checkpoint of a barrier among them that presses; 0: none does."""
+    """The number of buffers that wait for credit, and the checkpoint of an urgent barrier among them; 0: none."""
 
     channel: ChannelId
     buffers: int
@@ -62,7 +62,7 @@ class Backlog(Struct, frozen=True):
 
 
 class ChannelClosed(Struct, frozen=True):
-    """One end is done with the channel."""
+    """One end has closed the channel."""
 
     channel: ChannelId
     reason: str

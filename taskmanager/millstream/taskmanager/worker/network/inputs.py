@@ -1,9 +1,9 @@
-"""The receiving side of a task: channels, and the gate that takes their elements in turn.
+"""The receiving side of a task: channels, and the gate that reads from them in turn.
 
-Owned by the worker's loop. A local channel holds elements by reference; a remote one holds buffers, decoded when the
-task takes them, so that credit returns only when there is room again, and ahead of them what is left of one that it has
-begun. A barrier is announced when it arrives, and taken in its turn: its place in the queue divides the channel,
-whether or not the task waits until it gets there.
+Owned by the worker's loop. A local channel holds elements by reference; a remote one holds buffers, which are decoded
+when the task takes them, so that credit is returned only when there is room again; the rest of a partly taken buffer
+comes first. A barrier is announced when it arrives, and taken in order: its position in the queue divides the channel,
+whether or not the task waits until it is reached.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _CODECS = frozenset(Codec)
 
 
 class ProtocolError(Exception):
-    """A peer sent a frame that does not fit: its stream has to be closed."""
+    """A peer sent an invalid frame: its stream has to be closed."""
 
 
 class InputChannel:
-    """One producer's elements for one task."""
+    """The elements of one producer for one task."""
 
     __slots__ = (
         "announced", "blocked", "channel_id", "ended", "has_all", "name", "pressing", "producer_subtask", "queue",
@@ -53,21 +53,24 @@ class InputChannel:
         self.name = name
         self.queue: deque[Any] = deque()
         self.ended = False
-        """Whether the end was taken."""
+        """Whether the end of the input was taken."""
         self.has_all = False
-        """Whether the end has arrived, taken or still waiting: the producer owes nothing more."""
+        """Whether the end of the input has arrived, taken or still queued: the producer sends nothing more."""
         self.blocked = False
-        """Whether the gate takes nothing from it for now; what arrives waits, and credit is granted as ever."""
+        """Whether the gate takes nothing from the channel for now.
+
+        Data that arrives is queued, and credit is still granted.
+        """
         self.producer_subtask = 0
         self.recording: Recording | None = None
-        """Takes what arrives as well, while an unaligned checkpoint waits for the channel's barrier."""
+        """Also receives what arrives, while an unaligned checkpoint waits for the channel's barrier."""
         self.announced: list[Barrier] = []
         """Barriers that have arrived since the last call; one list for all of its channels."""
         self.pressing: set[int] = set()
         """The checkpoints whose barriers wait here or at the sender, if others may have overtaken records elsewhere."""
 
     def announce(self, signal: Signal) -> None:
-        """A signal has arrived, behind what waits."""
+        """A signal has arrived, behind the queued elements."""
         match signal:
             case EndOfInput():
                 self.has_all = True
@@ -76,17 +79,17 @@ class InputChannel:
                 if signal.may_overtake:
                     self.pressing.add(signal.checkpoint_id)
             case StreamSignal():
-                pass  # not needed before its turn
+                pass  # not needed before it is taken
             case _:
                 assert_never(signal)
 
     def passed(self, barrier: Barrier) -> None:
-        """The barrier has been taken; those before it never will be."""
+        """The barrier was taken; earlier ones will not be."""
         self.pressing = {number for number in self.pressing if number > barrier.checkpoint_id}
 
 
 class LocalInputChannel(InputChannel):
-    """Elements from a task of the same worker."""
+    """The channel from a task of the same worker."""
 
     __slots__ = ("limit",)
     CAPACITY = 8  # elements; a batch is at most execution.batch.max-rows rows
@@ -95,7 +98,7 @@ class LocalInputChannel(InputChannel):
     def __init__(self, channel_id: ChannelId, name: str, limit: int = 0) -> None:
         super().__init__(channel_id, name)
         self.limit = limit
-        """The most rows that a batch should have for now; 0: as many as it has."""
+        """The most rows that a batch should have for now; 0: unlimited."""
 
     @property
     def has_room(self) -> bool:
@@ -107,7 +110,7 @@ class LocalInputChannel(InputChannel):
         return sum(len(e) for e in self.queue if not isinstance(e, Signal)) < self.limit * self.PLACES
 
     def put(self, element: Element) -> None:
-        """From the producer; signals are announced."""
+        """Called by the producer; signals are announced."""
         self.queue.append(element)
         if self.recording is not None:
             self.recording.add(element)
@@ -116,7 +119,7 @@ class LocalInputChannel(InputChannel):
 
 
 class RemoteInputChannel(InputChannel):
-    """Buffers from a task of another worker."""
+    """The channel from a task of another worker."""
 
     __slots__ = ("_incomplete", "_sequence", "peer")
 
@@ -127,10 +130,10 @@ class RemoteInputChannel(InputChannel):
         self._incomplete = 0
 
     def arrived(self, data: Data) -> None:
-        """Takes a buffer in. Raises ProtocolError when it is out of sequence."""
+        """Queues a buffer. Raises ProtocolError if it is out of sequence."""
         if data.sequence != self._sequence:
             raise ProtocolError(
-                f"buffer {data.sequence} on channel {self.channel_id}, where {self._sequence} was to come"
+                f"buffer {data.sequence} on channel {self.channel_id} instead of {self._sequence}"
             )
         self._sequence += 1
         self.queue.append(data)
@@ -140,7 +143,7 @@ class RemoteInputChannel(InputChannel):
 
     @property
     def is_in_batch(self) -> bool:
-        """Whether the last batch is still to be completed."""
+        """Whether the last batch is incomplete."""
         return self._incomplete > 0
 
     @property
@@ -152,7 +155,7 @@ class RemoteInputChannel(InputChannel):
 class InputGate:
     """All channels of one edge into a task; `input_index` is the task's input that the edge leads to.
 
-    `edge` is the operator whose records these are, and the edge's name. On an `overtakable` edge, an unaligned
+    `edge` is the operator that emits these records, and the name of the edge. On an `overtakable` edge, an unaligned
     checkpoint takes what is in flight as part of that operator's state.
     """
 
@@ -170,12 +173,12 @@ class InputGate:
     ) -> None:
         self.input_index = input_index
         self.keys = keys
-        """Which keys come most often; None: not requested."""
+        """Tracks the most frequent keys; None: not requested."""
         self.edge = edge
         self.overtakable = overtakable
         self._announced: list[Barrier] = []
         for channel in channels:
-            self._announced += channel.announced  # a local producer may have been there before
+            self._announced += channel.announced  # a local producer may have created it before
             channel.announced = self._announced
         self._channels = channels
         self._remote: dict[int, RemoteInputChannel] = {
@@ -199,17 +202,17 @@ class InputGate:
 
     @property
     def channels(self) -> list[InputChannel]:
-        """In the order of the deployment."""
+        """The channels in the order of the deployment."""
         return self._channels
 
     @property
     def queued(self) -> int:
-        """Buffers and batches that wait for the task."""
+        """The number of buffers and batches that wait for the task."""
         return sum(len(channel.queue) for channel in self._channels)
 
     @property
     def capacity(self) -> int:
-        """How many there is room for."""
+        """The number of buffers and batches that fit."""
         return self._credit.capacity + LocalInputChannel.CAPACITY * (len(self._channels) - len(self._remote))
 
     @property
@@ -218,7 +221,7 @@ class InputGate:
         return self._open == 0
 
     def arrived(self, channel: RemoteInputChannel, data: Data) -> None:
-        """A buffer came over the network."""
+        """A buffer was received from the network."""
         if channel.has_all:
             raise ProtocolError(f"a buffer after the end of channel {channel.channel_id}")
         signal = _signal_of(channel, data)
@@ -236,11 +239,12 @@ class InputGate:
         if signal is not None:
             channel.announce(signal)
         if data.more:
-            # A batch that is larger than the channel's credit must keep coming: its fragments do not wait for the task.
+            # A batch that is larger than the channel's credit must be received completely: its fragments do not wait
+            # for the task.
             self._send(self._credit.consumed(channel.channel_id))
 
     def announced(self, channel: RemoteInputChannel, backlog: int, pressing: int) -> None:
-        """A sender reported its backlog, and the checkpoint of a barrier in it that presses."""
+        """A sender reported its backlog, and the checkpoint of an urgent barrier in it."""
         if pressing:
             channel.pressing.add(pressing)
         self._send(self._credit.announced(channel.channel_id, backlog))
@@ -252,13 +256,13 @@ class InputGate:
             self._allow(allowance)
 
     def take_announced(self) -> list[Barrier]:
-        """The barriers that have arrived since the last time; some may have been taken already."""
+        """The barriers that have arrived since the last call; some may have been taken already."""
         announced = self._announced[:]
         self._announced.clear()
         return announced
 
     def record(self, channel: InputChannel, checkpoint_id: int, begun: Batch | None) -> Recording:
-        """Records the channel up to the checkpoint's barrier: what the task has `begun`, what waits, what comes."""
+        """Records the channel up to the checkpoint's barrier: what is `begun`, what is queued, and what arrives."""
         recording = Recording(checkpoint_id, self._codec)
         for item in [*([] if begun is None else [begun]), *channel.queue]:
             recording.add(item)
@@ -267,16 +271,16 @@ class InputGate:
 
     @property
     def is_pressed(self) -> bool:
-        """Whether a barrier waits that keeps its place here, while others of its checkpoint may overtake records.
+        """Whether an urgent barrier keeps its position here, while others of its checkpoint may overtake records.
 
-        Those may hold up the very tasks that the consumer of this gate waits for: it must not wait for them.
+        Those may block the very tasks that the consumer of this gate waits for: it must not wait for them.
         """
         return not self.overtakable and any(channel.pressing for channel in self._channels)
 
     def poll(self, like: Batch | None = None, pressed: bool = False) -> tuple[InputChannel, Element] | None:
-        """The next element, channels taking turns; None when none is there, or none of the requested kind of batch.
+        """The next element, channels taking turns; None if there is none, or none of the requested kind of batch.
 
-        With `pressed`, only from the channels in which a barrier presses.
+        With `pressed`, only from the channels with an urgent barrier.
         """
         channels = self._channels
         count = len(channels)
@@ -318,7 +322,7 @@ class InputGate:
         return batch
 
     def _received(self, channel: RemoteInputChannel, data: Data) -> tuple[int, bytes]:
-        """The codec and the payload of an element that was sent in this buffer, or from it on."""
+        """The codec and the payload of an element that starts in this buffer."""
         payload = data.payload
         if data.more:
             parts = [payload]
@@ -349,7 +353,7 @@ def _is_alike(batch: Batch, data: Data | PickledRows) -> bool:
 
 
 def _signal_of(channel: RemoteInputChannel, data: Data) -> Signal | None:
-    """The signal that a buffer is; None for a batch, or a part of one."""
+    """The signal in a buffer; None for a batch, or a part of one."""
     if data.codec in _CODECS:
         return None
     number = channel.channel_id

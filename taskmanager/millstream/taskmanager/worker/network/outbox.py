@@ -1,8 +1,8 @@
-"""Frames in flight to one peer: put by any thread, taken by the exchange's loop, which sleeps when there are none.
+"""Frames queued for one peer: put by any thread, taken by the exchange's loop, which sleeps when there are none.
 
-No frame waits beside a sleeping loop. The loop declares that it is about to sleep *before* its last check, and
-a thread looks whether the loop sleeps *after* it has put its frame: one of the two sees the other, however many threads
-put at once.
+The loop never sleeps while a frame waits. It declares that it is about to sleep *before* its last check, and a thread
+checks whether the loop sleeps *after* it has put its frame: one of the two sees the other, however many threads put at
+once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Outbox:
         self._sleeps = False
 
     def put(self, frame: bytes) -> None:
-        """Appends a frame; from any thread. It must not be interrupted half-way: others rely on its wake-up."""
+        """Appends a frame; called on any thread. It must not be interrupted half-way: others rely on its wake-up."""
         self._frames.append(frame)
         if self._sleeps:
             self._sleeps = False  # one wake-up is enough, and costs a system call
@@ -31,7 +31,7 @@ class Outbox:
         return self._frames.popleft() if self._frames else None
 
     def may_sleep(self) -> bool:
-        """The loop is about to sleep: whether it may. The next frame wakes it."""
+        """Called before the loop sleeps; returns whether it may. The next frame wakes it."""
         self._sleeps = True
         if self._frames:
             self._sleeps = False

@@ -1,13 +1,13 @@
 """The sending side of a task: one `ResultPartition` for each outgoing edge, one channel for each consumer.
 
-Owned by the worker's loop. Rows for a remote consumer are encoded and gathered until they fill a buffer or the buffer
-timeout has passed, then queued; queued buffers leave against credit, and a barrier with priority ahead of them without
-any. The partition has room while its queued buffers fit two for each channel plus a shared pool, so that a stuck
-channel can hold at most its two and the pool.
+Owned by the worker's loop. Rows for a remote consumer are buffered until they fill a buffer or the buffer timeout has
+expired, then queued; queued buffers are sent as credit allows, and a barrier with priority ahead of them without any.
+The partition has room while its queued buffers fit two for each channel plus a shared pool, so that a blocked channel
+can hold at most its two and the pool.
 
-A consumer may ask for buffers of fewer rows than fill one (see `debloating`). Then rows are gathered as they are, and
-encoded only when the buffer before them has left, so that they are cut as the consumer wants them by then, and there is
-room while they are fewer than a buffer's. So are rows whose encoding depends on all that share their buffer.
+A consumer may request buffers of fewer rows (see `debloating`). Then rows are kept unencoded until the buffer before
+them has been sent, so that they are cut as the consumer wants them by then, and there is room while they are fewer than
+one buffer holds. The same applies to rows whose encoding depends on all that share their buffer.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from millstream.taskmanager.worker.network.signals import is_signal
 from millstream.taskmanager.worker.partitioning import Router
 
 BUFFERS_PER_CHANNEL = 2
-_PARTS = 16  # of a buffer: as many rows as fill one are encoded at once, so that small ones are not one by one
+_PARTS = 16  # of a buffer, encoded at once, so that small batches are not encoded one by one
 
 
 class OutputChannel:
-    """To one consumer."""
+    """The channel to one consumer."""
 
     __slots__ = ("name",)
 
@@ -53,7 +53,7 @@ class OutputChannel:
 
     @property
     def limit(self) -> int:
-        """The most rows of a batch that the consumer wants for now; 0: as many as there are."""
+        """The most rows of a batch that the consumer wants for now; 0: unlimited."""
         raise NotImplementedError
 
     def emit(self, batch: Batch) -> None:
@@ -66,7 +66,7 @@ class OutputChannel:
 
 
 class LocalOutputChannel(OutputChannel):
-    """Hands elements to a task of the same worker by reference."""
+    """Passes elements to a task of the same worker by reference."""
 
     __slots__ = ("target",)
 
@@ -76,20 +76,23 @@ class LocalOutputChannel(OutputChannel):
 
     @property
     def limit(self) -> int:
-        """As the consumer has set it."""
+        """The limit that the consumer has set."""
         return self.target.limit
 
     def emit(self, batch: Batch) -> None:
-        """At once: there is nothing to gain by waiting."""
+        """Delivers the batch at once: waiting gains nothing."""
         self.target.put(batch)
 
     def signal(self, signal: Signal) -> None:
-        """Behind the batches."""
+        """Delivers the signal behind the batches."""
         self.target.put(signal)
 
 
 class Written:
-    """Rows for one buffer, encoded in parts as they came. All are of one kind: by their codec, and by having times."""
+    """Rows for one buffer, encoded in parts as they arrive.
+
+    All have the same codec, and all or none have timestamps.
+    """
 
     __slots__ = ("kind", "parts", "size")
 
@@ -105,7 +108,7 @@ class Written:
         self.size += len(payload)
 
     def take(self) -> tuple[int, bytes]:
-        """The codec and the payload of all of them; none are left."""
+        """Removes all rows; returns their codec and payload."""
         assert self.kind is not None, "there are some"
         codec, payload = self.kind[0], b"".join(self.parts)
         self.kind, self.size = None, 0
@@ -114,7 +117,7 @@ class Written:
 
 
 class RemoteOutputChannel(OutputChannel):
-    """Gathers, encodes and queues for a task of another worker."""
+    """Buffers, encodes and queues elements for a task of another worker."""
 
     __slots__ = (
         "_asked",
@@ -157,23 +160,23 @@ class RemoteOutputChannel(OutputChannel):
         self._in_batch = False
         self._written = Written()
         self._gathered: deque[Batch] = deque()
-        self._start = 0  # of what is left of the first
-        self._rows = 0  # of them all
+        self._start = 0  # offset of the remaining rows in the first batch
+        self._rows = 0  # of all batches
         self._row_bytes = 64.0
         self._asked = self._limit = limit
 
     @property
     def buffers_out(self) -> int:
-        """Sent so far."""
+        """The number of buffers sent."""
         return self._sequence
 
     @property
     def limit(self) -> int:
-        """What the consumer requested, unless a buffer is full before it has so many rows."""
+        """The consumer's limit, unless fewer rows fill a buffer."""
         return self._limit
 
     def emit(self, batch: Batch) -> None:
-        """Gathers rows; columns are a buffer of their own."""
+        """Buffers rows; columns are sent as a buffer of their own."""
         rows = len(batch)
         if not rows:
             return
@@ -199,13 +202,13 @@ class RemoteOutputChannel(OutputChannel):
             self.pump()
 
     def signal(self, signal: Signal) -> None:
-        """Flushes first, so that order is kept."""
+        """Flushes first, so that the order is kept."""
         self.flush()
         self._encode(signal)
         self.pump()
 
     def barrier(self, barrier: Barrier) -> Data:
-        """Sends a barrier; returns its frame, which waits in the queue unless it has left."""
+        """Sends a barrier; returns its frame, which stays queued without credit."""
         self.flush()
         self._encode(barrier)
         frame = self.queue[-1]
@@ -213,12 +216,12 @@ class RemoteOutputChannel(OutputChannel):
         return frame
 
     def press(self, checkpoint_id: int) -> None:
-        """Notifies the consumer of a barrier that keeps its place in the queue: see `InputGate.is_pressed`."""
+        """Notifies the consumer of an urgent barrier that keeps its queue position: see `InputGate.is_pressed`."""
         if self.queue:
             self._send(self.peer, Backlog(self.channel_id, self._backlog(), checkpoint_id))
 
     def hurry(self, frame: Data, barrier: Barrier) -> list[Data]:
-        """Has a queued barrier overtake the buffers ahead of it; returns those."""
+        """Lets a queued barrier overtake the buffers ahead of it; returns those."""
         _, frame.payload = self._codec.encode(replace(barrier, unaligned=True))
         passed = overtake(self.queue, frame, self._in_batch)
         frame.priority = True
@@ -232,11 +235,11 @@ class RemoteOutputChannel(OutputChannel):
 
     @property
     def is_full(self) -> bool:
-        """Whether the consumer has requested few rows at a time, and as many wait behind a buffer."""
+        """Whether the consumer has requested small batches, and one already waits behind a buffer."""
         return bool(self._limit and self.queue and self._rows >= self._limit)
 
     def flush(self) -> None:
-        """Encodes what was gathered."""
+        """Encodes the buffered rows."""
         self.waiting_since = None
         if self.has_gathered:
             if self._may_write:
@@ -247,7 +250,7 @@ class RemoteOutputChannel(OutputChannel):
             self.pump()
 
     def granted(self, buffers: int, limit: int = 0) -> None:
-        """The consumer has room, for buffers of so many rows."""
+        """The consumer has granted credit, for buffers of at most `limit` rows."""
         self.credit.granted(buffers)
         self._asked = limit
         self._set_limit()
@@ -280,7 +283,7 @@ class RemoteOutputChannel(OutputChannel):
         self._limit = self._asked if self._asked * self._row_bytes < self._segment else 0
 
     def _encode_next(self) -> bool:
-        """Encodes some of what was gathered, if it is enough; returns whether a buffer is ready."""
+        """Encodes some of the buffered rows, if there are enough; returns whether a buffer is ready."""
         gathered, limit = self._gathered, self._limit
         if not gathered:
             return False
@@ -294,12 +297,12 @@ class RemoteOutputChannel(OutputChannel):
 
     @property
     def _may_write(self) -> bool:
-        """Whether what was gathered can share a buffer with what was encoded before and is behind it."""
+        """Whether the buffered rows can share a buffer with the rows encoded before, and follow them."""
         gathered = self._gathered
         return len(gathered) == 1 and isinstance(gathered[0], RowBatch) and self._codec.pickles(gathered[0])
 
     def _write_next(self) -> bool:
-        """Encodes rows while they are in the processor's cache, for a buffer with those before and behind them."""
+        """Encodes rows while they are in the processor's cache, to share a buffer with those before and after them."""
         expected = self._rows * self._row_bytes
         is_ready = self._written.size + expected > self._segment and self._end_written()
         if expected * _PARTS < self._segment:
@@ -310,7 +313,7 @@ class RemoteOutputChannel(OutputChannel):
         return is_ready
 
     def _write(self) -> bool:
-        """Encodes all that was gathered; returns whether what was encoded before is of another kind, and ready."""
+        """Encodes all buffered rows; returns whether the rows encoded before are of another kind, and ready."""
         batch = self._cut(self._rows)
         codec, payload = self._codec.encode(batch)
         kind = (codec, batch.is_timed)
@@ -320,7 +323,7 @@ class RemoteOutputChannel(OutputChannel):
         return is_ready
 
     def _end_written(self) -> bool:
-        """Queues the rows that were encoded as one buffer, if there are any: nothing more joins them."""
+        """Queues the encoded rows as one buffer, if there are any: no more rows are added to it."""
         if not self._written.parts:
             return False
         codec, payload = self._written.take()
@@ -329,14 +332,14 @@ class RemoteOutputChannel(OutputChannel):
         return True
 
     def _encode_rows(self, most: int) -> None:
-        """Encodes the first of what was gathered, up to so many rows of it, as a buffer."""
+        """Encodes the first buffered rows, at most `most`, as a buffer."""
         self._end_written()
         batch = self._cut(most)
         self._learn(self._encode(batch), len(batch))
         self.waiting_since = None
 
     def _cut(self, most: int) -> Batch:
-        """Takes the first of what was gathered, up to so many rows of it."""
+        """Removes the first buffered rows, at most `most`."""
         batch, start = self._gathered[0], self._start
         end = min(start + most, len(batch))
         if end == len(batch):
@@ -362,7 +365,7 @@ class RemoteOutputChannel(OutputChannel):
         size = len(payload)
         self.bytes_out += size
         segment = max(size, 1) if whole else self._segment
-        number = int(codec)  # no member of `Codec`: it may end up in a snapshot
+        number = int(codec)  # not a member of `Codec`: it may be stored in a snapshot
         for start in range(0, max(size, 1), segment):
             part = payload if size <= segment else payload[start : start + segment]
             self.queue.append(
@@ -382,7 +385,7 @@ class ResultPartition:
         overtakable: bool = False, edge: tuple[str, str] = ("", "0"),
     ) -> None:  # fmt: skip
         self.edge = edge
-        """The operator whose records these are, and the edge's name."""
+        """The operator that emits these records, and the name of the edge."""
         self._router = router
         self._channels = channels
         self._remote = [c for c in channels if isinstance(c, RemoteOutputChannel)]
@@ -392,47 +395,47 @@ class ResultPartition:
         self._overtakable = overtakable
         self.records_out = 0
         self.watermark = MIN_TIMESTAMP
-        """The last that was sent."""
+        """The last watermark that was sent."""
         self._crowding = 0.0
-        self._marked = -1  # the channel that the last latency marker took
+        self._marked = -1  # the channel of the last latency marker
 
     @property
     def remote_channels(self) -> list[RemoteOutputChannel]:
-        """Those that go over the network."""
+        """The channels to other workers."""
         return self._remote
 
     @property
     def has_local_channels(self) -> bool:
-        """Whether records go to tasks of the same worker as they are: those may change them."""
+        """Whether records are passed to tasks of the same worker by reference: those may change them."""
         return bool(self._local)
 
     @property
     def bytes_out(self) -> int:
-        """Encoded bytes so far."""
+        """The number of encoded bytes."""
         return sum(c.bytes_out for c in self._remote)
 
     @property
     def buffers_out(self) -> int:
-        """Sent so far, to other workers."""
+        """The number of buffers sent to other workers."""
         return sum(c.buffers_out for c in self._remote)
 
     @property
     def queued(self) -> int:
-        """Buffers that wait for credit."""
+        """The number of buffers that wait for credit."""
         return sum(len(c.queue) for c in self._remote)
 
     @property
     def capacity(self) -> int:
-        """How many may wait before the task has to."""
+        """How many buffers may be queued before the task is backpressured."""
         return BUFFERS_PER_CHANNEL * len(self._remote) + self._shared if self._remote else 0
 
     @property
     def credit(self) -> int:
-        """How many buffers its consumers have room for that have not been sent."""
+        """The unused credit of all consumers."""
         return sum(c.credit.credit for c in self._remote)
 
     def emit(self, batch: Batch) -> None:
-        """Spreads a batch over the channels."""
+        """Distributes a batch to the channels."""
         self.records_out += len(batch)
         channels = self._channels
         most = 0.0
@@ -444,15 +447,15 @@ class ResultPartition:
         self._crowding += most
 
     def take_crowding(self) -> float:
-        """How many times what it wants in one batch a consumer was given since the last call, at the most."""
+        """The highest ratio, since the last call, of what a consumer was sent to what it wants in one batch."""
         crowding, self._crowding = self._crowding, 0.0
         return crowding
 
     def barrier(self, barrier: Barrier) -> list[Passage]:
-        """Sends a barrier to every consumer, behind the records emitted before it or, unaligned, past them.
+        """Emits a barrier to every consumer, behind the records emitted before it or, if unaligned, ahead of them.
 
-        Returns how it gets through the remote channels, if it overtakes records or may come to. Inside of a worker it
-        needs not pass them: the consumer is notified of it, and finds them in its own queue.
+        Returns its passages through the remote channels, if it overtakes records or may do so later. Inside of a worker
+        it overtakes nothing: the consumer is notified of it, and finds the records in its own queue.
         """
         passages: list[Passage] = []
         may_overtake = self._overtakable and barrier.may_overtake
@@ -469,10 +472,10 @@ class ResultPartition:
         return passages
 
     def signal(self, signal: EndOfInput | StreamSignal) -> None:
-        """To every consumer, behind the records emitted before it. Barriers have a way of their own: `barrier`."""
+        """Emits a signal to every consumer, behind the records emitted before it. Barriers are emitted by `barrier`."""
         if isinstance(signal, Watermark):
             self.watermark = signal.timestamp
-        elif isinstance(signal, LatencyMarker):  # to all of them, there would be a square of them
+        elif isinstance(signal, LatencyMarker):  # sent to all channels, their number would be quadratic
             self._marked = (self._marked + 1) % len(self._channels)
             self._channels[self._marked].signal(signal)
             return
@@ -480,7 +483,7 @@ class ResultPartition:
             channel.signal(signal)
 
     def has_room(self) -> bool:
-        """Whether the task may produce more."""
+        """Whether the task may emit more."""
         for target in self._local:
             if not target.has_room:
                 return False
@@ -494,11 +497,11 @@ class ResultPartition:
         return over < self._shared
 
     def is_drained(self) -> bool:
-        """Whether everything has left for its consumers."""
+        """Whether everything was sent to its consumers."""
         return not any(c.queue or c.has_gathered for c in self._remote)
 
     def flush_due(self, now: float) -> float | None:
-        """Flushes what waited for the buffer timeout; returns when to call it again, or None."""
+        """Flushes the channels whose buffer timeout has expired; returns when to call this again, or None."""
         timeout = self._timeout
         next_due: float | None = None
         for channel in self._remote:
@@ -507,7 +510,7 @@ class ResultPartition:
             if timeout < 0:
                 continue
             if channel.queue:
-                channel.waiting_since = None  # it waits for credit anyway: let more rows join
+                channel.waiting_since = None  # it waits for credit anyway: more rows may join it
                 continue
             if channel.waiting_since is None:
                 channel.waiting_since = now

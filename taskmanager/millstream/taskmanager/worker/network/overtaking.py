@@ -1,8 +1,9 @@
 """Barriers that overtake the records of their channel, on the sending side.
 
-Owned by the worker's loop. Only exchanges whose records may be placed again under another parallelism are overtaken:
-those that spread records over all consumers by their content or in turn. On the others a barrier keeps its place,
-because a record in flight there belongs to one pair of subtasks, or, when broadcast, would come twice.
+Owned by the worker's loop. Barriers overtake records only on exchanges whose records can be redistributed under another
+parallelism: those that partition records over all consumers by their content or round-robin. On the others a barrier
+keeps its position, because a record in flight there belongs to one pair of subtasks, or, when broadcast, would be
+duplicated.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ def is_overtakable(partitioner: plan.Partitioner) -> bool:
 
 
 def overtake(queue: deque[Data], frame: Data, in_batch: bool) -> list[Data]:
-    """Moves a queued frame to the front; returns the buffers that it passed, in their order.
+    """Moves a queued frame to the front; returns the buffers that it overtook, in order.
 
-    The rest of a batch that has been sent in part (`in_batch`) stays ahead of it, and so do earlier frames that have
+    The rest of a batch that was sent in part (`in_batch`) stays ahead of it, and so do earlier frames that have
     overtaken others.
     """
     buffers = list(queue)
@@ -49,7 +50,7 @@ def overtake(queue: deque[Data], frame: Data, in_batch: bool) -> list[Data]:
 
 
 class Passage(Struct):
-    """The way of one barrier through one channel: still `frame` in its queue, or gone, with what it has overtaken."""
+    """The passage of one barrier through one channel: queued as `frame`, or sent; with the buffers it overtook."""
 
     channel: RemoteOutputChannel
     consumer: int
@@ -58,10 +59,10 @@ class Passage(Struct):
 
     @property
     def is_open(self) -> bool:
-        """Whether the barrier waits behind buffers; one with priority waits for the rest of a batch at most."""
+        """Whether the barrier waits behind buffers; one with priority waits at most for the rest of a batch."""
         return not self.frame.priority and any(buffer is self.frame for buffer in self.channel.queue)
 
     def hurry(self, barrier: Barrier) -> None:
-        """Lets the barrier overtake what is ahead of it, if it has not left."""
+        """Lets the barrier overtake the buffers ahead of it, if it is still queued."""
         if self.is_open:
             self.overtaken = self.channel.hurry(self.frame, barrier)

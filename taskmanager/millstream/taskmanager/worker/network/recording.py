@@ -1,7 +1,7 @@
-"""What is in flight on one input channel, recorded until the channel's barrier arrives.
+"""Records the in-flight data of one input channel until the channel's barrier arrives.
 
-Owned by the worker's loop. Buffers are kept as they came. Batches handed over by reference are encoded at once: the
-task continues with their records, and functions may change them.
+Owned by the worker's loop. Buffers are kept as received. Batches passed by reference are encoded at once: the task
+continues with their records, and functions may change them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millstream.taskmanager.worker.network.signals import decode_signal, is_sign
 
 
 class Buffer(NamedTuple):
-    """An encoded batch, or with `more` the beginning of one."""
+    """An encoded batch, or with `more` its beginning."""
 
     codec: int
     payload: bytes
@@ -34,9 +34,9 @@ class Buffer(NamedTuple):
 
 
 class Recording:
-    """Of one channel for one checkpoint; complete with the checkpoint's barrier, or the end of the input.
+    """The recording of one channel for one checkpoint; complete with the checkpoint's barrier, or the end of the input.
 
-    When a newer barrier comes first, the awaited one never will: then the recording stays incomplete, and empty. When a
+    If a newer barrier arrives first, the awaited one never will: then the recording stays incomplete, and empty. If a
     batch cannot be encoded, `error` has the reason, and the checkpoint cannot be taken.
     """
 
@@ -52,11 +52,11 @@ class Recording:
 
     @property
     def is_in_vain(self) -> bool:
-        """Whether a newer barrier came first: whatever comes now, also the end, it never becomes complete."""
+        """Whether a newer barrier came first: then the recording never becomes complete, not even with the end."""
         return self._stopped and not self.is_complete
 
     def add(self, item: Data | PickledRows | Element) -> None:
-        """Takes what arrived, a buffer or an element, or what is left of a buffer."""
+        """Adds what arrived, a buffer or an element, or the rest of a buffer."""
         if self._stopped:
             return
         match item:
@@ -79,7 +79,7 @@ class Recording:
             self.buffers.append(Buffer(*self._codec.encode(batch)))
         except TaskInterrupted:
             raise
-        except BaseException as error:  # of the user's classes: the producer's records are as good without a copy
+        except BaseException as error:  # raised by user classes: the records are still valid without a copy
             self.error, self.is_complete, self._stopped = error, True, True
 
     def _signal(self, signal: Signal) -> None:
@@ -92,11 +92,11 @@ class Recording:
                 if number > self.checkpoint_id:
                     self.buffers.clear()
             case StreamSignal():
-                pass  # it describes the records' surroundings, and comes again
+                pass  # it describes the stream rather than the records, and is sent again
             case _:
                 assert_never(signal)
 
 
 def buffer_of(data: Data) -> Buffer:
-    """A buffer of the wire, without what belongs to its channel."""
+    """Converts a received buffer, without what belongs to its channel."""
     return Buffer(data.codec, data.payload, data.compressed, data.more)

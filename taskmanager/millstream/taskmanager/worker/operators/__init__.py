@@ -1,1 +1,1 @@
-"""Operators: what runs inside a task. One kind a file; `registry` finds the one for a specification."""
+"""Operators, which run inside of tasks, one kind per file; `registry` finds the one for a specification."""

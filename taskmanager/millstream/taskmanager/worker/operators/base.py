@@ -1,11 +1,11 @@
 """What all operators share.
 
 Call order: `restore` on a restore, `initialize_state` and `open` once, `process` for each batch and `on_signal` for
-each signal between them, `finish` once when the input ended, `close` exactly once on every path; between elements
-`on_time`, `on_mail`, `prepare_snapshot` for each checkpoint, and what became of it. None of them may block, except a
-user's own function: blocking there is backpressure. An operator emits through its outputs; it never keeps or changes a
-batch after that. The records of a batch that it gets are its own, to keep and to change: so each that it emits goes
-through its `handover` at the moment at which the user's function hands it over.
+each signal between them, `finish` once when the input has ended, `close` exactly once on every path; between elements
+`on_time`, `on_mail`, `prepare_snapshot` for each checkpoint, and the notification of its outcome. None of them may
+block, except a user function: blocking there is backpressure. An operator emits through its outputs, and never keeps or
+changes a batch after it has emitted it. The records of a batch that it receives are its own, to keep and to change: so
+each record that it emits passes through its `handover` when the user function returns it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ NO_RECORD = object()
 
 
 class OperatorError(Exception):
-    """A user's function failed: which operator's, on which record, and how (`__cause__`).
+    """A user function failed: the operator, the record, and the error (`__cause__`).
 
-    `key_of` is the operator's key selector for the record, if it has one. With `is_outage`, the record has no part in
+    `key_of` is the operator's key selector for the record, if it has one. With `is_outage`, the record did not cause
     the failure.
     """
 
@@ -65,42 +65,42 @@ class OperatorError(Exception):
 
 
 def record_of(error: BaseException) -> Any:
-    """The record that a batch could not be converted or written for, where the error says it."""
+    """The record that a batch could not be converted or written for, if the error carries it."""
     return error.record if isinstance(error, ConversionError) and error.record is not UNKNOWN else NO_RECORD
 
 
 class RestoredElements(Protocol):
-    """State of one kind that an operator keeps in no backend, from a snapshot."""
+    """State of one kind from a snapshot that an operator keeps outside of the backends."""
 
     @property
     def kind(self) -> StateKind:
-        """Which."""
+        """The kind of state."""
 
     def own(self) -> list[Any]:
         """What this subtask takes over."""
 
     def everyones(self) -> list[Any]:
-        """Also what other subtasks take over, as far as this one may see it."""
+        """Also what other subtasks take over, if it is visible to this one."""
 
 
 class Operator:
-    """Base of all operators: passes signals on, and nothing else by itself."""
+    """Base of all operators: forwards signals, and does nothing else by itself."""
 
     keyed_state: KeyedStateBackend | None = None
-    """Its state by key, which is part of every checkpoint."""
+    """The state by key, which is part of every checkpoint."""
     operator_state: OperatorStateBackend | None = None
-    """Its state without keys, as well."""
+    """The state without keys, which is part of every checkpoint too."""
     only_reads = False
-    """Whether it neither changes records nor holds on to them: then it may get the same ones as others."""
+    """Whether it neither changes records nor keeps them: then it may share them with other consumers."""
     records_written = 0
-    """Of a sink: how many records it has written; counted a batch at a time."""
+    """Of a sink: the number of records written, counted once per batch."""
     polls_columns = False
-    """Whether `poll` answers Arrow batches, which are worth making larger than batches of Python objects."""
+    """Whether `poll` returns Arrow batches, which are worth making larger than batches of Python objects."""
 
     def __init__(self, setup: OperatorSetup) -> None:
         self.name = setup.name
         self.state_entries = setup.state_entries
-        """How many entries its states have, by name; asked when metrics are due."""
+        """The number of entries in each of its states, by name; called when metrics are due."""
         self.context: RuntimeContext = setup.context
         self.input_types = setup.input_types
         self.output = setup.output
@@ -108,47 +108,48 @@ class Operator:
         self.handover = setup.handover
 
     def initialize_state(self, restored_checkpoint_id: int | None) -> None:
-        """Before `open`: on a restore with the id of the snapshot, whose state the backends hold by now."""
+        """Called before `open`; on a restore with the id of the snapshot, whose state is in the backends already."""
 
     def restore(self, restored: RestoredElements) -> None:
-        """Before `initialize_state`, on a restore: state of its own, for each kind that its specification declares."""
+        """Called before `initialize_state`, on a restore, for each kind of state that its specification declares."""
 
     def open(self) -> None:
-        """Before the first record."""
+        """Called before the first record."""
 
     def receivers(self) -> Sequence[Emit]:
-        """What takes the batches of its inputs, one for each."""
+        """The functions that take the batches of its inputs, one per input."""
         return (self.process,)
 
     def process(self, batch: Batch) -> None:
-        """Each batch of the first input."""
+        """Processes a batch of the first input."""
         raise NotImplementedError
 
     def poll(self, rows: int) -> Batch | PollStatus:
-        """Of an operator without inputs: its next batch of at most so many rows, for `emit_polled`."""
+        """For an operator without inputs: returns its next batch of at most so many rows, for `emit_polled`."""
         raise NotImplementedError
 
     def emit_polled(self, batch: Batch) -> None:
-        """Called with what `poll` returned, before anything else is."""
+        """Emits what `poll` returned, before anything else is emitted."""
         self.output.emit(batch)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
-        """Each signal, in its place among the batches of an input."""
+        """Handles a signal, in its position among the batches of an input."""
         self.output.signal(signal)
         for output in self.side_outputs.values():
             output.signal(signal)
 
     def on_time(self, now: float) -> float | None:
-        """Time has passed, on the monotonic clock in seconds; answers when to be called again, if at all.
+        """Called as time passes, on the monotonic clock in seconds; returns when to be called again, if at all.
 
-        Called between elements, also when it is not due yet. The first call follows the first step.
+        Called between elements, possibly before it is due. The first call follows the first step.
         """
         return None
 
     def on_mail(self, mail: Any) -> Any:
-        """Something from outside of the stream: what another service sent, or its own thread (`OperatorSetup.post`).
+        """Handles a message from outside of the stream: from another service, or its own thread (`OperatorSetup.post`).
 
-        Called between elements. The answer goes back to a sender that waits for one; None: it is not for this operator.
+        Called between elements. The result is returned to a sender that waits for one; None: the mail is not for this
+        operator.
         """
         return None
 
@@ -159,64 +160,67 @@ class Operator:
 
     @property
     def is_paused(self) -> bool:
-        """Of an operator without inputs: whether it is not to be polled, until a mail changes that."""
+        """For an operator without inputs: whether polling is suspended, until a mail resumes it."""
         return False
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing waits in it that has to leave before its task may end."""
+        """Whether it holds nothing that must be delivered before its task may end."""
         return True
 
     @property
     def is_settled(self) -> bool:
-        """Whether no results of its own threads are to come. Only then is it finished, and what follows it."""
+        """Whether no results of its own threads are outstanding. Only then are it and its consumers finished."""
         return True
 
     @property
     def holds_back(self) -> bool:
-        """Whether it has records of its inputs that it has not looked at: once those ended, it is told to `release`."""
+        """Whether it holds unprocessed records; after the inputs have ended, `release` is called for them."""
         return False
 
     def release(self, rows: int) -> None:
-        """Takes so many of the records that it holds back. Called until there are none, while there is room."""
+        """Processes so many of the records that it holds back. Called until there are none, while there is room."""
 
     @property
     def ends_keys(self) -> bool:
-        """Whether it does something at the end of a key, in a batch."""
+        """Whether it acts at the end of a key, in batch mode."""
         return False
 
     def end_key(self) -> None:
-        """In a batch, when all records of a key came: its timers are due, and nothing more will need its state."""
+        """Called in batch mode after the last record of a key: its timers are due, its state is obsolete."""
 
     def progress(self) -> OperatorProgress | None:
-        """What people should know who ask why nothing comes out, if it has anything to say.
+        """Explains why nothing is emitted, for users; None if there is nothing to explain.
 
-        Called with every report of metrics, between elements: it has to cost next to nothing.
+        Called with every report of metrics, between elements: it has to be cheap.
         """
         return None
 
     def finish(self) -> None:
-        """After the last record of a bounded input: emit what is left."""
+        """Called after the last record of a bounded input: emits what is left."""
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
-        """At a barrier, before the backends are captured: bring state up to date. An error declines the checkpoint."""
+        """Called at a barrier, before the backends are captured: brings state up to date.
+
+        An error declines the checkpoint.
+        """
 
     def elements(self, checkpoint_id: int) -> Mapping[StateKind, Sequence[Any]]:
-        """After that: state that it keeps in no backend, for each kind that its specification declares."""
+        """Called after that: returns the state outside of the backends, for each kind that it declares."""
         return {}
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """The checkpoint is durable, and with it all before it; may be told again after a restore."""
+        """The checkpoint is durable, and with it all before it; may be called again after a restore."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint was given up; a later one holds what it would have held."""
+        """The checkpoint was aborted; a later one will contain its contents."""
 
     def close(self) -> None:
-        """At the very end, also after a failure."""
+        """Releases resources; called at the very end, also after a failure."""
 
     @property
     def input_type(self) -> TypeInformation:
-        """Of its first input."""
+        """The type of its first input."""
         return self.input_types[0]
 
     def rows_of(self, batch: Batch) -> list[Any]:
@@ -226,11 +230,11 @@ class Operator:
         return record_batch_to_rows(batch.data, self.input_types[0])
 
     def is_plain(self, batch: Batch) -> bool:
-        """Whether nobody can change the batch's records, none of which is of a class of the user's."""
+        """Whether the batch's records are immutable, and none is of a user-defined class."""
         return is_plain_type(self.input_types[0]) or (isinstance(batch, RowBatch) and batch.plain)
 
     def handed_over(self, batch: RowBatch) -> RowBatch:
-        """Records that code of the user's made, as they may be emitted."""
+        """Records returned by user code, as they may be emitted."""
         if not self.handover.copies:
             return batch
         try:
@@ -239,13 +243,13 @@ class Operator:
             raise OperatorError(self.name, error.record, error) from error
 
     def timestamps_of(self, batch: Batch) -> array[int] | None:
-        """The batch's timestamps as Python has them."""
+        """The batch's timestamps as an array."""
         if isinstance(batch, RowBatch) or batch.timestamps is None:
             return batch.timestamps
         return array(TIMESTAMP, batch.timestamps.to_numpy().tobytes())
 
     def in_place_of(self, batch: Batch, rows: list[Any], plain: bool = False) -> RowBatch:
-        """Results that stand for the batch's records, one for each: with the same timestamps."""
+        """Results that replace the batch's records one by one, with the same timestamps."""
         if isinstance(batch, RowBatch):
             return batch.with_rows(rows, plain)
         return RowBatch(rows, self.timestamps_of(batch), plain)
@@ -253,7 +257,7 @@ class Operator:
     def failed(
         self, cause: BaseException, rows: list[Any], source: Iterator[Any], key_of: KeyOf | None = None
     ) -> OperatorError:
-        """The error for the record that `source`, an iterator over `rows`, handed out last."""
+        """The error for the record that `source`, an iterator over `rows`, returned last."""
         if isinstance(cause, RecordCopyError):
             return OperatorError(self.name, cause.record, cause)
         return OperatorError(self.name, rows[len(rows) - operator.length_hint(source) - 1], cause, key_of)
@@ -269,28 +273,28 @@ class FunctionOperator(Operator):
             self.operator_state = setup.operator_state()
 
     def initialize_state(self, restored_checkpoint_id: int | None) -> None:
-        """Hands a checkpointed function its stores."""
+        """Passes the state stores to a checkpointed function."""
         if isinstance(self.function, CheckpointedFunction):
-            assert self.operator_state is not None, "the constructor asks for it"
+            assert self.operator_state is not None, "the constructor requests it"
             stores = TaskInitializationContext(self.operator_state.store, self.context, restored_checkpoint_id)
             self._guarded(lambda: self.function.initialize_state(stores))
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
-        """Has a checkpointed function bring its state up to date."""
+        """Calls a checkpointed function, which brings its state up to date."""
         if isinstance(self.function, CheckpointedFunction):
             context = TaskSnapshotContext(barrier.checkpoint_id, barrier.timestamp)
             self._guarded(lambda: self.function.snapshot_state(context))
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Tells a function that wants to know."""
-        tell(self.name, self.function, "notify_checkpoint_complete", checkpoint_id)
+        """Notifies the function, if it has the method."""
+        notify(self.name, self.function, "notify_checkpoint_complete", checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Tells a function that wants to know."""
-        tell(self.name, self.function, "notify_checkpoint_aborted", checkpoint_id)
+        """Notifies the function, if it has the method."""
+        notify(self.name, self.function, "notify_checkpoint_aborted", checkpoint_id)
 
     def leave_key(self) -> None:
-        """After each batch: there is no key any more, and using keyed state is an error."""
+        """Called after each batch: there is no current key, and using keyed state is an error."""
         if self.keyed_state is not None:
             self.keyed_state.clear_current_key()
 
@@ -309,7 +313,7 @@ class FunctionOperator(Operator):
 
 
 def guarded(operator_name: str, call: Callable[[], None]) -> None:
-    """Calls a function of the user's that is about no record; what it raises is an error of the operator's."""
+    """Calls a user function outside of any record; what it raises is an error of the operator."""
     try:
         call()
     except TaskInterrupted:
@@ -319,7 +323,7 @@ def guarded(operator_name: str, call: Callable[[], None]) -> None:
     leave_if_forked()
 
 
-def tell(operator_name: str, listener: Any, method: str, checkpoint_id: int) -> None:
+def notify(operator_name: str, listener: Any, method: str, checkpoint_id: int) -> None:
     """Calls a method about a checkpoint, on functions and writers that have it."""
     call = getattr(listener, method, None)
     if call is None:

@@ -1,4 +1,4 @@
-"""A stream, keyed or not, and a broadcast one, which alone writes the broadcast states."""
+"""A stream, keyed or not, connected with a broadcast stream, which alone writes the broadcast states."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ S = TypeVar("S")
 
 
 class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
-    """A broadcast state as the side that is not broadcast sees it. Writing raises a StateAccessError."""
+    """The read-only view of a broadcast state for the other stream. Writing raises a StateAccessError."""
 
     def __init__(self, name: str, state: BroadcastState[Any, Any]) -> None:
         self._name = name
@@ -68,19 +68,19 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
         return self._state.is_empty()
 
     def clear(self) -> NoReturn:
-        """Refused."""
+        """Raises: the state is read-only."""
         self._refuse()
 
     def put(self, key: Any, value: Any) -> NoReturn:
-        """Refused."""
+        """Raises: the state is read-only."""
         self._refuse()
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> NoReturn:
-        """Refused."""
+        """Raises: the state is read-only."""
         self._refuse()
 
     def remove(self, key: Any) -> NoReturn:
-        """Refused."""
+        """Raises: the state is read-only."""
         self._refuse()
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
@@ -153,7 +153,7 @@ def _of(states: dict[str, S], descriptor: MapStateDescriptor) -> S:
     if found is None:
         known = ", ".join(f"'{name}'" for name in states)
         raise StateAccessError(
-            f"there is no broadcast state '{descriptor.name}' here, only {known}; pass its descriptor to broadcast(...)"
+            f"unknown broadcast state '{descriptor.name}', only {known} exist; pass its descriptor to broadcast(...)"
         )
     return found
 
@@ -181,7 +181,7 @@ class BroadcastProcessOperator(TwoInputOperator, TimingOperator):
         return _KeyedBroadcastContext(self.timer_service, self._states, self.keyed_state, setup.context.keyed_state)
 
     def open(self) -> None:
-        """Gets the states, then opens the user's function."""
+        """Creates the states, then opens the user function."""
         try:
             for descriptor in self._descriptors:
                 state = self._store.get_broadcast_state(descriptor)
@@ -194,11 +194,11 @@ class BroadcastProcessOperator(TwoInputOperator, TimingOperator):
         super().open()
 
     def process(self, batch: Batch) -> None:
-        """Each record that is not broadcast."""
+        """Processes each record that is not broadcast."""
         call = self.function.process_element
         self.run(self.rows_of(batch), self.timestamps_of(batch), call, self._read_only_context, self._first_key)
 
     def process2(self, batch: Batch) -> None:
-        """Each broadcast record; it has no key."""
+        """Processes each broadcast record, without a key."""
         call = self.function.process_broadcast_element
         self.run(self.second_rows_of(batch), self.timestamps_of(batch), call, self._broadcast_context, None)

@@ -1,4 +1,4 @@
-"""Vectorised functions: one call a batch, over Arrow record batches or pandas data frames."""
+"""Vectorised functions: one call per batch, over Arrow record batches or pandas data frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millstream.taskmanager.worker.operators.setup import OperatorSetup
 
 @builds(plan.MapBatchesSpec)
 class MapBatchesOperator(FunctionOperator):
-    """Columns in, columns out. Rows are turned into columns first, by their declared type."""
+    """Maps columns to columns. Rows are converted to columns first, by their declared type."""
 
     def __init__(self, setup: OperatorSetup, spec: plan.MapBatchesSpec) -> None:
         super().__init__(setup, spec.function)
@@ -25,7 +25,7 @@ class MapBatchesOperator(FunctionOperator):
         self._pandas = spec.batch_format == "pandas"
 
     def process(self, batch: Batch) -> None:
-        """Calls the function once. None means that nothing follows from the batch."""
+        """Calls the function once. If it returns None, nothing is emitted."""
         try:
             columns = (
                 batch.data if isinstance(batch, ColumnBatch) else rows_to_record_batch(batch.rows, self.input_type)
@@ -43,7 +43,7 @@ class MapBatchesOperator(FunctionOperator):
             self.output.emit(ColumnBatch(converted, _timestamp_column(batch) if same else None))
 
     def _blamed(self, batch: Batch, error: BaseException) -> Any:
-        """The record at fault; where the error does not say which it is, the batch."""
+        """The record that caused the error, or the batch if the error does not identify one."""
         record = record_of(error)
         if record is not NO_RECORD or not len(batch):
             return record
@@ -52,7 +52,7 @@ class MapBatchesOperator(FunctionOperator):
 
 
 class _InBatch(NamedTuple):
-    """Some record of a batch."""
+    """Stands for an unknown record of a batch."""
 
     rows: int
     first: Any

@@ -1,7 +1,7 @@
-"""Where what an operator emits goes: batches and signals, to the next operators of its chain or out of the task.
+"""Where the batches and signals of an operator are sent: to the next operators of its chain, or out of the task.
 
-An operator is handed one `Output` for its main stream, and one for each of its side outputs that is read. It
-need not know where they lead: whatever it emits arrives there in the order in which it was emitted.
+An operator has one `Output` for its main stream, and one for each of its side outputs that is consumed. It need not
+know where they lead: elements arrive in the order in which they were emitted.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class Output(Protocol):
 
 
 class Passed:
-    """What has left an operator through one of its outputs."""
+    """Counts what has left an operator through one of its outputs."""
 
     __slots__ = ("records", "watermark")
 
     def __init__(self) -> None:
         self.records = 0
         self.watermark = MIN_TIMESTAMP
-        """The last."""
+        """The last watermark."""
 
 
 class LocalOutput:
-    """An output inside of a task: `emit` spreads batches over its consumers, signals go to all of them.
+    """An output inside of a task: `emit` distributes batches to its consumers, signals go to all of them.
 
-    `passed` is counted by `emit`, a batch at a time.
+    `passed` is updated by `emit`, once per batch.
     """
 
     __slots__ = ("_passed", "_targets", "emit")
@@ -52,7 +52,7 @@ class LocalOutput:
         self._targets = targets
 
     def signal(self, signal: StreamSignal) -> None:
-        """To every consumer."""
+        """Sends a signal to every consumer."""
         if isinstance(signal, Watermark):
             self._passed.watermark = signal.timestamp
         for target in self._targets:

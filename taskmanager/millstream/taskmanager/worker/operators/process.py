@@ -1,4 +1,4 @@
-"""Process functions, keyed and not: per record, with a context and side outputs."""
+"""Process functions, keyed and not: called per record, with a context and side outputs."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ class ProcessOperator(TimingOperator):
             self.set_up_timers(TimerContext(self.timer_service))
 
     def process(self, batch: Batch) -> None:
-        """Each record in turn."""
+        """Calls the function for each record."""
         call = self.function.process_element
         self.run(self.rows_of(batch), self.timestamps_of(batch), call, self._context, self._key_of)

@@ -1,4 +1,4 @@
-"""The loop of process functions of all kinds: one input or two, keyed or not, beside a broadcast stream or not."""
+"""The loop of all kinds of process functions: one input or two, keyed or not, with or without a broadcast stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ProcessingOperator(FunctionOperator):
     def run(
         self, rows: list[Any], times: array[int] | None, call: Callable[..., Any], ctx: Any, key_of: KeyOf | None
     ) -> None:
-        """Each record in turn; the main output's results of a batch leave together, before its side outputs."""
+        """Calls the function for each record; the main output's results are emitted before the side outputs."""
         out: list[Any] = []
         out_times: list[int] = []
         side: dict[str, RowBatch] = {}

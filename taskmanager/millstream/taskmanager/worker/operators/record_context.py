@@ -1,4 +1,4 @@
-"""What a process function can ask about the record or timer at hand, with and without a key.
+"""The contexts that a process function gets with a record or timer, with and without a key.
 
 One object serves all records.
 """
@@ -49,5 +49,5 @@ class TimerContext(KeyedRecordContext, OnTimerContext):
     domain = TimeDomain.EVENT_TIME
 
     def time_domain(self) -> TimeDomain:
-        """Whose clock made it due."""
+        """The time domain of the timer."""
         return self.domain

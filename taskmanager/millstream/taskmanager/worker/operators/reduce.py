@@ -1,10 +1,10 @@
-"""The rolling reduce of a keyed stream: its value per key lives in the keyed state backend.
+"""The rolling reduce of a keyed stream: its value per key is kept in the keyed state backend.
 
-In a batch only the last value of each key counts, which leaves when the key has come to its end, or all keys have.
+In batch mode only the last value of each key is emitted, when the key ends or the input does.
 
-A value is both kept and emitted, so a function that changes its first argument in place would change results that
-were emitted before, and a consumer that changes a result would change the state. Where values can be changed, copies
-are kept and emitted. That is known from the declared type, or from the function's code, else from each value.
+A value is both kept and emitted, so a function that modifies its first argument in place would change results that were
+emitted before, and a consumer that modifies a result would change the state. Where values are mutable, copies are kept
+and emitted. Whether they are is known from the declared type or from the function's code, otherwise from each value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from millstream.taskmanager.worker.partitioning import key_function
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 
 _TABLE = "reduce"
-_AT_ONCE = 2048  # results of a batch
+_AT_ONCE = 2048  # results per batch
 _CHANGING_NOTHING = (FieldAggregation, MinBy, MaxBy)
 
 
@@ -49,13 +49,13 @@ class ReduceOperator(FunctionOperator):
         self._uses_keys = may_ask_for_state(spec.function)
         self._table = backend.table(_TABLE, spec.value_type)
         self._only_last = spec.only_last
-        self._taken = 0  # records, so far
+        self._taken = 0  # records, in total
         self._never_changed = is_immutable_type(spec.value_type) or isinstance(spec.function, _CHANGING_NOTHING)
-        # Of what was restored nothing is known.
+        # Nothing is known of restored values.
         self._all_plain = only_calculates(spec.function) and adopt is None and setup.services.restored is None
 
     def process(self, batch: Batch) -> None:
-        """Folds the batch into the state."""
+        """Folds the records into the state."""
         rows, key_of = self.rows_of(batch), self._key_of
         source = iter(rows)
         self._all_plain = self._all_plain and self.is_plain(batch)
@@ -81,22 +81,22 @@ class ReduceOperator(FunctionOperator):
             self.output.emit(self.in_place_of(batch, results, self._all_plain or self.handover.plain))
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
-        """What was kept leaves before the last watermark."""
+        """Emits retained results before the last watermark."""
         if signal == LAST_WATERMARK:
             self.end_key()
         super().on_signal(signal, input_index)
 
     def progress(self) -> OperatorProgress | None:
-        """What it took, if results come at the end."""
+        """The records taken, if results are emitted at the end."""
         return OperatorProgress(self.name, AwaitingEnd(self._taken)) if self._only_last else None
 
     @property
     def ends_keys(self) -> bool:
-        """If its last value counts."""
+        """True if only the last value of each key is emitted."""
         return self._only_last
 
     def end_key(self) -> None:
-        """What was kept leaves, with the last time that there is."""
+        """Emits the key's value, with the highest timestamp."""
         if not self._only_last:
             return
         keys = self.keyed_state.entries(_TABLE)
@@ -106,18 +106,18 @@ class ReduceOperator(FunctionOperator):
 
 
 def _adopting(reduce: Callable[..., Any], adopt: Adopt | None) -> Callable[..., Any]:
-    """The function, with results that are what their declared type makes of them."""
+    """Wraps the function so that its results are converted to their declared type."""
     return reduce if adopt is None else lambda old, new: adopt(reduce(old, new))
 
 
 def may_ask_for_state(function: Any) -> bool:
-    """Whether a rich function has a method in which it could."""
+    """Whether a rich function has a method in which it could access state."""
     opens = isinstance(function, Function) and type(function).open is not Function.open
     return opens or isinstance(function, CheckpointedFunction)
 
 
 def _entering(records: Iterator[Any], keys: Iterable[Any], enter: Callable[[Any], None]) -> Iterator[Any]:
-    """The records, each handed out after its key was entered."""
+    """Iterates over the records; the key of each is set before it is returned."""
     for key, record in zip(keys, records, strict=True):
         enter(key)
         yield record

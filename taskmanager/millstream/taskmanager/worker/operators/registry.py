@@ -1,7 +1,7 @@
-"""From a specification to the operator that runs it.
+"""Finds the operator for a specification.
 
-Each file of this folder, and of those in it, declares with `builds` the specifications of its operators. They
-are found by looking through the folder, so that a new operator is a new file and no other.
+Each file of this folder and its subfolders declares with `builds` the specifications of its operators. The folder is
+scanned for them, so that adding an operator means adding a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BUILDERS: dict[type[OperatorSpec], Builder] = {}
 
 
 def builds(specification: type[OperatorSpec]) -> Callable[[B], B]:
-    """Marks the class, or the function, that makes the operators of a specification from `(setup, specification)`."""
+    """Marks the class, or the function, that creates the operators of a specification from `(setup, specification)`."""
 
     def register(builder: B) -> B:
         _BUILDERS[specification] = builder
@@ -34,12 +34,12 @@ def builds(specification: type[OperatorSpec]) -> Callable[[B], B]:
 
 
 def build_operator(setup: OperatorSetup, spec: OperatorSpec) -> Operator:
-    """The operator for a specification."""
+    """Builds the operator for a specification."""
     _load()
     builder = _BUILDERS.get(type(spec))
     if builder is None:
         raise LookupError(
-            f"'{setup.name}' is a {type(spec).__qualname__}, which nothing in {operators.__name__} builds: this task "
+            f"'{setup.name}' is a {type(spec).__qualname__}, for which {operators.__name__} has no operator: this task "
             "manager may be older than the program"
         )
     return builder(setup, spec)

@@ -1,4 +1,4 @@
-"""What an operator gathers of several calls of its function, each with a timestamp of its own."""
+"""Collects the results of several calls of a function, each with a timestamp of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _AT_ONCE = 2048  # results, before they are emitted
 
 
 class Results:
-    """What comes at different times, until it is emitted. Each result goes through the operator's handover."""
+    """Collects results until they are emitted. Each result passes through the operator's handover."""
 
     def __init__(self, operator: Operator, stamped: bool) -> None:
         self._operator = operator
@@ -25,7 +25,7 @@ class Results:
         return RowBatch([], [] if self._stamped else None)
 
     def add(self, results: Any, timestamp: int) -> None:
-        """All that one call gave, with its timestamp; `(tag, result)` is for a side output."""
+        """Adds the results of one call, with its timestamp; `(tag, result)` is for a side output."""
         rows, times = self._main.rows, self._main.timestamps
         for result in results:
             if type(result) is tuple:
@@ -51,7 +51,7 @@ class Results:
             batch.timestamps.append(timestamp)
 
     def add_all(self, results: list[Any], timestamp: int) -> None:
-        """The results of many calls for the main output, all with the same timestamp."""
+        """Adds results of many calls for the main output, all with the same timestamp."""
         handover = self._operator.handover
         self._main.rows.extend(map(handover.one, results) if handover.copies else results)
         if self._main.timestamps is not None:
@@ -60,7 +60,7 @@ class Results:
             self.emit()
 
     def emit(self) -> None:
-        """Sends on what there is."""
+        """Emits what was collected."""
         main, self._main = self._main, self._empty()
         side, self._side = self._side, {}
         if len(main):

@@ -1,4 +1,4 @@
-"""What an operator is built with: its name, its outputs, and the places for what its specification declares."""
+"""What an operator is built with: its name, its outputs, and the state that its specification declares."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TaskServices(Struct, frozen=True):
-    """What a task offers to all of its operators."""
+    """What a task provides to all of its operators."""
 
     make_context: Callable[[str], TaskRuntimeContext]
     make_reader_context: Callable[[TaskRuntimeContext], ReaderContext]
@@ -33,19 +33,19 @@ class TaskServices(Struct, frozen=True):
     max_rows: int = 2048
     max_column_rows: int = 65536
     options: Mapping[str, str] = field(default_factory=dict)
-    """The job's."""
+    """The options of the job."""
     clock: Clock = field(default_factory=SystemClock)
     restored: RestoredTask | None = None
     failed_savepoints: Collection[int] = ()
-    """Those that came to nothing, and whose transactions no other snapshot holds."""
+    """The savepoints that failed, whose transactions no other snapshot contains."""
     held_up: Callable[[], float] = lambda: 0.0
-    """For how long so far, in seconds, the task could not have emitted anything."""
+    """How long, in seconds, the task has been unable to emit."""
     report_watermark: Callable[[WatermarkAlignment, int], None] = lambda alignment, watermark: None
-    """Reports the progress of a source whose event time is aligned; `WatermarkLimit` comes back as mail."""
+    """Reports the progress of a source whose event time is aligned; the limit arrives as a `WatermarkLimit` mail."""
 
 
 class OperatorSetup(Struct):
-    """Of one operator. State that is requested comes as the snapshot holds it, if the task is restored from one."""
+    """What one operator is built with. If the task is restored, requested state has the contents of the snapshot."""
 
     services: TaskServices
     operator_id: str
@@ -59,7 +59,7 @@ class OperatorSetup(Struct):
     _operator_state: OperatorStateBackend | None = None
 
     def keyed_state(self, key_type: TypeInformation) -> KeyedStateBackend:
-        """The operator's state by key; requested once. Its function finds it through the runtime context."""
+        """The operator's state by key; requested once. Its function accesses it through the runtime context."""
         backend = self.services.make_keyed_backend(self.name, key_type)
         if self.services.restored is not None:
             backend.restore(self.services.restored.keyed_state(self.operator_id))
@@ -75,10 +75,10 @@ class OperatorSetup(Struct):
         return self._operator_state
 
     def state_entries(self) -> dict[str, int]:
-        """How many entries the requested states have, by name."""
+        """The number of entries in each requested state, by name."""
         backends = (self.context.keyed_backend, self._operator_state)
         return {name: count for held in backends if held is not None for name, count in held.entry_counts().items()}
 
     def post(self, mail: Any) -> None:
-        """From any thread: has the operator's `on_mail` called on the task's, between two elements."""
+        """Called on any thread: the operator's `on_mail` is called on the task's thread, between two elements."""
         self.services.post(self.operator_id, mail)

@@ -1,7 +1,7 @@
 """Operators on two connected streams: `process` takes the batches of the first one, `process2` those of the second.
 
-The task hands over whole batches, its inputs taking turns; between the two streams there is no other order. When both
-streams are keyed, each record's key is entered before the user's function sees the record.
+The task delivers whole batches, alternating between its inputs; between the two streams there is no other order. If
+both streams are keyed, the key of each record is set before the user function is called for it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class TwoInputOperator(FunctionOperator):
         self._second_key: KeyOf | None = None if keys is None or keys.second is None else key_function(keys.second)
 
     def receivers(self) -> Sequence[Emit]:
-        """Of both inputs."""
+        """Takes both inputs."""
         return (self.process, self.process2)
 
     def process2(self, batch: Batch) -> None:
-        """Each batch of the second input."""
+        """Processes a batch of the second input."""
         raise NotImplementedError
 
     def second_rows_of(self, batch: Batch) -> list[Any]:
@@ -54,7 +54,7 @@ class TwoInputOperator(FunctionOperator):
         return record_batch_to_rows(batch.data, self.input_types[1])
 
     def entering(self, records: Iterator[Any], key_of: KeyOf | None) -> Iterator[Any]:
-        """The records, each handed out after its key was entered."""
+        """Iterates over the records; the key of each is set before it is returned."""
         if self.keyed_state is None or key_of is None:
             return records
         return _entering(records, key_of, self.keyed_state.set_current_key)
@@ -67,16 +67,16 @@ def _entering(records: Iterator[Any], key_of: KeyOf, enter: Callable[[Any], None
 
 
 class _GatheringOperator(TwoInputOperator):
-    """Base of operators whose function returns what each record gives, with a method for either input."""
+    """Base of operators whose function returns the results of a record, with a method for either input."""
 
     methods: ClassVar[tuple[str, str]]
 
     def process(self, batch: Batch) -> None:
-        """Each batch of the first input."""
+        """Processes a batch of the first input."""
         self._run(self.rows_of(batch), self.timestamps_of(batch), self.methods[0], self._first_key)
 
     def process2(self, batch: Batch) -> None:
-        """Each batch of the second input."""
+        """Processes a batch of the second input."""
         self._run(self.second_rows_of(batch), self.timestamps_of(batch), self.methods[1], self._second_key)
 
     def _run(self, rows: list[Any], times: array[int] | None, method: str, key_of: KeyOf | None) -> None:
@@ -101,7 +101,7 @@ class _GatheringOperator(TwoInputOperator):
 
 @builds(plan.CoMapSpec)
 class CoMapOperator(_GatheringOperator):
-    """At most one record out for each one in: None is dropped."""
+    """Emits at most one record for each record: None is dropped."""
 
     methods = ("map1", "map2")
 
@@ -125,14 +125,14 @@ def _listing(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @builds(plan.CoFlatMapSpec)
 class CoFlatMapOperator(_GatheringOperator):
-    """Any number of records out for each one in."""
+    """Emits any number of records for each record."""
 
     methods = ("flat_map1", "flat_map2")
 
     def gather(
         self, records: Iterator[Any], times: array[int] | None, call: Callable[[Any], Any], rows: list[Any]
     ) -> Gathered:
-        """Whatever each record gives; None means nothing."""
+        """All results of each record; None means none."""
         if times is None:
             return self.handover.all(chain.from_iterable(results_of(call, records)), rows), None
         out_times = array(TIMESTAMP)
@@ -151,11 +151,11 @@ class CoProcessOperator(TwoInputOperator, TimingOperator):
             self.set_up_timers(TimerContext(self.timer_service))
 
     def process(self, batch: Batch) -> None:
-        """Each record of the first input."""
+        """Processes each record of the first input."""
         call = self.function.process_element1
         self.run(self.rows_of(batch), self.timestamps_of(batch), call, self._context, self._first_key)
 
     def process2(self, batch: Batch) -> None:
-        """Each record of the second input."""
+        """Processes each record of the second input."""
         call = self.function.process_element2
         self.run(self.second_rows_of(batch), self.timestamps_of(batch), call, self._context, self._second_key)

@@ -1,1 +1,1 @@
-"""State behind one interface, with the heap as its first backend."""
+"""State behind one interface, implemented by the heap backend and others."""

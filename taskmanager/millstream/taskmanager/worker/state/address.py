@@ -1,7 +1,7 @@
-"""Which entry a state object means at this moment.
+"""Addresses the entry that a state object currently accesses.
 
-The operator sets the key before each record. Without a key, the address is an object that cannot be hashed, so that
-every dictionary access fails with the right message and no access has to check.
+The operator sets the key before each record. Without a key, the address is an unhashable object, so that every
+dictionary access fails with the right message and no access has to check.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from millstream.datastream.state import StateAccessError
 
 
 class _NoKey:
-    """Stands for the key where there is none."""
+    """The key when there is none."""
 
     def __hash__(self) -> NoReturn:
         raise StateAccessError(
             "keyed state was used without a key: it belongs to the key of the record or timer being handled. "
-            "Ask for the state in open, and use it only while a record of a keyed stream or a timer is handled"
+            "Request the state in open, and use it only while a record of a keyed stream or a timer is handled"
         )
 
     def __repr__(self) -> str:
@@ -56,7 +56,7 @@ class NamespacedAddress:
 
     @property
     def key(self) -> tuple[Any, Any]:
-        """The entry."""
+        """The current entry."""
         return self._address.key, self.namespace
 
     def entry(self, namespace: Any) -> tuple[Any, Any]:

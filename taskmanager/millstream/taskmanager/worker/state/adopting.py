@@ -1,7 +1,7 @@
-"""State whose declared type makes something of the values that it gets: single precision, or rows with names.
+"""State whose declared type converts the values that it gets: single precision, or rows with names.
 
-A value is what its type makes of it from the moment when the state takes it, so reading it returns the same before and
-after a restore. Other state has no such wrapper.
+A value is converted when the state takes it, so reading it returns the same before and after a restore. Other state has
+no such wrapper.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ D = TypeVar("D", bound=StateDescriptor)
 
 
 def adopting(descriptor: D, make: Callable[[D], Any]) -> Any:
-    """The state that is made of the descriptor, with values that are what their declared types make of them."""
+    """The state created for the descriptor, with values converted to their declared types."""
     found = [adopter(kind) for kind in descriptor.types]
     if not any(found):
         return make(descriptor)
@@ -69,15 +69,15 @@ class _AdoptingState(State):
         self._adopt = adopt
 
     def set_namespace(self, namespace: Any) -> None:
-        """Which namespace is meant from now on."""
+        """Sets the current namespace."""
         self._state.set_namespace(namespace)
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        """Makes one of what several namespaces have, where the state can."""
+        """Merges several namespaces, if the state supports it."""
         self._state.merge_namespaces(target, sources)
 
     def clear(self) -> None:
-        """Removes what is kept."""
+        """Removes the contents."""
         self._state.clear()
 
 
@@ -101,7 +101,7 @@ class AdoptingReducingState(_AdoptingState, ReducingState[Any]):
         return self._state.get()
 
     def add(self, value: Any) -> None:
-        """Combines a value with the one so far."""
+        """Combines a value with the current one."""
         self._state.add(self._adopt(value))
 
 
@@ -127,7 +127,7 @@ class AdoptingListState(_AdoptingState, ListState[Any]):
 
 
 class AdoptingMapState(_AdoptingState, BroadcastState[Any, Any]):
-    """A map, of keys or of a broadcast."""
+    """Map state, keyed or broadcast."""
 
     def __init__(self, state: Any, key: Adopt, value: Adopt) -> None:
         super().__init__(state, value)
@@ -171,7 +171,7 @@ class AdoptingMapState(_AdoptingState, BroadcastState[Any, Any]):
 
 
 class _AdoptingAggregate(AggregateFunction):
-    """Of an accumulator whose type makes something of it."""
+    """Converts the accumulators of an aggregate function to their declared type."""
 
     def __init__(self, function: AggregateFunction, adopt: Adopt) -> None:
         self._function = function

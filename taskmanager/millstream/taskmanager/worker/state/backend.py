@@ -1,19 +1,19 @@
-"""The interfaces of state: what operators, functions and checkpoints need of a backend.
+"""The interfaces of state: what operators, functions and checkpoints require of a backend.
 
 A keyed backend belongs to one operator in one subtask. Operators set the current key before each record; functions
-ask for state by descriptor; operators that work on whole batches ask for a table. All of it happens on the task's
-thread, but for reading and releasing captures. `tests/taskmanager/state` holds the suite that every backend passes, and
-a second backend, which keeps only bytes.
+request state by descriptor; operators that process whole batches request a table. All of it happens on the task's
+thread, except for reading and releasing captures. `tests/taskmanager/state` holds the suite that every backend passes,
+and a second backend, which keeps only bytes.
 
-Whose a value is: what was handed to a state is the state's, and must not be changed any more; what a state returns may
-be changed, and counts as changed only when it is written back (`update`, `put`). A backend need not copy, so no
-function may rely on a change in place to be kept, nor to be lost. What a capture holds, such a change never reaches
-while the record at hand is processed.
+Ownership of values: a value that was passed to a state belongs to the state, and must not be changed any more; a value
+that a state returns may be changed, but the change only takes effect when it is written back (`update`, `put`). A
+backend need not copy, so no function may rely on a change in place to be kept, nor to be lost. Such a change never
+affects a capture while the current record is processed.
 
-Keys, namespaces and the keys of maps are one when they are equal in Python (`1`, `1.0` and `True`), whatever their
-classes, and all keys that are NaN are one. A backend that compares bytes has to encode them so, which plain pickles do
-not, and has to hand keys of the declared type to a capture. The order of keys, and of the entries of a map, is the
-backend's own.
+Keys, namespaces and the keys of maps are identical if they are equal in Python (`1`, `1.0` and `True`), whatever their
+classes, and all NaN keys are identical. A backend that compares bytes has to encode them accordingly, which plain
+pickles do not, and has to return keys of the declared type to a capture. The order of keys, and of the entries of a
+map, is unspecified.
 """
 
 from __future__ import annotations
@@ -46,100 +46,104 @@ class KeyedStateBackend(Protocol):
     """The keyed state of one operator in one subtask."""
 
     def set_current_key(self, key: Any) -> None:
-        """All keyed state is this key's from now on."""
+        """Sets the key to which all keyed state is scoped."""
 
     def get_current_key(self) -> Any:
-        """The key that was set; an error when there is none."""
+        """The current key; raises if there is none."""
 
     def clear_current_key(self) -> None:
-        """There is no key: using keyed state is an error."""
+        """Clears the current key: using keyed state raises."""
 
     def state(self, descriptor: StateDescriptor, namespace_type: TypeInformation | None = None) -> State:
-        """The state of a descriptor; the same data each time. An error when the name means another kind or type.
+        """The state of a descriptor, with the same data for each call.
 
-        With a type of namespaces, such as windows, the state has entries for each key and namespace: `set_namespace`
-        selects the namespace, and, for what can be merged (list, reducing and aggregating state),
-        `merge_namespaces(target, sources)` makes one of several.
+        Raises if the name is in use for another kind or type.
+
+        With a namespace type, such as windows, the state has entries for each key and namespace: `set_namespace`
+        selects the namespace, and, for mergeable state (list, reducing and aggregating state),
+        `merge_namespaces(target, sources)` merges several.
         """
 
     def table(
         self, name: str, value_type: TypeInformation, kind: StateKind = StateKind.REDUCING,
         namespace_type: TypeInformation | None = None, ttl: StateTtlConfig | None = None,
     ) -> ValueTable:  # fmt: skip
-        """A state with one value for each entry, for operators that work in batches; the same data each time."""
+        """A state with one value per entry, for operators that process batches, with the same data for each call."""
 
     def columns(
         self, name: str, types: StateTypes, freeze: Freeze, kind: StateKind = StateKind.AGGREGATING
     ) -> list[pa.Table]:
-        """A state that its operator keeps as Arrow columns; requested once. Returns what was restored of it.
+        """A state that its operator keeps as Arrow columns; requested once. Returns its restored contents.
 
-        That is in tables of the snapshot format, whose keys are all of this subtask's key groups.
+        They are tables in the snapshot format, with the keys of this subtask's key groups.
 
-        `freeze` is called at each capture, on the task's thread: it takes hold of the columns as they are, which is
-        cheap because columns never change, and returns what makes rows of them on the writer's thread.
+        `freeze` is called at each capture, on the task's thread: it keeps a reference to the current columns, which is
+        cheap because columns are immutable, and returns a function that converts them to rows on the writer's thread.
         """
 
     def entries(self, name: str) -> list[Any]:
-        """All keys that have something in a state, or pairs of key and namespace, at this moment; in any order.
+        """All keys that have an entry in a state, or pairs of key and namespace, at this moment; in any order.
 
-        The state has been requested. What has expired may be among them.
+        The state has been requested. Expired entries may be included.
         """
 
     def entry_counts(self) -> dict[str, int]:
-        """How many entries each requested state has, or timers; those that are kept as columns are left out.
+        """The number of entries of each requested state, or of timers; states that are kept as columns are left out.
 
-        For metrics: returns in less than a millisecond, by an estimate where counting takes longer.
+        For metrics: returns in less than a millisecond, with an estimate where counting takes longer.
         """
 
     def forget_all(self) -> None:
-        """Removes all entries of all states, but for timers, and for those that are kept as columns."""
+        """Removes all entries of all states, except timers and states that are kept as columns."""
 
     def timers(self, name: str, namespace_type: TypeInformation | None = None) -> Timers:
-        """The timers of this name; the same ones each time. Names are shared with states."""
+        """The timers of this name, the same for each call. Names are shared with states."""
 
     def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
-        """All state as it is now, in milliseconds. Later changes do not show in it. Release it when it is written.
+        """Captures all state, in milliseconds. Later changes do not affect the capture.
 
-        Incremental captures build upon the last one that was confirmed; others, such as savepoints, hold everything
+        Release it after it was written.
+
+        Incremental captures build upon the last one that was confirmed; others, such as savepoints, contain everything
         and are never built upon.
         """
 
     def confirm(self, checkpoint_id: int) -> None:
-        """The checkpoint is complete: incremental ones can build upon it."""
+        """The checkpoint has completed: incremental ones can build upon it."""
 
     def restore(self, states: Iterable[RestoredState]) -> None:
-        """Takes over state, before any is requested. Rows are read when the program requests the state.
+        """Adds restored state, before any is requested. Rows are read when the program requests the state.
 
-        State that the program does not ask for is kept, and is part of later captures.
+        State that the program does not request is kept, and is part of later captures.
         """
 
     def close(self) -> None:
-        """Frees what the backend holds; using state is an error from now on. May be called twice, and without use.
+        """Releases the backend's resources; using state raises from then on. May be called twice, and without use.
 
-        The task calls it once its functions are closed, on every path. A capture that is not released yet stays whole
-        until it is: another thread may be reading it.
+        The task calls it after its functions are closed, on every path. A capture that is not released yet remains
+        valid: another thread may be reading it.
         """
 
 
 class OperatorStateBackend(Protocol):
-    """The operator state of one operator in one subtask: on the heap, whatever keeps the keyed state."""
+    """The operator state of one operator in one subtask: on the heap, whichever backend keeps the keyed state."""
 
     @property
     def store(self) -> OperatorStateStore:
-        """Where functions get their operator state."""
+        """The store from which functions get their operator state."""
 
     def entry_counts(self) -> dict[str, int]:
-        """How many elements each list has, and entries each map, of those that were requested."""
+        """The number of elements of each requested list, and of entries of each requested map."""
 
     def capture(self, checkpoint_id: int) -> CapturedOperatorState:
-        """All state as it is now. Later changes do not show in it. Release it when it is written."""
+        """Captures all state. Later changes do not affect the capture. Release it after it was written."""
 
     def restore(self, states: Iterable[RestoredState]) -> None:
-        """Takes over state that was redistributed to this subtask, before any is requested."""
+        """Adds state that was redistributed to this subtask, before any is requested."""
 
 
 class StateBackend(Protocol):
-    """Makes the backends of operators; one for each job in each slot worker."""
+    """Creates the backends of operators; one per job in each slot worker."""
 
     def keyed_backend(
         self, operator_name: str, key_type: TypeInformation, index: KeyGroupIndex, clock: Clock

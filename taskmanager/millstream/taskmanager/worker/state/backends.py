@@ -1,4 +1,4 @@
-"""The state backends that `state.backend.type` chooses from."""
+"""The state backends selected by `state.backend.type`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def _hashmap(configuration: Configuration) -> StateBackend:
 
 
 STATE_BACKENDS: Mapping[str, Callable[[Configuration], StateBackend]] = {"hashmap": _hashmap}
-"""The backends by their name, each made from a job's configuration; the names are the option's choices."""
+"""The backends by name, each created from a job's configuration; the names are the option's choices."""
 
 
 def state_backend(configuration: Configuration) -> StateBackend:
-    """The one that a job is configured with."""
+    """The backend that the job's configuration selects."""
     return STATE_BACKENDS[configuration.string("state.backend.type")](configuration)

@@ -1,7 +1,7 @@
-"""State that its operator keeps as Arrow columns: what a backend has to know of it, to capture and to restore it.
+"""State that its operator keeps as Arrow columns: its representation in a backend, for captures and restores.
 
-Columns never change, so a capture is only a hold on those that there are; the work of making rows of them is done on
-the writer's thread, mostly inside of Arrow, which needs no interpreter lock. Every capture holds everything.
+Columns are immutable, so a capture only references the current ones; they are converted to rows on the writer's thread,
+mostly inside of Arrow, which does not need the interpreter lock. Every capture contains everything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_STEP = 64 * 1024  # rows: hashing keys that are no integers needs the interpreter lock, for some 30 ms at a time
+_STEP = 64 * 1024  # rows: hashing keys that are not integers needs the interpreter lock, for some 30 ms at a time
 
 
 class KeyedColumns(Struct, frozen=True):
@@ -52,18 +52,18 @@ class ColumnState:
         self._freeze = freeze
 
     def load_native(self, files: Sequence[RestoredFile]) -> NoReturn:
-        """No backend has columns in a format of its own."""
+        """Raises: no backend has a native format for columns."""
         refuse_native(self.declaration, files)
 
     def capture(self, *_how: Any) -> ColumnCapture:
-        """All columns as they are now."""
+        """Captures all columns."""
         return ColumnCapture(self.declaration, self._index.max_parallelism, self._freeze())
 
     def confirm(self, checkpoint_id: int) -> None:
-        """Nothing builds upon it."""
+        """Does nothing: captures are never incremental."""
 
     def forget_released(self) -> None:
-        """Nothing is watched."""
+        """Does nothing: released captures need no cleanup."""
 
 
 class ColumnCapture:
@@ -104,8 +104,8 @@ class ColumnCapture:
         )
 
     def native_files(self) -> None:
-        """There are none."""
+        """None: there are no native files."""
 
     def release(self) -> None:
-        """Lets go of the columns."""
+        """Releases the columns."""
         self._make = None

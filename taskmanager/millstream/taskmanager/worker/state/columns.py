@@ -1,9 +1,9 @@
 """Batches of entries as Arrow columns, for any table of single values.
 
 A value with fields (a tuple, a row, a dataclass) is a struct, whose children are its columns: `flatten()` returns them
-without copying, and `pa.StructArray.from_arrays` makes one of them. To read, compute and write back a batch is to get
-the columns of distinct entries and to put them. A backend that keeps columns or bytes can do better than this, which
-goes through Python values.
+without copying, and `pa.StructArray.from_arrays` makes one of them. To update a batch, get the columns of distinct
+entries, compute, and put the result. A backend that keeps columns or bytes can be faster than this implementation,
+which converts Python values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ColumnAccess(ABC):
-    """For tables to inherit."""
+    """Implements columns, for tables to inherit."""
 
     declaration: StateDeclaration
 
@@ -49,7 +49,7 @@ class ColumnAccess(ABC):
         return to_array([None if value is MISSING else value for value in found], self._type(), self.declaration.name)
 
     def put_columns(self, keys: pa.Array, values: pa.Array, namespaces: pa.Array | None = None) -> None:
-        """Sets the values of many entries; null removes. The last one counts for an entry that is there twice."""
+        """Sets the values of many entries; null removes. If an entry occurs twice, the last value counts."""
         put = from_array(values, self._type(), f"state '{self.declaration.name}'")
         of_keys, of_namespaces = self._places(keys, namespaces)
         self.put_all(of_keys, [MISSING if value is None else value for value in put], of_namespaces)
@@ -57,7 +57,7 @@ class ColumnAccess(ABC):
     def _type(self) -> TypeInformation:
         declared = self.declaration.types.value
         if declared is None or isinstance(declared, PickledType):
-            raise StateAccessError(f"state '{self.declaration.name}' has no declared type, which columns need")
+            raise StateAccessError(f"state '{self.declaration.name}' has no declared type, which columns require")
         return declared
 
     def _places(self, keys: pa.Array, namespaces: pa.Array | None) -> tuple[list[Any], list[Any] | None]:
@@ -67,7 +67,7 @@ class ColumnAccess(ABC):
 
 
 def _values(column: pa.Array, kind: TypeInformation | None, name: str) -> list[Any]:
-    """Of the declared type; without one, whatever Arrow makes of them."""
+    """Python values of the declared type; without one, as Arrow converts them."""
     if kind is None or isinstance(kind, PickledType):
         values: list[Any] = column.to_pylist()
         return values

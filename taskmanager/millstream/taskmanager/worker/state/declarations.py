@@ -1,4 +1,4 @@
-"""Descriptors of the program as declarations of the snapshot format, and whether two of them can be one state."""
+"""Converts descriptors of the program to declarations of the snapshot format, and checks their compatibility."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS: dict[type[StateDescriptor], StateKind] = {
 
 
 class OtherStateError(StateAccessError, UnrecoverableError):
-    """A state of one kind was stored, and the program declares one of another kind under its name."""
+    """A state was stored under this name with another kind than the program declares."""
 
 
 def declare_keyed(
@@ -39,7 +39,7 @@ def declare_keyed(
     """Keyed state."""
     kind = next((kind for cls, kind in _KINDS.items() if isinstance(descriptor, cls)), None)
     if kind is None:
-        raise StateAccessError(f"state '{descriptor.name}': {type(descriptor).__qualname__} describes no keyed state")
+        raise StateAccessError(f"state '{descriptor.name}': {type(descriptor).__qualname__} is not keyed state")
     map_key = descriptor.types[0] if kind is StateKind.MAP else None
     types = StateTypes(key_type, descriptor.types[-1], namespace_type, map_key)
     return StateDeclaration(descriptor.name, kind, types, ttl_settings(descriptor.ttl))
@@ -54,7 +54,7 @@ def declare_operator(descriptor: StateDescriptor, kind: StateKind) -> StateDecla
 
 
 def check_same(before: StateDeclaration, now: StateDeclaration) -> None:
-    """Refuses a second declaration under one name that means something else."""
+    """Raises if a name is declared a second time with another meaning."""
     if before == now:
         return
     raise StateAccessError(
@@ -64,14 +64,14 @@ def check_same(before: StateDeclaration, now: StateDeclaration) -> None:
 
 
 def check_namespaces(declaration: StateDeclaration, are_given: bool) -> None:
-    """Refuses a batch that names entries by keys alone where they have namespaces, or the other way round."""
+    """Raises if a batch addresses entries by keys alone although they have namespaces, or the other way round."""
     if are_given != declaration.namespaced:
         what = "no namespaces, and some were given" if are_given else "namespaces, and none were given"
         raise StateAccessError(f"state '{declaration.name}' has {what}")
 
 
 def check_restored(stored: StateDeclaration, declared: StateDeclaration) -> None:
-    """Refuses to take a stored state over as one of another kind."""
+    """Raises if a stored state is of another kind than the declared one."""
     if stored.kind is not declared.kind or stored.namespaced != declared.namespaced:
         raise OtherStateError(
             f"state '{declared.name}' was stored as {_described(stored)}, and the program declares it as "
@@ -80,7 +80,7 @@ def check_restored(stored: StateDeclaration, declared: StateDeclaration) -> None
 
 
 def check_native(stored: StateDeclaration, declared: StateDeclaration) -> None:
-    """Refuses a backend's own files of a state whose values are kept in another way now."""
+    """Raises if native files contain values that are stored differently now."""
     if (stored.ttl is None) != (declared.ttl is None):
         change = "has got" if stored.ttl is None else "has lost"
         raise OtherStateError(
@@ -90,7 +90,7 @@ def check_native(stored: StateDeclaration, declared: StateDeclaration) -> None:
 
 
 def ttl_settings(config: StateTtlConfig | None) -> TtlSettings | None:
-    """A time-to-live as snapshots describe it."""
+    """Converts a time-to-live for snapshots."""
     if config is None:
         return None
     on_read = config.update_type is UpdateType.OnReadAndWrite
@@ -117,7 +117,7 @@ def ttl_config(settings: TtlSettings | None) -> StateTtlConfig | None:
 
 
 def undeclared_warning(operator_name: str, descriptor: StateDescriptor) -> str:
-    """What to log once for a state whose values will be pickled."""
+    """The warning, logged once, about a state whose values will be pickled."""
     return (
         f"{operator_name}: state '{descriptor.name}' has no declared type, or only part of one: its values are "
         "pickled, so they cannot be inspected and their type cannot change. Declare the type, such as int, "

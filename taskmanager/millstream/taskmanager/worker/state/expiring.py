@@ -1,7 +1,7 @@
-"""Time-to-live, once for every backend: values are kept as pairs, each with its deadline, and dealt with here.
+"""Time-to-live for all backends: values are stored in pairs with their deadlines, which are handled here.
 
-What has expired is removed when it is read; with the visibility that allows it, it is returned that one time. Elements
-of a list and entries of a map expire each on its own. Each access also has the backend clean up a few other entries.
+An expired value is removed when it is read; if the visibility allows it, it is returned that one time. Elements of a
+list and entries of a map expire independently. Each access also has the backend clean up a few other entries.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class Expiry:
 
 
 def unexpired(kind: StateKind) -> Callable[[Any, int], Any]:
-    """Returns what is left of an entry's stamped value, list or map: itself if that is all of it; None: nothing."""
+    """Returns the unexpired part of an entry's stamped value, list or map: the same object if that is all of it.
+
+    None: nothing.
+    """
     return _UNEXPIRED.get(kind, _unexpired_value)
 
 
@@ -68,7 +71,7 @@ _UNEXPIRED: dict[StateKind, Callable[[Any, int], Any]] = {
 
 
 def expiring_state(table: StateTable, address: AnyAddress, descriptor: StateDescriptor, expiry: Expiry) -> State:
-    """What a function uses of a table whose values are stamped."""
+    """The state object of a table whose values are stamped."""
     match descriptor:
         case ListStateDescriptor():
             return ExpiringListState(table, address, expiry)
@@ -78,7 +81,7 @@ def expiring_state(table: StateTable, address: AnyAddress, descriptor: StateDesc
 
 
 class ExpiringTable(ColumnAccess):
-    """One value for each entry, of a table that keeps them stamped."""
+    """One value per entry, of a table that stores them stamped."""
 
     def __init__(self, table: StateTable, expiry: Expiry) -> None:
         self.declaration = table.declaration
@@ -101,7 +104,7 @@ class ExpiringTable(ColumnAccess):
         return value
 
     def put(self, entry: Any, value: Any) -> None:
-        """Sets the entry's value, which lives from now on."""
+        """Sets the entry's value; its lifetime starts."""
         self._table.put(entry, (_enter(self._table, self._expiry) + self._expiry.ttl_ms, value))
 
     def remove(self, entry: Any) -> None:
@@ -126,7 +129,7 @@ class ExpiringTable(ColumnAccess):
         return [MISSING if pair is MISSING else pair[1] for pair in pairs]
 
     def put_all(self, keys: Collection[Any], values: Iterable[Any], namespaces: Iterable[Any] | None = None) -> None:
-        """Sets the values of many entries, which live from now on."""
+        """Sets the values of many entries; their lifetimes start."""
         deadline = _enter(self._table, self._expiry) + self._expiry.ttl_ms
         stamped = [value if value is MISSING else (deadline, value) for value in values]
         self._table.put_all(keys, stamped, namespaces)
@@ -136,7 +139,7 @@ class ExpiringTable(ColumnAccess):
         handover: Handover | None = None, *, namespaces: Iterable[Any] | None = None,
         first: Callable[[Any], Any] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """Folds each record into its entry's value, which begins again when that has expired."""
+        """Folds each record into its entry's value, which starts over if that has expired."""
         now, ttl_ms, answers_expired = self._expiry.now, self._expiry.ttl_ms, self._expiry.answers_expired
 
         def reduced(old: Stamped, new: Stamped) -> Stamped:
@@ -155,7 +158,7 @@ class ExpiringTable(ColumnAccess):
 
 
 def _enter(table: StateTable, expiry: Expiry) -> int:
-    """The time; cleans up on the way."""
+    """Returns the time; also cleans up a few entries."""
     now = expiry.now()
     if expiry.swept:
         table.sweep(expiry.swept, now)
@@ -169,7 +172,7 @@ def _extended(pair: Any, now: int, ttl_ms: int) -> Any:
 
 
 class ExpiringListState(AddressedState, ListState[Any]):
-    """A list whose elements expire each on its own."""
+    """A list whose elements expire independently."""
 
     def __init__(self, table: StateTable, address: AnyAddress, expiry: Expiry) -> None:
         super().__init__(address)
@@ -205,7 +208,7 @@ class ExpiringListState(AddressedState, ListState[Any]):
         self._list.clear()
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        """Adds what the key at hand has in some namespaces to what it has in the target; no element lives longer."""
+        """Appends the current key's elements in some namespaces to those in the target; no lifetime is extended."""
         self._list.merge_namespaces(target, sources)
 
     def _stamped(self, values: Iterable[Any]) -> list[Stamped]:
@@ -214,7 +217,7 @@ class ExpiringListState(AddressedState, ListState[Any]):
 
 
 class ExpiringMapState(AddressedState, MapState[Any, Any]):
-    """A map whose entries expire each on its own."""
+    """A map whose entries expire independently."""
 
     def __init__(self, table: StateTable, address: AnyAddress, expiry: Expiry) -> None:
         super().__init__(address)

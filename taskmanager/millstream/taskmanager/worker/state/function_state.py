@@ -1,4 +1,4 @@
-"""What functions that take part in checkpoints are handed."""
+"""The contexts of functions that take part in checkpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millstream.datastream.state import KeyedStateStore, OperatorStateStore
 
 @dataclass(frozen=True, slots=True)
 class TaskInitializationContext(FunctionInitializationContext):
-    """The stores of one operator, and the snapshot that they were restored from."""
+    """The state stores of one operator, and the snapshot that they were restored from."""
 
     operator_state: OperatorStateStore
     keyed_state: KeyedStateStore
@@ -21,29 +21,29 @@ class TaskInitializationContext(FunctionInitializationContext):
         return self.restored_checkpoint_id is not None
 
     def get_restored_checkpoint_id(self) -> int | None:
-        """The id of the snapshot that state was restored from."""
+        """The id of the snapshot from which state was restored."""
         return self.restored_checkpoint_id
 
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Where operator state comes from."""
+        """The store of operator state."""
         return self.operator_state
 
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """Where keyed state comes from."""
+        """The store of keyed state."""
         return self.keyed_state
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSnapshotContext(FunctionSnapshotContext):
-    """The checkpoint at hand."""
+    """The context of one checkpoint."""
 
     checkpoint_id: int
     timestamp_ms: int
 
     def get_checkpoint_id(self) -> int:
-        """Its id."""
+        """The id of the checkpoint."""
         return self.checkpoint_id
 
     def get_checkpoint_timestamp(self) -> int:
-        """When it was triggered."""
+        """When the checkpoint was triggered."""
         return self.timestamp_ms

@@ -1,7 +1,7 @@
-"""The key groups of keys, one at a time or by the column.
+"""Computes the key groups of keys, one at a time or for a whole column.
 
-One index serves all states of a subtask. Single keys are remembered, within a bound: a dictionary look-up costs a
-tenth of a hash. Columns of numbers, and of tuples of them, are hashed without a loop in Python.
+One index serves all states of a subtask. Single keys are cached, within a bound: a dictionary look-up costs a tenth of
+a hash. Columns of numbers, and of tuples of them, are hashed without a loop in Python.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class KeyGroupIndex:
         return group
 
     def canonical(self, key: Any) -> Any:
-        """The key that stands for all keys that are one with it: the same one, but for NaN and lists.
+        """The representative of all keys that are identical to this one: the key itself, except for NaN and lists.
 
-        Raises an UnhashableKeyError when its subtask cannot be determined.
+        Raises an UnhashableKeyError if its subtask cannot be determined.
         """
         if type(key) in PLAIN or (type(key) is tuple and _has_plain_fields(key)):
             return key
@@ -49,7 +49,7 @@ class KeyGroupIndex:
                 return key
         except TypeError:  # a list, or a tuple with one inside
             key = hashable(key)
-            hash(key)  # of anything else that can be changed, that it has none is what is wrong
+            hash(key)  # for any other mutable object, the missing hash is the error
         group = stable_hash(key) % self.max_parallelism
         key = without_nan(key)
         if len(self._known) >= _REMEMBERED:
@@ -74,7 +74,7 @@ class KeyGroupIndex:
 
 
 def _has_plain_fields(key: tuple[Any, ...]) -> bool:
-    """Whether nothing in it could be refused, or be NaN."""
+    """Whether all fields are valid in keys, and none is NaN."""
     for field in key:  # noqa: SIM110  # a generator would take twice the time
         if type(field) not in PLAIN:
             return False

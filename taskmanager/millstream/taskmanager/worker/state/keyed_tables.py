@@ -1,6 +1,6 @@
-"""What keyed backends have in common: the key at hand, states and timers by name, and what is restored of them.
+"""What keyed backends have in common: the current key, states and timers by name, and restored state.
 
-A backend defines how to make an empty table and empty timers, and how to capture them all.
+A backend defines how to create an empty table and empty timers, and how to capture them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class BackendTable(StateTable, LoadedTable, Protocol):
-    """A table that a backend makes."""
+    """A backend's table."""
 
     @property
     def expiry(self) -> Expiry | None:
@@ -41,7 +41,7 @@ class BackendTable(StateTable, LoadedTable, Protocol):
 
 
 class BackendTimers(Timers, LoadedTable, Protocol):
-    """Timers that a backend makes."""
+    """A backend's timers."""
 
 
 T = TypeVar("T", bound=BackendTable)
@@ -49,7 +49,7 @@ Q = TypeVar("Q", bound=BackendTimers)
 
 
 class KeyedTables(ABC, Generic[T, Q]):
-    """The keyed state of one operator in one subtask, but for where entries lie: see `backend.KeyedStateBackend`."""
+    """The keyed state of one operator in one subtask, except for its tables: see `backend.KeyedStateBackend`."""
 
     def __init__(self, operator_name: str, key_type: TypeInformation, index: KeyGroupIndex, clock: Clock) -> None:
         self._key_type = key_type
@@ -60,7 +60,7 @@ class KeyedTables(ABC, Generic[T, Q]):
         self._swept_every_record: list[tuple[T, int]] = []
         self._columns: set[str] = set()
 
-    # What a backend does in its own way
+    # Implemented by each backend
 
     @abstractmethod
     def new_table(self, declaration: StateDeclaration, expiry: Expiry | None) -> T:
@@ -68,24 +68,24 @@ class KeyedTables(ABC, Generic[T, Q]):
 
     @abstractmethod
     def new_timers(self, declaration: StateDeclaration) -> Q:
-        """No timers yet."""
+        """Creates a store without timers."""
 
     @abstractmethod
     def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
-        """All state as it is now."""
+        """Captures all state."""
 
     @abstractmethod
     def confirm(self, checkpoint_id: int) -> None:
-        """The checkpoint is complete: incremental ones can build upon it."""
+        """The checkpoint has completed: incremental ones can build upon it."""
 
     def lasting_state(self, table: T, address: AnyAddress, descriptor: StateDescriptor) -> State:
-        """The object for a state without time-to-live; a backend may have a quicker one."""
+        """The object for a state without time-to-live; a backend may have a faster one."""
         return state_object(table, address, descriptor)
 
-    # What is the same for all
+    # Common to all backends
 
     def set_current_key(self, key: Any) -> None:
-        """All keyed state is this key's from now on."""
+        """Sets the key to which all keyed state is scoped."""
         kind = type(key)
         if kind is not str and kind is not int and kind not in PLAIN:
             if kind is tuple:
@@ -101,17 +101,17 @@ class KeyedTables(ABC, Generic[T, Q]):
                 table.sweep(entries, self._clock.now_ms())
 
     def get_current_key(self) -> Any:
-        """The key that was set; an error when there is none."""
+        """The current key; raises if there is none."""
         if self._address.key is NO_KEY:
             hash(NO_KEY)
         return self._address.key
 
     def clear_current_key(self) -> None:
-        """There is no key: using keyed state is an error. Operators call it after each batch."""
+        """Clears the current key: using keyed state raises. Operators call it after each batch."""
         self._address.key = NO_KEY
 
     def state(self, descriptor: StateDescriptor, namespace_type: TypeInformation | None = None) -> State:
-        """The state of a descriptor; the same data each time."""
+        """The state of a descriptor, with the same data for each call."""
         declaration = declare_keyed(descriptor, self._key_type, namespace_type)
         table = self._table(declaration, descriptor.ttl, descriptor)
         address: AnyAddress = self._address if namespace_type is None else NamespacedAddress(self._address)
@@ -123,21 +123,21 @@ class KeyedTables(ABC, Generic[T, Q]):
         self, name: str, value_type: TypeInformation, kind: StateKind = StateKind.REDUCING,
         namespace_type: TypeInformation | None = None, ttl: StateTtlConfig | None = None,
     ) -> ValueTable:  # fmt: skip
-        """A state with one value for each entry, for operators that work in batches."""
+        """A state with one value per entry, for operators that process batches."""
         types = StateTypes(self._key_type, value_type, namespace_type)
         table = self._table(StateDeclaration(name, kind, types, ttl_settings(ttl)), ttl)
         return table if table.expiry is None else ExpiringTable(table, table.expiry)
 
     def entries(self, name: str) -> list[Any]:
-        """All keys that have something in a state, or pairs of key and namespace."""
+        """All keys that have an entry in a state, or pairs of key and namespace."""
         return cast(T, self._tables.declared[name]).entries()
 
     def entry_counts(self) -> dict[str, int]:
-        """How many entries each requested state has, but for those that are kept as columns."""
+        """The number of entries of each requested state, except for those that are kept as columns."""
         return {name: len(table) for name, table in self._tables.declared.items() if name not in self._columns}
 
     def forget_all(self) -> None:
-        """Removes all entries of all states, but for timers, and for those that are kept as columns."""
+        """Removes all entries of all states, except timers and states that are kept as columns."""
         for name, table in self._tables.declared.items():
             if table.declaration.kind is not StateKind.TIMERS and name not in self._columns:
                 of_entries = cast(T, table)
@@ -145,25 +145,25 @@ class KeyedTables(ABC, Generic[T, Q]):
                     of_entries.remove(entry)
 
     def timers(self, name: str, namespace_type: TypeInformation | None = None) -> Q:
-        """The timers of this name; the same ones each time."""
+        """The timers of this name, the same for each call."""
         types = StateTypes(self._key_type, namespace=namespace_type)
         return cast(Q, self._tables.declare(StateDeclaration(name, StateKind.TIMERS, types), None))
 
     def columns(
         self, name: str, types: StateTypes, freeze: Freeze, kind: StateKind = StateKind.AGGREGATING
     ) -> list[pa.Table]:
-        """A state that its operator keeps as columns, in memory, whatever keeps the others."""
+        """A state that its operator keeps as columns in memory, whichever backend keeps the others."""
         declaration = StateDeclaration(name, kind, types)
         state: Any = ColumnState(declaration, self._index, freeze)
         self._columns.add(name)
         return self._tables.declare_columns(declaration, state)
 
     def restore(self, states: Iterable[RestoredState]) -> None:
-        """Takes over state; its rows are read when the program requests it."""
+        """Adds restored state; its rows are read when the program requests it."""
         self._tables.restore(states)
 
     def close(self) -> None:
-        """Lets go of everything; captures hold what they share with it."""
+        """Releases everything; captures keep what they share with it."""
         self._address.key = NO_KEY
         self._tables.clear()
         self._swept_every_record.clear()

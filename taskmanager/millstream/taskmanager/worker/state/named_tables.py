@@ -1,7 +1,7 @@
 """The states of one operator by name: those that the program has declared, and those that it has not requested yet.
 
-A restored state is read when the program declares it, as the types that it declares. Until then a capture holds it as
-it was stored, so that nothing is lost when a program requests it later, or not at all. Owned by the task's thread.
+A restored state is read when the program declares it, as the types that it declares. Until then a capture contains it
+as it was stored, so that nothing is lost if a program requests it later, or not at all. Owned by the task's thread.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ log = logging.getLogger(__name__)
 
 
 class LoadedTable(Protocol):
-    """What a backend keeps of one state."""
+    """A backend's table of one state."""
 
     @property
     def declaration(self) -> StateDeclaration:
         """What the state is."""
 
     def __len__(self) -> int:
-        """How many entries there are, or about how many: see `KeyedStateBackend.entry_counts`."""
+        """The number of entries, possibly estimated: see `KeyedStateBackend.entry_counts`."""
 
     def load(self, rows: Rows) -> None:
-        """Takes over rows of a snapshot, stamped if the state has a time-to-live."""
+        """Adds rows of a snapshot, with their deadlines if the state has a time-to-live."""
 
     def load_native(self, files: Sequence[RestoredFile]) -> None:
-        """Takes over files of the backend's own format; an error when they are in another."""
+        """Adds files of the backend's own format; raises if they are in another."""
 
 
 T = TypeVar("T", bound=LoadedTable)
 
 
 class NamedTables(Generic[T]):
-    """A table for each name. `make` makes an empty one."""
+    """A table for each name. `make` creates an empty one."""
 
     def __init__(
         self, operator_name: str, make: Callable[[StateDeclaration, StateTtlConfig | None], T], clock: Clock
@@ -66,14 +66,17 @@ class NamedTables(Generic[T]):
         self.declared: dict[str, T] = {}
 
     def restore(self, states: Iterable[RestoredState]) -> None:
-        """Takes over parts of states, before any is declared."""
+        """Adds parts of states, before any is declared."""
         for part in states:
             self._restored.setdefault(part.declaration.name, []).append(part)
 
     def declare(
         self, declaration: StateDeclaration, ttl: StateTtlConfig | None, descriptor: StateDescriptor | None = None
     ) -> T:
-        """The table of a state; the same one each time. Warns once of a descriptor that does not declare its type."""
+        """The table of a state, the same for each call.
+
+        Warns once about a descriptor that does not declare its type.
+        """
         name = declaration.name
         if name in self.declared:
             check_same(self.declared[name].declaration, declaration)
@@ -86,10 +89,10 @@ class NamedTables(Generic[T]):
         return table
 
     def declare_columns(self, declaration: StateDeclaration, table: T) -> list[pa.Table]:
-        """A state that is kept elsewhere, for which `table` stands here; what was restored of it, as columns."""
+        """Declares a state that is kept elsewhere, represented here by `table`; returns its restored columns."""
         name = declaration.name
         if name in self.declared:
-            raise StateAccessError(f"state '{name}' is declared twice, and its columns are kept by one")
+            raise StateAccessError(f"state '{name}' is declared twice, but its columns have one owner")
         self.declared[name] = table
         self._kept.pop(name, None)
         tables: list[pa.Table] = []
@@ -101,7 +104,7 @@ class NamedTables(Generic[T]):
         return tables
 
     def loaded(self) -> list[T]:
-        """All tables that there are by now."""
+        """All tables that exist."""
         return [*self.declared.values(), *self._kept.values()]
 
     def all(self) -> list[T]:
@@ -113,7 +116,7 @@ class NamedTables(Generic[T]):
         return self.loaded()
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Removes all tables."""
         for tables in (self.declared, self._kept, self._restored):
             tables.clear()
 

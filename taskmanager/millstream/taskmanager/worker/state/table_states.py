@@ -1,4 +1,4 @@
-"""State objects over any table: the key at hand, or key and namespace, is the entry that they mean."""
+"""State objects over any table: they access the entry of the current key, or of key and namespace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millstream.taskmanager.worker.state.table import MISSING, StateTable, Value
 
 
 def state_object(table: StateTable, address: AnyAddress, descriptor: StateDescriptor) -> State:
-    """What a function uses of a table."""
+    """The state object of a table for a function."""
     match descriptor:
         case ListStateDescriptor():
             return table.list_state(address)
@@ -28,7 +28,7 @@ def state_object(table: StateTable, address: AnyAddress, descriptor: StateDescri
 
 
 def single_value(table: ValueTable, address: AnyAddress, descriptor: StateDescriptor) -> State:
-    """The same for the kinds that have one value for each entry."""
+    """The same for the kinds of state with one value per entry."""
     match descriptor:
         case ReducingStateDescriptor():
             return TableReducingState(table, address, descriptor)
@@ -38,7 +38,7 @@ def single_value(table: ValueTable, address: AnyAddress, descriptor: StateDescri
 
 
 class AddressedState(State):
-    """Means the entry of an address."""
+    """Accesses the entry of an address."""
 
     def __init__(self, address: AnyAddress) -> None:
         self._at = address
@@ -54,7 +54,7 @@ class AddressedState(State):
 
 
 class TableState(AddressedState):
-    """The table, and which of its entries is meant."""
+    """A table, and the address of the current entry."""
 
     def __init__(self, table: ValueTable, address: AnyAddress) -> None:
         super().__init__(address)
@@ -82,10 +82,10 @@ class TableValueState(TableState, ValueState[Any]):
 
 
 class MergingTableState(TableState):
-    """Values of which two can be made one."""
+    """State with values that can be merged."""
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        """Makes what the key at hand has in some namespaces part of what it has in the target, in their order."""
+        """Merges the current key's values in some namespaces into its value in the target, in their order."""
         merged = MISSING
         for entry in self._entries(sources):
             merged = self._both(merged, self._values.get(entry))
@@ -116,7 +116,7 @@ class TableReducingState(MergingTableState, ReducingState[Any]):
         return None if value is MISSING else value
 
     def add(self, value: Any) -> None:
-        """Combines a value with the one so far."""
+        """Combines a value with the current one."""
         entry = self._at.key
         before = self._values.get(entry)
         self._values.put(entry, value if before is MISSING else self._reduce(before, value))
@@ -133,7 +133,7 @@ class TableAggregatingState(MergingTableState, AggregatingState[Any, Any]):
         self._function = descriptor.agg_function
 
     def get(self) -> Any:
-        """The accumulator's result; None when nothing was added."""
+        """The accumulator's result; None if nothing was added."""
         accumulator = self._values.get(self._at.key)
         return None if accumulator is MISSING else self._function.get_result(accumulator)
 
@@ -150,10 +150,10 @@ class TableAggregatingState(MergingTableState, AggregatingState[Any, Any]):
 
 
 class MergingListState(AddressedState, ListState[Any]):
-    """A list that takes over those of other namespaces."""
+    """A list that can absorb those of other namespaces."""
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        """Adds what the key at hand has in some namespaces to what it has in the target, in their order."""
+        """Appends the current key's elements in some namespaces to those in the target, in their order."""
         assert isinstance(self._at, NamespacedAddress)
         before = self._at.namespace
         elements: list[Any] = []

@@ -1,8 +1,8 @@
-"""Timers as a kind of keyed state: what an operator wants to be called back for, by key, or key and namespace.
+"""Timers as a kind of keyed state: callbacks that an operator has registered, by key, or by key and namespace.
 
-A timer is there once, however often it is registered for the same time. It belongs to its key's group, and so is
-captured and restored with it, at any parallelism. Each domain has a clock of its own, which the operator advances: it
-takes out what is due, in the order of timestamps, and handles it; the order within one timestamp is the backend's own.
+A timer exists once, however often it is registered for the same time. It belongs to its key's group, and so is captured
+and restored with it, at any parallelism. Each domain has a clock of its own, which the operator advances: it takes out
+the timers that are due, in the order of timestamps, and handles them; the order within one timestamp is unspecified.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, Protocol
 
 
 class TimeDomain(Enum):
-    """Whose clock a timer follows, as snapshots name it."""
+    """The clock that a timer follows, as stored in snapshots."""
 
     EVENT = "event"
     PROCESSING = "processing"
 
 
 class Timer(NamedTuple):
-    """One that was due; None for its namespace where there are none."""
+    """A timer that was due; its namespace is None if there are none."""
 
     timestamp: int
     key: Any
@@ -36,13 +36,13 @@ class DueTimers(NamedTuple):
 
 
 class TimerQueue(Protocol):
-    """The timers of one operator in one time domain. Namespaces are given where they were declared, and only there."""
+    """The timers of one operator in one time domain. Namespaces are passed if they were declared, and only then."""
 
     def register(self, timestamp: int, namespace: Any = None) -> None:
-        """A timer of the key at hand; nothing happens when it is there."""
+        """Registers a timer for the current key, unless it exists."""
 
     def delete(self, timestamp: int, namespace: Any = None) -> None:
-        """Removes a timer of the key at hand; nothing happens when it is not there."""
+        """Deletes a timer of the current key, if it exists."""
 
     def register_all(
         self, timestamps: Iterable[int], keys: Collection[Any], namespaces: Iterable[Any] | None = None
@@ -55,19 +55,19 @@ class TimerQueue(Protocol):
         """The same for many keys at once."""
 
     def next_timestamp(self) -> int | None:
-        """When the next one is due; None: there is none."""
+        """The timestamp of the next timer; None: there is none."""
 
     def owners(self, most: int) -> int:
-        """How many keys have timers, or keys with their namespaces; counting ends at `most`, and costs no more."""
+        """How many keys, or keys with namespaces, have timers; counting stops at `most`."""
 
     def due(self, until: int) -> Iterator[Timer]:
-        """Takes out one after another, in order, as long as they are due: their timestamp is not after `until`.
+        """Removes and returns timers one after another, in order, as long as they are due: not after `until`.
 
-        Timers that are registered or deleted between two of them count.
+        Timers that are registered or deleted between two of them take effect.
         """
 
     def take_due(self, until: int) -> DueTimers | None:
-        """Takes out all timers of the first timestamp, if that is due. Call it until it returns None."""
+        """Removes and returns all timers of the first timestamp, if it is due. Call it until it returns None."""
 
 
 class Timers(Protocol):
@@ -75,8 +75,8 @@ class Timers(Protocol):
 
     @property
     def event(self) -> TimerQueue:
-        """Those that follow the watermark."""
+        """The event-time timers."""
 
     @property
     def processing(self) -> TimerQueue:
-        """Those that follow the machine's clock."""
+        """The processing-time timers."""

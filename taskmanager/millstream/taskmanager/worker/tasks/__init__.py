@@ -1,1 +1,1 @@
-"""Tasks: one attempt of one subtask each, made of gates, a chain of operators and partitions."""
+"""Tasks: attempts of subtasks, each made of gates, a chain of operators and partitions."""

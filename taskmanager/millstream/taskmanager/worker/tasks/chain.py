@@ -1,4 +1,4 @@
-"""Builds the operators of a task from its chain and wires them: each emits straight into the next."""
+"""Builds the operators of a task from its chain and connects them: each emits directly into the next."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNALIGNED = "execution.checkpointing.unaligned.enabled"
 
 
 class OperatorChain:
-    """The operators of one task, in topological order. Opened and closed from the last to the first, as Flink does."""
+    """The operators of one task, in topological order. Opened and closed from the last to the first, as in Flink."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class OperatorChain:
     ) -> None:
         self.latencies = latencies
         self.passed = passed
-        """Of each operator: what has left through its outputs, by their tags."""
+        """For each operator, what has left through its outputs, by their tags."""
         self.operators = operators
         self.specs = specs
         self.ids = [spec.operator_id for spec in specs]
@@ -50,7 +50,7 @@ class OperatorChain:
         self._selectors = selectors
         self._finished = 0
         self.source = operators[0] if operators and specs[0].spec.inputs == 0 else None
-        """The one that is polled, in place of inputs of the task."""
+        """The operator that is polled, if the task has no inputs."""
         self.sinks = [operator for operator, spec in zip(operators, specs, strict=True) if spec.spec.is_sink]
         self.bounded = self._overriding(Operator.has_room)
         self.draining = self._overriding(Operator.is_drained)
@@ -58,25 +58,25 @@ class OperatorChain:
 
     @property
     def head(self) -> Operator:
-        """The one that takes the task's input."""
+        """The operator that takes the task's input."""
         return self.operators[0]
 
     def signal(self, signal: StreamSignal, input_index: int) -> None:
-        """Hands a signal of one of the task's inputs to the operators, if there are any."""
+        """Delivers a signal of one of the task's inputs to the operators, if there are any."""
         if self.operators:
             if self.latencies is not None and isinstance(signal, LatencyMarker):
                 self.latencies.arrived(self.ids[0], signal)
             self.head.on_signal(signal, input_index)
 
     def mark(self, now: float) -> float | None:
-        """Has the source send a latency marker when it is time; answers when to look again, if at all."""
+        """Has the source emit a latency marker if one is due; returns when to call this method again, if at all."""
         if self.latencies is None or self.source is None:
             return None
         return self.latencies.mark(self.ids[0], self.source.output.signal, now)
 
     @cached_property
     def entered(self) -> list[list[Passed]]:
-        """Of each operator: what comes to it from others of the chain, as it is counted there."""
+        """For each operator, what reaches it from others of the chain, counted at their outputs."""
         entered: list[list[Passed]] = [[] for _ in self.specs]
         for spec, passed in zip(self.specs, self.passed, strict=True):
             for edge in spec.outputs:
@@ -85,18 +85,18 @@ class OperatorChain:
         return entered
 
     def records_into(self, operator: int, taken: int) -> int:
-        """How many have come to an operator; to the first, those that the task has taken."""
+        """The number of records that have reached an operator; for the first, those that the task has taken."""
         return sum(passed.records for passed in self.entered[operator]) if operator else taken
 
     @property
     def holds_back(self) -> bool:
-        """Whether there are records of the task's input that no function has seen."""
+        """Whether there are records of the task's input that no function has processed yet."""
         return bool(self.operators) and self.head.holds_back
 
     def ways(self) -> dict[str, tuple[Emit, TypeInformation]]:
-        """How records travel on the edges inside of the chain, and of which type they are, by the edges' names.
+        """How records travel on the edges inside of the chain, and their types, by the edges' names.
 
-        The last edges come first: what is on its way there was ahead of what is on its way to them.
+        The last edges come first: what is in flight there is ahead of what is in flight to them.
         """
         return {
             output.edge: (self.operators[output.operator].process, spec.type_of(output))
@@ -106,7 +106,7 @@ class OperatorChain:
         }
 
     def open(self) -> None:
-        """Consumers before producers, and before all of them what says whose a record is."""
+        """Opens consumers before producers, and before all of them what determines the keys of records."""
         for selector in self._selectors:
             selector.open()
         for operator in reversed(self.operators):
@@ -114,9 +114,10 @@ class OperatorChain:
             operator.open()
 
     def finish(self) -> bool:
-        """Producers before consumers: what one emits at its end, the next still processes.
+        """Finishes producers before consumers: what one emits at its end, the next still processes.
 
-        Stops before one that still waits for results, and goes on there when called again; answers whether it is done.
+        Stops before an operator that waits for results, and continues there in the next call; returns whether all are
+        finished.
         """
         for operator in self.operators[self._finished :]:
             if not operator.is_settled:
@@ -126,7 +127,7 @@ class OperatorChain:
         return True
 
     def close(self) -> list[BaseException]:
-        """Closes all, whatever happens; answers what went wrong."""
+        """Closes all operators, even if some raise; returns the errors raised."""
         errors: list[BaseException] = []
         opened: list[Operator | Selector] = [*reversed(self.operators), *self._selectors]
         for one in opened:
@@ -139,15 +140,15 @@ class OperatorChain:
         return errors
 
     def _overriding(self, hook: Callable[..., object] | property) -> list[Operator]:
-        """The operators that have something of their own for a hook of `Operator`'s."""
+        """The operators that override a hook of `Operator`."""
         name = (hook.fget if isinstance(hook, property) else hook).__name__  # type: ignore[union-attr]  # it has a getter
         return [operator for operator in self.operators if getattr(type(operator), name) is not hook]
 
 
 class ChainBuilder:
-    """Builds the chain of one task, which ends at `outputs`; the `remote` of these only encode what they get.
+    """Builds the chain of one task, which ends at `outputs`; those marked `remote` only encode their records.
 
-    `edges` is what the outputs lead to, for the functions that say where records go.
+    `edges` are the edges of the outputs, whose partitioners route the records.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class ChainBuilder:
         self._services = services
         self._latencies = latencies
         self._outputs = outputs
-        self._task_types = (*input_types, PICKLED, PICKLED)  # what is not said may be anything
+        self._task_types = (*input_types, PICKLED, PICKLED)  # what is not declared may be of any type
         self._remote = remote
         self._object_reuse = object_reuse
         self._keeps_times = Configuration(services.options).boolean(UNALIGNED)
@@ -255,9 +256,9 @@ class ChainBuilder:
         return target if self._latencies is None else self._latencies.timed(operator_id, target)
 
     def _as_timed(self, output: plan.ChainedOutput, target: Emit) -> Emit:
-        """Without timestamps where nobody looks at them.
+        """Drops timestamps where no operator uses them.
 
-        Not with unaligned checkpoints: they hold records on their way, and a changed program may look.
+        Not with unaligned checkpoints: they hold in-flight records, and a changed program may use their timestamps.
         """
         if output.timed or self._keeps_times:
             return target
@@ -265,7 +266,7 @@ class ChainBuilder:
 
 
 def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
-    """Emits records as what their declared type makes of them."""
+    """Converts records to their declared type before they are emitted."""
 
     def emit(batch: Batch) -> None:
         if isinstance(batch, RowBatch):
@@ -281,7 +282,7 @@ def _adopting(target: Emit, adopt: Adopt, operator_name: str) -> Emit:
 
 
 def _in_slices(target: Emit, max_rows: int, passed: Passed) -> Emit:
-    """Cuts the large batches that a flat map or a process function may make. What a forked child makes goes nowhere."""
+    """Splits the large batches that a flat map or a process function may emit; what a forked child emits is dropped."""
     most = 4 * max_rows
 
     def emit(batch: Batch) -> None:

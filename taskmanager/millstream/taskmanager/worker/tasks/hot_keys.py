@@ -1,9 +1,9 @@
-"""Which keys come most often at an input with keys: a space-saving sketch over a sample. Owned by the worker's loop.
+"""Which keys are the most frequent at a keyed input: a space-saving sketch over a sample. Owned by the worker's loop.
 
-Every 16th record is sampled, and of many records a second fewer, so that it is about as many however many there are:
-that costs well below 1 % of a job that does next to nothing with its records. The sketch has a place for
-few keys. A key that has none takes that of the rarest, with its count: so a count is never too low, and a key that has
-more than its share is always there (Metwally et al., 2005). Counts fade: what came lately is what matters.
+Every 16th record is sampled, and fewer at high rates, so that the number of samples per second is bounded: the cost is
+well below 1 % of a job that does next to nothing with its records. The sketch holds few keys. A key that is not in it
+replaces the rarest and inherits its count: a count is never too low, and a key whose share is above average is always
+in the sketch (Metwally et al., 2005). Counts decay, so that recent records weigh most.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.partitioning import key_function
 
 log = logging.getLogger(__name__)
-STRIDE = 16  # from one sampled record to the next, on average, if there are few
-COLUMN_STRIDE = 16_384  # a row of columns costs far more to sample
-ROUND = 256  # samples, after which the stride is thought over
-SHORTEST = 0.25  # seconds that a round should take, or else fewer records are sampled
+STRIDE = 16  # records per sample, on average, at low rates
+COLUMN_STRIDE = 16_384  # sampling a row of columns is far more expensive
+ROUND = 256  # samples after which the stride is adjusted
+SHORTEST = 0.25  # seconds; if a round is shorter, fewer records are sampled
 PLACES = 32
 SHOWN = 10
 _FADE_AT = 8_192  # samples
@@ -45,10 +45,10 @@ class SpaceSaving:
         self._places = places
         self.counts: dict[Any, float] = {}
         self.total = 0.0
-        """Of all items, faded as the counts are."""
+        """The sum of all counts, decayed as they are."""
 
     def add(self, items: Iterable[Any]) -> None:
-        """Takes items in."""
+        """Counts items."""
         counts = self.counts
         for item, times in Counter(items).items():
             self.total += times
@@ -61,17 +61,17 @@ class SpaceSaving:
                 counts[item] = counts.pop(rarest) + times
 
     def fade(self) -> None:
-        """Halves all that was counted."""
+        """Halves all counts."""
         self.counts = {item: count / 2 for item, count in self.counts.items()}
         self.total /= 2
 
     def top(self, most: int) -> list[tuple[Any, float]]:
-        """The most frequent, the first first."""
+        """The `most` most frequent items, in descending order."""
         return sorted(self.counts.items(), key=lambda entry: entry[1], reverse=True)[:most]
 
 
 class KeySketch:
-    """Of one input of a task; given up when the key of a record cannot be determined."""
+    """The hot keys of one input of a task; disabled if the key of a record cannot be determined."""
 
     __slots__ = ("_clock", "_coarser", "_key_of", "_next", "_random", "_round", "_since", "_sketch", "_type")
 
@@ -86,13 +86,13 @@ class KeySketch:
         self._clock = clock
         self._random = Random(0)
         self._next = 0  # rows until the one to sample
-        self._coarser = 1  # times the least stride
+        self._coarser = 1  # multiple of the smallest stride
         self._round = 0  # samples
         self._since = clock()
         self._sketch = SpaceSaving()
 
     def look(self, batch: Batch) -> None:
-        """A batch comes in."""
+        """Samples a batch."""
         at, rows = self._next, len(batch)
         if at >= rows or self._key_of is None:
             self._next = at - rows
@@ -100,7 +100,7 @@ class KeySketch:
         chosen, twice = [], 2 * self._coarser * (STRIDE if isinstance(batch, RowBatch) else COLUMN_STRIDE)
         while at < rows:
             chosen.append(at)
-            at += 1 + int(self._random.random() * twice)  # never in step with keys that come in turn
+            at += 1 + int(self._random.random() * twice)  # never in step with keys that alternate regularly
         self._next = at - rows
         try:
             if isinstance(batch, RowBatch):
@@ -111,7 +111,7 @@ class KeySketch:
         except TaskInterrupted:
             raise
         except Exception as error:
-            log.info("hot keys are not looked for: %s", one_line(error))
+            log.info("disabled the detection of hot keys: %s", one_line(error))
             self._key_of = None
             return
         self._round += len(chosen)
@@ -119,7 +119,7 @@ class KeySketch:
             self._think_over()
 
     def _think_over(self) -> None:
-        """A round is over: samples fewer records from now on if it was short, at more if it was long."""
+        """Adjusts the stride after a round: fewer samples if the round was short, more if it was long."""
         now = self._clock()
         seconds, self._since, self._round = now - self._since, now, 0
         if seconds < SHORTEST:
@@ -131,11 +131,11 @@ class KeySketch:
 
     @property
     def sampled(self) -> float:
-        """How many records the counts are of."""
+        """How many records the counts represent."""
         return self._sketch.total
 
     def top(self) -> dict[str, float]:
-        """The counts of the most frequent keys, as they are shown."""
+        """The counts of the most frequent keys, by their printed form."""
         found: dict[str, float] = {}
         for key, count in self._sketch.top(SHOWN):
             text = printable(repr(key))
@@ -153,9 +153,9 @@ def _hashable(key: Any) -> Any:
 
 
 def sketch_of(partitioner: plan.Partitioner, record_type: TypeInformation) -> KeySketch | None:
-    """Of an input whose records are spread by a key; None for others.
+    """The sketch of an input that is partitioned by key; None for other inputs.
 
-    And for a selector that has to be opened: this one is not.
+    Also None for a selector that has to be opened, since this copy is not.
     """
     if not isinstance(partitioner, plan.HashPartitioner):
         return None

@@ -1,8 +1,10 @@
-"""Latency markers: how long a record takes from a source to each operator behind it, as in Flink. Off by default.
+"""Latency markers measure how long a record takes from a source to each operator behind it, as in Flink.
 
-A source sends a marker with the time at intervals. It flows with the records, waits with them in buffers and queues,
-and is timed at every operator that it comes by; the user's functions never see it. At an exchange it takes one of the
-channels, by turns. Clocks of different hosts are compared, as in Flink. Owned by the worker's loop.
+Off by default.
+
+A source emits a marker with the current time at intervals. The marker flows with the records, waits with them in
+buffers and queues, and is timed at every operator that it reaches; user functions never see it. At an exchange it is
+sent to one channel, round-robin. Clocks of different hosts are compared, as in Flink. Owned by the worker's loop.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _KEY = "metrics.latency"
 
 
 class Granularity(StrEnum):
-    """What latencies are grouped by, besides the operator that they are measured at."""
+    """By what latencies are grouped, in addition to the operator where they are measured."""
 
     SINGLE = "single"
     OPERATOR = "operator"
@@ -29,7 +31,7 @@ class Granularity(StrEnum):
 
 
 class Latencies:
-    """Of the operators of one task."""
+    """The latencies measured at the operators of one task."""
 
     __slots__ = ("_clock", "_granularity", "_histograms", "_history", "_interval", "_next", "_subtask")
 
@@ -46,7 +48,7 @@ class Latencies:
 
     @staticmethod
     def of(configuration: Configuration, subtask: int, clock: Clock) -> Latencies | None:
-        """None: there are no markers."""
+        """Returns None if latency tracking is disabled."""
         interval = configuration.seconds(f"{_KEY}.interval")
         if interval <= 0:
             return None
@@ -54,14 +56,14 @@ class Latencies:
         return Latencies(interval, granularity, configuration.integer(f"{_KEY}.history-size"), subtask, clock)
 
     def mark(self, source_id: str, send: Send, now: float) -> float:
-        """Has a source send a marker, if it is time; returns when to call it again, on the monotonic clock."""
+        """Emits a marker from a source if one is due; returns when to call again, by the monotonic clock."""
         if now >= self._next:
             self._next = now + self._interval
             send(LatencyMarker(self._clock.now_ms(), source_id, self._subtask))
         return self._next
 
     def timed(self, operator_id: str, send: Send) -> Send:
-        """Measures the markers that come to an operator by this way."""
+        """Wraps `send` so that the markers that it delivers to an operator are measured."""
 
         def pass_on(signal: StreamSignal) -> None:
             if isinstance(signal, LatencyMarker):
@@ -71,7 +73,7 @@ class Latencies:
         return pass_on
 
     def arrived(self, operator_id: str, marker: LatencyMarker) -> None:
-        """A marker has come to an operator."""
+        """Records the latency of a marker that reached an operator."""
         match self._granularity:
             case Granularity.SINGLE:
                 which: tuple[str, ...] = (operator_id,)
@@ -85,7 +87,7 @@ class Latencies:
         histogram.update(max(0, self._clock.now_ms() - marker.marked_ms))
 
     def groups(self) -> Sequence[MetricGroup]:
-        """In Flink's groups: from which source, to which operator."""
+        """The metric groups, named as in Flink: source, then operator."""
         found = []
         for (operator_id, *source), histogram in self._histograms.items():
             variables = dict(zip(("source_id", "source_subtask_index"), source, strict=False))

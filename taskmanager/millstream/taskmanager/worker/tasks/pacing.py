@@ -1,10 +1,11 @@
-"""How many rows a task takes in one step: for its own sake, and for that of its consumers. Pure.
+"""How many rows a task takes in one step, for its own latency and for that of its consumers. Pure.
 
-A step should be short, because mails wait meanwhile, and it should not waste a fixed cost, such as a sink's round trip,
-on few rows. The time of a step is taken to be `fixed + rows * each`; both are estimated from the last two steps of
-different size. The next step aims at 20 ms, or at twice its fixed cost when that is more, and changes by at most two.
-From single rows alone a fixed cost cannot be distinguished from a slow row, so that now and then a step of two is
-tried. Column sources start with full batches and may take 100 ms: small batches are what makes kernels slow.
+A step should be short, because mails wait meanwhile, and it should not spend a fixed cost, such as a round trip of a
+sink, on few rows. The duration of a step is modelled as `fixed + rows * each`; both are estimated from the last two
+steps of different size. The next step aims at 20 ms, or at twice its fixed cost if that is longer, and its size changes
+by at most a factor of two. Steps of single rows cannot distinguish a fixed cost from a slow row, so a step of two is
+tried from time to time. Column sources start with full batches and may take 100 ms, because small batches make kernels
+slow.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from __future__ import annotations
 _STEP = 0.02  # seconds
 _COLUMN_STEP = 0.1
 _FIRST = 2  # rows: a slow function must not have to finish a full batch first
-_BATCHES = 12  # of the size that it wants are in flight to a consumer of one channel, by default
+_BATCHES = 12  # batches of the preferred size in flight to a consumer of one channel, by default
 _SINGLES = 16  # steps of a single row until two are tried
 
 
 class Pace:
-    """The pace of one task: of at most so many rows, and of so few that few batches of `batch` rows come of a step."""
+    """The pace of one task: at most `limit` rows, and few enough that a step emits few batches of `batch` rows."""
 
     __slots__ = ("_aim", "_batch", "_each", "_fixed", "_most", "_rows_before", "_singles", "_took_before", "rows")
 
@@ -33,7 +34,7 @@ class Pace:
         self._singles = 0
 
     def stepped(self, rows: int, took: float, records_out: int) -> None:
-        """Learns from a step of so many rows that took so many seconds and gave so many records."""
+        """Learns from a step that processed so many rows in so many seconds and emitted so many records."""
         if rows <= 0:
             return
         if rows != self._rows_before:
@@ -42,7 +43,7 @@ class Pace:
             else:
                 self._each = took / rows
             self._rows_before, self._took_before = rows, took
-        elif not self._took_before / 2 <= took <= 2 * self._took_before:  # the same rows cost something else now
+        elif not self._took_before / 2 <= took <= 2 * self._took_before:  # the cost of the same rows has changed
             self._each, self._took_before = took / rows, took
         self._fixed = max(0.0, took - self._each * rows)
         aim = max(self._aim, 3 * self._fixed)
@@ -57,11 +58,11 @@ class Pace:
 
 
 class Outlet:
-    """How many rows a step may take so that what comes of it is what the task's consumers want in one batch.
+    """How many rows a step may take so that each consumer gets about what it wants in one batch.
 
-    A step that gave one of them more is made shorter in proportion; one that gave all of them less than half lets the
-    next one be twice as long. A step that takes long may give more: what they process meanwhile. `target` is how long
-    what is in flight to a consumer should last, or None when they take anything.
+    A step that emitted more to one of them shortens the next in proportion; one that emitted less than half to each of
+    them lets the next be twice as long. A step that takes long may emit more: as much as the consumers process
+    meanwhile. `target` is how long the records in flight to a consumer should last, or None if consumers set no limit.
     """
 
     __slots__ = ("_most", "_target", "rows")
@@ -72,7 +73,7 @@ class Outlet:
         self._target = target
 
     def stepped(self, rows: int, took: float, crowding: float) -> None:
-        """A step of so many rows gave some consumer so many times the rows that it wants in one batch."""
+        """Learns from a step that emitted to some consumer `crowding` times the rows that it wants in one batch."""
         if self._target is None:
             return
         crowding /= 1 + _BATCHES * took / self._target

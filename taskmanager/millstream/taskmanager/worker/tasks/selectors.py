@@ -1,8 +1,8 @@
 """The key selectors and partitioners of a task, which are opened and closed with it.
 
-They are called in two places: by keyed operators for the key of each record that they take, and by outputs for where a
-record goes. A shuffle has a copy on either side. Each copy is opened once, before anything of its task calls it, and
-closed once, when nothing does any more; by the task's thread, as all of its functions are.
+They are called in two places: by keyed operators, for the key of each record that they take, and by outputs, for the
+target of a record. A shuffle has a copy on either side. Each copy is opened once, before it is first called, and closed
+once, after its last call, by the task's thread, as all of its functions are.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
 
 
 class Selector(Struct, frozen=True):
-    """One that has a life: a plain callable has none."""
+    """A selector with a lifecycle, unlike a plain callable."""
 
     function: Function
     context: TaskRuntimeContext
 
     def open(self) -> None:
-        """Before the task's operators are opened, which may emit as they are."""
+        """Called before the task's operators are opened, which may emit in `open`."""
         guarded(self.context.get_task_name(), lambda: self.function.open(self.context))
 
     def close(self) -> None:
-        """When the task's operators are closed."""
+        """Called when the task's operators are closed."""
         guarded(self.context.get_task_name(), self.function.close)
 
 
@@ -38,7 +38,7 @@ def selectors_of(
     edges: Sequence[plan.EdgeSpec],
     make_context: Callable[[str], TaskRuntimeContext],
 ) -> list[Selector]:
-    """Those of a chain and of the edges that leave it, each once, although several operators may ask the same."""
+    """The selectors of a chain and of its outgoing edges, each once, although several operators may share one."""
     names = {chained.operator_id: chained.name for chained in operators}
     owners: list[tuple[str, Iterable[Any]]] = []
     for chained in operators:

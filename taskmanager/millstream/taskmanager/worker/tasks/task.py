@@ -1,8 +1,8 @@
 """One attempt of one subtask: its inputs, its chain and its outputs, which are opened, ended and closed together.
 
-Owned by the worker's loop. The parts of a task each have their own file: `TaskSteps` takes elements through the chain,
-with `TaskInput` that says which and `TaskPacing` that says how much; `TaskLife` says where the task is in its life,
-`TaskCheckpoints` what becomes of barriers, `TaskCounts` counts, and `TaskFigures` shows it as metrics.
+Owned by the worker's loop. The parts of a task each have their own file: `TaskSteps` passes elements through the chain;
+`TaskInput` selects the next element, and `TaskPacing` how much of it; `TaskLife` holds its lifecycle, `TaskCheckpoints`
+handles barriers, `TaskCounts` counts records, and `TaskFigures` reports metrics.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from millstream.taskmanager.worker.tasks.task_steps import TaskSteps
 
 
 class OperatorMail(Struct, frozen=True):
-    """For one operator of a task, from outside of the stream. Without an operator: for the head of the chain."""
+    """A message from outside of the stream to one operator of a task, by default to the head of the chain."""
 
     attempt_id: str
     operator_id: str | None
@@ -44,7 +44,7 @@ class OperatorMail(Struct, frozen=True):
 
 
 class Task:
-    """A running attempt."""
+    """A running attempt of a subtask."""
 
     def __init__(
         self, deployment: TaskDeployment, max_rows: int, max_column_rows: int,
@@ -55,12 +55,12 @@ class Task:
             deployment.job_id, deployment.job_name, deployment.vertex_id, deployment.task_name, deployment.subtask,
             deployment.attempt,
         )  # fmt: skip
-        """Of what it logs and prints."""
+        """What identifies the task in log lines and printed output."""
         self.state = ExecutionState.DEPLOYING
         self.gates: list[InputGate] = []
         self.partitions: list[ResultPartition] = []
         self.keyed_backends: list[KeyedStateBackend] = []
-        """Those that were made for its operators, which may be before there is a chain; closed with the task."""
+        """Those created for its operators, possibly before there is a chain; closed with the task."""
         self.restored_in_flight: list[tuple[Emit, list[Batch]]] = []
         self._chain: OperatorChain | None = None
         pacing = TaskPacing(self.partitions, max_rows, max_column_rows)
@@ -77,16 +77,16 @@ class Task:
         self.steps.attach(chain, outlet)
 
     def attach_finished(self, selectors: Sequence[Selector]) -> None:
-        """In place of operators, when the snapshot holds the task as finished: it only passes the end on.
+        """In place of operators, if the snapshot marks the task as finished: it only forwards the end of its input.
 
-        And, before it, what was on its way to others, which the selectors of its outputs say.
+        Before the end it emits the restored in-flight records, which the selectors of its outputs route.
         """
         self._chain = OperatorChain([], (), selectors=selectors)
         self.steps.input.is_over = not self.gates
 
     @property
     def attempt_id(self) -> AttemptId:
-        """Which attempt it is."""
+        """The id of this attempt."""
         return self.deployment.attempt_id
 
     @property
@@ -97,16 +97,16 @@ class Task:
 
     @property
     def had_finished(self) -> bool:
-        """Whether the task is restored from a snapshot that holds it as finished: it takes part in no other."""
+        """Whether the restored snapshot marks the task as finished: it takes part in no other snapshot."""
         return not self.chain.operators
 
     def move_to(self, state: ExecutionState) -> None:
-        """What is reported of the task's life; a checked step."""
+        """Sets the reported execution state; raises if the transition is not allowed."""
         check_task_transition(self.state, state)
         self.state = state
 
     def open(self) -> None:
-        """Opens the operators, emits what was on its way when the task was stored, and grants the first credit."""
+        """Opens the operators, emits the in-flight records of the restored snapshot, and grants the first credit."""
         self.life.move_to(Phase.RUNNING)
         self.chain.open()
         for emit, batches in self.restored_in_flight:
@@ -117,7 +117,7 @@ class Task:
             gate.start()
 
     def deliver(self, mail: OperatorMail) -> Any:
-        """Hands a mail to its operator; answers what that answers, or None when there is none."""
+        """Delivers a mail to its operator and returns the operator's result, or None if the operator does not exist."""
         for identity, operator in zip(self.chain.ids, self.chain.operators, strict=True):
             if mail.operator_id in (identity, None):
                 answer = operator.on_mail(mail.content)
@@ -127,24 +127,26 @@ class Task:
         return None
 
     def finish_operators(self) -> bool:
-        """Has the operators emit what is left, once: at the end of the input, or when a savepoint drains the job.
+        """Has the operators emit their remaining output, once: at the end of the input, or for a draining savepoint.
 
-        Answers whether they have: one may wait for results, and is to be asked again.
+        Returns whether all have; an operator may still wait for results, and this is then to be called again.
         """
         if not self.life.has_finished_operators:
             self.life.has_finished_operators = self.chain.finish()
         return self.life.has_finished_operators
 
     def emit_barrier(self, barrier: Barrier) -> list[tuple[tuple[str, str], Passage]]:
-        """Sends a barrier on, behind what was emitted; nothing follows the end. Answers its passages by edge."""
+        """Emits a barrier behind what was emitted before; nothing follows the end. Returns its passages by edge."""
         if self.life.phase is Phase.ENDED:
             return []
         return [(partition.edge, passage) for partition in self.partitions for passage in partition.barrier(barrier)]
 
     def end(self) -> bool:
-        """Sends the end on. A task that a savepoint stopped goes on elsewhere, so its operators are not finished.
+        """Emits the end of the stream.
 
-        Answers whether it has: while an operator waits for results, the end is yet to come.
+        After a stop-with-savepoint the job continues elsewhere, so operators are not finished.
+
+        Returns whether the end was emitted: while an operator waits for results, it is not.
         """
         is_stopped = self.life.phase is Phase.STOPPED
         if self.had_finished:
@@ -160,7 +162,7 @@ class Task:
         return True
 
     def close(self) -> list[BaseException]:
-        """Closes the operators, once, when they were opened, and then their state; answers what went wrong."""
+        """Closes the operators, once, if they were opened, and then their state; returns the errors raised."""
         self.checkpoints.release()
         errors: list[BaseException] = []
         is_open = self.life.is_open
@@ -169,7 +171,7 @@ class Task:
         try:
             if is_open:
                 errors += self.chain.close()
-        finally:  # also when a function that does not end its close is interrupted
+        finally:  # also if a function that does not return from its close is interrupted
             while self.keyed_backends:
                 try:
                     self.keyed_backends.pop().close()

@@ -1,8 +1,8 @@
-"""What a task counts: records, and what its functions count of their own. Owned by the worker's loop.
+"""What a task counts: its records, and the metrics of its functions. Owned by the worker's loop.
 
-A task that reads a source takes in what its source emits, and one with a sink also gives out what its sink writes, so
-a job of one task has both. Bytes are those of the exchange. Bytes are counted by gates and partitions and time by the
-task's pacing; here they are put together for reports.
+A task that reads a source takes in what its source emits, and one with a sink also emits what its sink writes, so a job
+of one task has both. Bytes are those of the exchange: gates and partitions count them, and the task's pacing counts
+time; here they are combined for reports.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from millstream.taskmanager.worker.tasks.task_pacing import TaskPacing
 
 
 class TaskCounts:
-    """Of one task; there from the start, since a task may fail before it has operators."""
+    """The counts of one task, created before its operators, since a task may fail before it has any."""
 
     __slots__ = (
         "_gates", "_now", "_pacing", "_partitions", "accumulators", "functions", "records_in", "records_polled",
@@ -48,12 +48,12 @@ class TaskCounts:
 
     @property
     def counters(self) -> dict[str, Counter]:
-        """Those of its functions, by name."""
+        """The counters of its functions, by name."""
         return self.functions.counters
 
     @property
     def records_taken(self) -> int:
-        """From the inputs, or of a source from its reader; with those of the batch that is being processed."""
+        """Records taken from the inputs or a source's reader, including those of the current batch."""
         return self.records_in + self.records_polled
 
     def metrics(self) -> details.TaskMetrics:

@@ -54,7 +54,7 @@ _DEBLOAT = "taskmanager.network.memory.buffer-debloat"
 
 
 def is_debloating(configuration: Configuration) -> bool:
-    """Whether tasks limit what is in flight to them by what they process."""
+    """Whether tasks limit their in-flight data by what they process."""
     return configuration.boolean(f"{_DEBLOAT}.enabled")
 
 
@@ -69,7 +69,7 @@ def _leaving(output: msg.ResultPartition) -> plan.EdgeSpec:
 
 
 class TaskFactory:
-    """What all tasks of a worker are built with."""
+    """What is shared by all tasks of a worker when they are built."""
 
     def __init__(
         self,
@@ -102,14 +102,14 @@ class TaskFactory:
         self.max_column_rows = self._configuration.integer("execution.batch.max-column-rows")
 
     def connect(self, deployment: msg.TaskDeployment) -> None:
-        """Makes sure of the streams to the task's peers, which wait for them: before what may take its time."""
+        """Connects to the task's peers, which wait for the connection: called before anything that may take long."""
         peers = {channel.producer_address for gate in deployment.inputs for channel in gate.channels}
         peers |= {channel.consumer_address for output in deployment.outputs for channel in output.channels}
         for peer in peers - {self._data_plane.address}:
             self._data_plane.connect(peer)
 
     def build(self, task: Task) -> None:
-        """Gives the task its channels, its state and its operators. User code is loaded here for the first time."""
+        """Creates the task's channels, state and operators. User code is loaded here for the first time."""
         deployment = task.deployment
         task.gates += [self._gate(gate, len(deployment.inputs)) for gate in deployment.inputs]
         edges = [_leaving(output) for output in deployment.outputs]
@@ -185,7 +185,7 @@ class TaskFactory:
         return made
 
     def _debloater(self, channels: int, exclusive: int, floating: int, gates: int) -> Debloater | None:
-        """The gates of a task share the target time: what is queued at all of them is processed by one task."""
+        """The gates of a task share the target duration: what is queued at all of them is processed by one task."""
         options = self._configuration
         if not is_debloating(options):
             return None

@@ -1,8 +1,8 @@
-"""What a task takes next of its inputs: which gate, which channel, and how much of a batch.
+"""Selects what a task takes next from its inputs: which gate, which channel, and how much of a batch.
 
-Owned by the worker's loop. Gates take turns, and the channels of each. A batch that is too large for one step is taken
-in slices, before anything else; small ones that wait in the same gate are taken together. While a task has no room for
-its output, only what is ahead of a barrier that presses is taken: see `InputGate.is_pressed`.
+Owned by the worker's loop. Gates take turns, and so do the channels of each. A batch that is too large for one step is
+taken in slices before anything else; small ones that wait in the same gate are taken together. While a task has no room
+for its output, it only takes what is ahead of an urgent barrier: see `InputGate.is_pressed`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from millstream.taskmanager.worker.tasks.task_pacing import TaskPacing
 
 
 class TaskInput:
-    """Of one task; `gate` and `channel` are those that the last element came from."""
+    """The input of one task; `gate` and `channel` are those of the last element."""
 
     __slots__ = ("_begun", "_begun_from", "_gates", "_pacing", "_taken", "_turn", "channel", "gate", "is_over")
 
@@ -23,14 +23,14 @@ class TaskInput:
         self._turn = 0
         self._begun: Batch | None = None
         self._begun_from: InputChannel | None = None
-        self._taken = 0  # rows of the batch that was begun
+        self._taken = 0  # rows taken of the current batch
         self.gate: InputGate | None = None
         self.channel: InputChannel | None = None
         self.is_over = False
         """Whether every channel has ended."""
 
     def next(self, pressed: bool = False) -> Element | None:
-        """The next element, or as much of a batch as one step takes; None when there is none."""
+        """The next element, or as much of a batch as one step takes; None if there is none."""
         if pressed and not any(gate.is_pressed for gate in self._gates):
             return None
         if self._begun is not None:
@@ -49,13 +49,13 @@ class TaskInput:
         return None
 
     def begun(self) -> tuple[InputChannel, Batch] | None:
-        """The part of a batch that was taken and is still to be processed, and the channel that it came from."""
+        """The part of a batch that was taken and is yet to be processed, and its channel."""
         if self._begun is None or self._begun_from is None:
             return None
         return self._begun_from, self._begun.slice(self._taken, len(self._begun))
 
     def end_channel(self) -> None:
-        """The last element was the end of its channel."""
+        """Closes the channel of the last element, which was its end."""
         assert self.gate is not None, "it came from one"
         assert self.channel is not None, "it came from one"
         self.gate.end(self.channel)
@@ -75,9 +75,9 @@ class TaskInput:
         return batch.slice(start, end)
 
     def _with_more(self, batch: Batch, gate: InputGate) -> Batch:
-        """Adds what waits behind a small batch: a function may have a cost for each of its calls.
+        """Appends the batches that wait behind a small one: a function may have a fixed cost per call.
 
-        A batch that does not fit any more is the next to be processed. Large batches stay as they are: joining columns
+        A batch that does not fit any more is processed next. Large batches stay as they are: joining columns
         copies them.
         """
         most, rows = self._pacing.rows_together(batch), len(batch)

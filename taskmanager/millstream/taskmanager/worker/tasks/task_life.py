@@ -1,9 +1,9 @@
-"""The life of a task, as a pure machine: the end of its input, savepoints that stop the job, and owed commits.
+"""The lifecycle of a task, as a pure machine: the end of its input, stop-with-savepoint, and pending commits.
 
-A task whose input has ended stays, where checkpoints are taken, until one has completed whose snapshot it took after
-its end: only then is everything committed that its last records caused. A savepoint that stops the job suspends its
-sources from the barrier on; when it is complete the tasks end without finishing their operators, and when it is given
-up they continue. However a task ends, it does not while it owes the commit of a completed checkpoint.
+If checkpoints are enabled, a task whose input has ended waits until a checkpoint has completed whose snapshot it took
+after its end: only then is everything committed that its last records produced. A savepoint that stops the job suspends
+its sources from the barrier on; when it completes, the tasks end without finishing their operators, and when it is
+aborted they continue. In no case does a task end while the commit of a completed checkpoint is pending.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from millstream.core.jobs.barriers import StopMode
 
 
 class Phase(Enum):
-    """Where a task is in its life."""
+    """The phases of a task's lifecycle."""
 
-    BUILT = "built"  # it has its operators, or will have them
+    BUILT = "built"  # its operators are built, or are about to be
     RUNNING = "running"  # they are open, and records flow
     SUSPENDED = "suspended"  # a savepoint that stops the job was taken: sources emit nothing behind it
     STOPPED = "stopped"  # that savepoint is complete and committed: the task ends as soon as its producers have
-    ENDED = "ended"  # all input was handled, and the end has been sent on
-    CLOSED = "closed"  # its operators are closed, and nothing of it is used any more
+    ENDED = "ended"  # all input was processed, and the end was sent downstream
+    CLOSED = "closed"  # its operators are closed, and it is not used any more
 
 
 TRANSITIONS: dict[Phase, frozenset[Phase]] = {
@@ -35,14 +35,16 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
 
 
 class TaskLife:
-    """Of one task. Ids of the checkpoints that a task takes ascend."""
+    """The lifecycle of one task. The ids of the checkpoints that a task takes ascend."""
 
     __slots__ = ("_awaited", "_awaits_checkpoint", "_failures", "_owed", "_stopping", "has_finished_operators", "phase")
 
     def __init__(self, awaits_checkpoint: bool) -> None:
         self.phase = Phase.BUILT
         self.has_finished_operators = False
-        """Whether they have emitted what was left, at the end or for a savepoint: nothing changes their state now."""
+        """Whether the operators have emitted their remaining output, at the end or for a savepoint: their state is
+        final.
+        """
         self._awaits_checkpoint = awaits_checkpoint
         self._awaited: int | None = None  # the first checkpoint that holds the end
         self._stopping: int | None = None
@@ -56,23 +58,26 @@ class TaskLife:
 
     @property
     def may_finish(self) -> bool:
-        """Whether nothing has to be waited for any more, once the end has been sent on."""
+        """Whether the task has nothing left to wait for, once the end was sent downstream."""
         return self._owed is None and not self._awaits_checkpoint
 
     def move_to(self, phase: Phase) -> None:
-        """A step of its life, which has to be a legal one."""
+        """Moves to the next phase; raises if the transition is not allowed."""
         if phase not in TRANSITIONS[self.phase]:
             raise AssertionError(f"a task that is {self.phase.value} cannot become {phase.value}")
         self.phase = phase
 
     def ended(self) -> None:
-        """All input was handled: snapshots from now on hold the end. One that a savepoint stopped needs no other."""
+        """The input has ended: later snapshots include the end.
+
+        After a stop-with-savepoint no other snapshot is needed.
+        """
         if self.phase is Phase.STOPPED:
             self._awaits_checkpoint = False
         self.move_to(Phase.ENDED)
 
     def captured(self, checkpoint_id: int, stop: StopMode) -> None:
-        """The task has taken a snapshot."""
+        """The task has taken its snapshot."""
         if self.phase is Phase.ENDED:
             if self._awaited is None:
                 self._awaited = checkpoint_id
@@ -82,7 +87,7 @@ class TaskLife:
                 self.move_to(Phase.SUSPENDED)
 
     def committed(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete, and all that it and those before it hold is committed."""
+        """A checkpoint has completed, and everything in it and in those before it is committed."""
         self._failures = 0
         if self._owed is not None and self._owed <= checkpoint_id:
             self._owed = None
@@ -92,12 +97,12 @@ class TaskLife:
             self.move_to(Phase.STOPPED)
 
     def commit_failed(self, checkpoint_id: int) -> int:
-        """A completed checkpoint could not be committed; returns how often in a row that was."""
+        """A commit of a completed checkpoint failed; returns how many failed in a row."""
         self._owed = checkpoint_id
         self._failures += 1
         return self._failures
 
     def aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up: a task that it was to stop continues."""
+        """A checkpoint was aborted: a task that it was to stop continues."""
         if self.phase is Phase.SUSPENDED and checkpoint_id == self._stopping:
             self.move_to(Phase.RUNNING)

@@ -1,7 +1,7 @@
 """The metrics of one task and its operators, under Flink's names. Owned by the worker's loop.
 
-Gathered only when a report is due, from what the task counts a batch at a time anyway: nothing here is called for a
-record. The task manager adds the variables that it knows better, such as the job and its own id.
+Gathered only when a report is due, from what the task counts once per batch: nothing here is called per record. The
+task manager adds variables such as the job and its own id.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TIMES = {
 
 
 class TaskFigures:
-    """Of one task; made with it."""
+    """The metrics of one task."""
 
     __slots__ = ("_entry_bytes", "_rates", "_sizes", "_task", "_variables")
 
@@ -35,7 +35,7 @@ class TaskFigures:
         self._task = task
         self._rates = Rates(now)
         self._sizes: dict[tuple[str, str], int] = {}
-        self._entry_bytes: dict[tuple[str, str], float] = {}  # in the checkpoint that these are of
+        self._entry_bytes: dict[tuple[str, str], float] = {}  # of the checkpoint that the entries belong to
         deployment = task.deployment
         self._variables = {
             "task_id": deployment.vertex_id,
@@ -45,20 +45,20 @@ class TaskFigures:
             "subtask_index": str(deployment.subtask),
         }
 
-    def groups(self, told: TaskMetrics, now: float) -> list[MetricGroup]:
-        """All there is to say; `told` is what the task reports of itself at this moment."""
+    def groups(self, reported: TaskMetrics, now: float) -> list[MetricGroup]:
+        """All metric groups; `reported` is what the task reports of itself at this moment."""
         operators = self._operators()
         counts = {
-            "numRecordsIn": told.records_in,
-            "numRecordsOut": told.records_out,
-            "numBytesIn": told.bytes_in,
-            "numBytesOut": told.bytes_out,
+            "numRecordsIn": reported.records_in,
+            "numRecordsOut": reported.records_out,
+            "numBytesIn": reported.bytes_in,
+            "numBytesOut": reported.bytes_out,
             "numBuffersOut": sum(partition.buffers_out for partition in self._task.partitions),
         }
         times = {
-            "accumulateBusyTimeMs": told.busy_ms,
-            "accumulateIdleTimeMs": told.idle_ms,
-            "accumulateBackPressuredTimeMs": told.backpressured_ms,
+            "accumulateBusyTimeMs": reported.busy_ms,
+            "accumulateIdleTimeMs": reported.idle_ms,
+            "accumulateBackPressuredTimeMs": reported.backpressured_ms,
         }
         passed = {f"{at}.{name}": count for at, found in enumerate(operators) for name, count in found[1].items()}
         leaving = {f"{at}.out": partition.records_out for at, partition in enumerate(self._task.partitions)}
@@ -70,8 +70,8 @@ class TaskFigures:
             gauges={
                 **times,
                 **{name: min(rates[of], 1000.0) for name, of in _TIMES.items()},
-                **self._buffers(told),
-                **self._event_time(told),
+                **self._buffers(reported),
+                **self._event_time(reported),
             },
             meters={f"{name}PerSecond": MeterReading(count, rates[name]) for name, count in counts.items()},
         )
@@ -86,7 +86,7 @@ class TaskFigures:
             for at, (variables, found, gauges) in enumerate(operators)
         ]
         by_name = {variables["operator_name"]: variables for variables, _, _ in operators}
-        users = self._task.counts.functions.groups(told, lambda name: by_name.get(name, self._variables))
+        users = self._task.counts.functions.groups(reported, lambda name: by_name.get(name, self._variables))
         latencies = self._task.chain.latencies
         return [
             task, *of_operators, *self._edges(rates), *self._hot_keys(), *self._states(), *users,
@@ -94,7 +94,7 @@ class TaskFigures:
         ]  # fmt: skip
 
     def _edges(self, rates: Mapping[str, float]) -> list[MetricGroup]:
-        """What this end of each edge knows of it, once it is built.
+        """The metrics of each edge at this end, once it is built.
 
         Between tasks of one worker there is no credit: they share a queue.
         """
@@ -118,7 +118,7 @@ class TaskFigures:
         )
 
     def _hot_keys(self) -> list[MetricGroup]:
-        """Of the operator that takes the task's input: those of all its inputs with keys together."""
+        """The hot keys of the operator that takes the task's input, over all of its keyed inputs."""
         sketches = [gate.keys for gate in self._task.gates if gate.keys is not None and gate.keys.sampled]
         specs = self._task.chain.specs
         if not sketches or not specs:
@@ -130,17 +130,17 @@ class TaskFigures:
         gauges: dict[str, Number] = {"hotKeyShare": min(1.0, max(top.values()) / sampled), "numKeysSampled": sampled}
         return [MetricGroup(Scope.OPERATOR, variables, gauges=gauges, tops={"hotKeys": dict(top)})]
 
-    def _event_time(self, told: TaskMetrics) -> dict[str, Number]:
+    def _event_time(self, reported: TaskMetrics) -> dict[str, Number]:
         found: dict[str, Number] = {}
-        if told.input_watermark is not None:
-            found["currentInputWatermark"] = told.input_watermark
-        if told.output_watermark is not None:
-            found["currentOutputWatermark"] = told.output_watermark
-        if told.alignment_drift_ms is not None:
-            found["watermarkAlignmentDrift"] = told.alignment_drift_ms
+        if reported.input_watermark is not None:
+            found["currentInputWatermark"] = reported.input_watermark
+        if reported.output_watermark is not None:
+            found["currentOutputWatermark"] = reported.output_watermark
+        if reported.alignment_drift_ms is not None:
+            found["watermarkAlignmentDrift"] = reported.alignment_drift_ms
         return found
 
-    def _buffers(self, told: TaskMetrics) -> dict[str, Number]:
+    def _buffers(self, reported: TaskMetrics) -> dict[str, Number]:
         task = self._task
         queued_in = sum(gate.queued for gate in task.gates)
         queued_out = sum(partition.queued for partition in task.partitions)
@@ -158,7 +158,7 @@ class TaskFigures:
         }
 
     def _operators(self) -> list[tuple[dict[str, str], dict[str, int], dict[str, Number]]]:
-        """Of each operator: its variables, what it counts, and its gauges."""
+        """The variables, the counters and the gauges of each operator."""
         task, chain = self._task, self._task.chain
         arrived = task.steps.event_time.timestamp if task.gates else None
         found: list[tuple[dict[str, str], dict[str, int], dict[str, Number]]] = []

@@ -1,7 +1,8 @@
-"""How much a task takes in one step, and where its time goes. Owned by the worker's loop.
+"""How much a task takes in one step, and where its time is spent. Owned by the worker's loop.
 
-What a step took is learned by the pace of the kind of batch that it took, by the outlet to the task's consumers, and by
-the gate that it came from, which tells its senders how much to have on the way: see `pacing` and `debloating`.
+The duration of a step is reported to the pace of the kind of batch that it took, to the outlet towards the task's
+consumers, and to the gate that it came from, which limits what its senders have in flight: see `pacing` and
+`debloating`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from millstream.taskmanager.worker.tasks.pacing import Outlet, Pace
 
 
 class StepResult(Enum):
-    """What came of a step."""
+    """The result of a step."""
 
     WORKED = "worked"
     IDLE = "idle"  # no input
@@ -27,7 +28,10 @@ class StepResult(Enum):
 
 
 class TaskPacing:
-    """Of one task. A step is `waited_until`, `begin`, either `polled` or any number of `processing`, `worked_until`."""
+    """The pacing of one task.
+
+    The calls of a step are `waited_until`, `begin`, either `polled` or any number of `processing`, `worked_until`.
+    """
 
     __slots__ = (
         "_column_pace", "_gate", "_max_column_rows", "_max_rows", "_outlet", "_pace", "_partitions", "_records_before",
@@ -49,21 +53,21 @@ class TaskPacing:
         self.busy = self.idle = self.backpressured = self.paused = 0.0
 
     def attach(self, outlet: Outlet, polls_columns: bool) -> None:
-        """Before the first step, when it is known what the operators do."""
+        """Called before the first step, when the operators are known."""
         self._outlet = outlet
         if polls_columns:
             self._pace = Pace(self._max_column_rows, columns=True, batch=self._max_rows)
 
     def rows_to_poll(self) -> tuple[int, int]:
-        """How many rows a source should answer for its own sake, and how many for that of its consumers."""
+        """How many rows a source should return for its own sake, and how many for that of its consumers."""
         return self._pace.rows, self._outlet.rows
 
     def rows_at_once(self, batch: Batch) -> int:
-        """Columns are cut only for the sake of their consumers: small batches are what makes kernels slow."""
+        """The rows to process at once. Columns are cut only for their consumers: small batches make kernels slow."""
         return min(self._pace.rows, self._outlet.rows) if isinstance(batch, RowBatch) else self._outlet.rows
 
     def rows_together(self, batch: Batch) -> int:
-        """Up to how many rows others like it may join a batch; none may join a large one."""
+        """Up to how many rows other batches may be appended to this one; none to a large one."""
         if len(batch) >= self._max_rows:
             return 0
         pace = self._pace if isinstance(batch, RowBatch) else self._column_pace
@@ -71,25 +75,25 @@ class TaskPacing:
 
     @property
     def records_out(self) -> int:
-        """What the task has emitted so far."""
+        """The number of records that the task has emitted."""
         return sum(partition.records_out for partition in self._partitions)
 
     @property
     def held_up(self) -> float:
-        """For how long so far, in seconds, the task could not have emitted anything: nobody may call it idle then."""
+        """How long, in seconds, the task has been unable to emit: no consumer may treat it as idle for that time."""
         return self.backpressured + self.paused
 
     def begin(self) -> None:
-        """A step begins."""
+        """Begins a step."""
         self._rows, self._step_pace, self._gate = 0, self._pace, None
         self._records_before = self.records_out
 
     def polled(self, batch: Batch) -> None:
-        """The step is about a batch of the task's source."""
+        """The step processes a batch of the task's source."""
         self._rows = len(batch)
 
     def processing(self, batch: Batch, gate: InputGate) -> None:
-        """The step is also about this batch, of an input."""
+        """The step also processes this batch of an input."""
         self._rows += len(batch)
         self._gate = gate
         if not isinstance(batch, RowBatch):
@@ -97,11 +101,11 @@ class TaskPacing:
 
     @property
     def is_short(self) -> bool:
-        """Whether the step is about less than half of the rows that it could be about, none of them in columns."""
+        """Whether the step processes less than half of the rows that it could, none of them in columns."""
         return self._step_pace is self._pace and 2 * self._rows < min(self._pace.rows, self._outlet.rows)
 
     def waited_until(self, now: float, last: StepResult) -> None:
-        """Counts the time since the last step: waiting for input, for room, or for the thread."""
+        """Accounts for the time since the last step: waiting for input, for room, or for the thread."""
         if self._seen_at is not None:
             gap = now - self._seen_at
             match last:
@@ -120,7 +124,7 @@ class TaskPacing:
         self._seen_at = now
 
     def worked_until(self, now: float) -> None:
-        """Counts the time of the step, and keeps the next one short: mails wait meanwhile."""
+        """Accounts for the time of the step, and keeps the next one short: mails wait meanwhile."""
         assert self._seen_at is not None, "a step begins with waited_until"
         took = now - self._seen_at
         self._seen_at = now

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def attempt_metrics(task: Task) -> AttemptMetrics:
-    """All that is reported of it."""
+    """The reported metrics of a task."""
     progress = _progress(task)
     return AttemptMetrics(task.attempt_id, _metrics(task, progress), progress)
 
@@ -35,13 +35,13 @@ def _progress(task: Task) -> TaskProgress:
         for operator, silent in zip(task.chain.operators, _none_passed(task), strict=True)
     ]
     return TaskProgress(
-        task.steps.event_time.told(describe) if task.gates else None,
+        task.steps.event_time.progress(describe) if task.gates else None,
         tuple(progress for progress in reported if progress is not None),
     )
 
 
 def _none_passed(task: Task) -> Iterator[OperatorProgress | None]:
-    """Of each operator of the chain, if nothing has left it though something is behind it; not of sources."""
+    """For each operator of the chain, its progress if it has a consumer but emitted nothing; sources are left out."""
     chain = task.chain
     for at, (spec, left) in enumerate(zip(chain.specs, chain.passed, strict=True)):
         silent = spec.outputs and spec.spec.inputs and not any(passed.records for passed in left.values())

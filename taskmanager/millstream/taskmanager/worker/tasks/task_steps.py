@@ -1,8 +1,8 @@
-"""The steps of a task: each takes one element, or one poll of a source, through the whole chain.
+"""The steps of a task: each passes one element, or one poll of a source, through the whole chain.
 
-Owned by the worker's loop. A task whose outputs have no room takes no step: that is backpressure. What a step takes is
-for `TaskInput` to say, and how much of it for `TaskPacing`. Batches go to the operators; signals are the task's own
-business, or are handed on, event time as what all channels together say of it.
+Owned by the worker's loop. A task whose outputs have no room takes no step: it is backpressured. `TaskInput` selects
+what a step takes, and `TaskPacing` how much of it. Batches are processed by the operators. Signals are handled by the
+task or forwarded; event time is that of all channels combined.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from millstream.taskmanager.worker.tasks.watermark_valve import WatermarkValve
 if TYPE_CHECKING:
     from millstream.taskmanager.worker.tasks.task import Task
 
-_RELEASED = 2048  # records in a step
-_TOGETHER = 0.005  # seconds in which a step goes on behind watermarks and small batches: mails wait meanwhile
-_MOST_TOGETHER = 64  # of them
+_RELEASED = 2048  # restored records emitted in a step
+_TOGETHER = 0.005  # seconds for which a step continues with watermarks and small batches: mails wait meanwhile
+_MOST_TOGETHER = 64  # elements of one step
 
 
 class TaskSteps:
-    """Of one task. Without operators, as one that had finished has none, it passes its input's end on."""
+    """The steps of one task. Without operators, if the task had finished, it forwards the end of its input."""
 
     __slots__ = (
         "_chain", "_clock", "_exhausted", "_has_more", "_ready", "_receivers", "_task", "event_time", "input",
@@ -55,17 +55,17 @@ class TaskSteps:
         self._chain = OperatorChain([], ())
         self._receivers: dict[InputGate, Emit] = {}
         self.event_time = WatermarkValve()
-        """Of the task's inputs."""
-        self._ready = True  # a source: to be polled
+        """The event time of the task's inputs."""
+        self._ready = True  # of a source: it is to be polled
         self._has_more = False
-        self._exhausted = False  # a source: it has nothing more
+        self._exhausted = False  # of a source: it has no more records
         self.pacing = pacing
         self.input = TaskInput(task.gates, pacing)
         self.last_result = StepResult.IDLE
         self.next_flush: float | None = None
 
     def attach(self, chain: OperatorChain, outlet: Outlet) -> None:
-        """Before the first step, when the gates have their channels."""
+        """Called before the first step, when the gates have their channels."""
         gates, receivers = self._task.gates, chain.head.receivers()
         self._chain = chain
         self._receivers = {gate: receivers[gate.input_index] for gate in gates}
@@ -75,18 +75,19 @@ class TaskSteps:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the step that worked may be followed by another before the producers take their turn.
+        """Whether the last step may be followed by another before the producers take their turn.
 
-        So it is when there are producers, and for a source that would have had more but for the sake of its consumers.
+        True if there are producers, and for a source that stopped early only to keep the batches of its consumers
+        small.
         """
         return self.last_result is StepResult.WORKED and (self._has_more or bool(self._task.gates))
 
     def wake_up(self) -> None:
-        """The source has something to poll for."""
+        """The source has records to poll."""
         self._ready = True
 
     def step(self) -> None:
-        """One bounded step; `last_result` says what came of it."""
+        """Takes one bounded step; `last_result` is its result."""
         self.pacing.begin()
         if self._task.life.phase is Phase.ENDED:
             self.last_result = self._drain()
@@ -104,9 +105,10 @@ class TaskSteps:
             self.last_result = self._take_input()
 
     def flush_due(self, now: float) -> None:
-        """Flushes what waited for the buffer timeout, and sees to what else waits for its time.
+        """Flushes the outputs whose buffer timeout has expired, and runs the timed actions that are due.
 
-        That is barriers behind records, and operators that look at the time. `next_flush` says when again, if at all.
+        These are barriers behind records, and operators that depend on the time. `next_flush` is when to call this
+        again, if at all.
         """
         task = self._task
         dues = [task.checkpoints.barriers_due(now), *[partition.flush_due(now) for partition in task.partitions]]
@@ -117,7 +119,7 @@ class TaskSteps:
 
     @property
     def _is_over(self) -> bool:
-        """Whether nothing more will come, or is wanted."""
+        """Whether no more input will come, or none is wanted."""
         phase = self._task.life.phase
         if self._chain.source is not None:
             return phase is Phase.STOPPED or (self._exhausted and phase is not Phase.SUSPENDED)
@@ -131,11 +133,11 @@ class TaskSteps:
         return not bounded or all(operator.has_room for operator in bounded)
 
     def _end(self) -> StepResult:
-        """Ends the task, unless an operator still waits for results: their mails wake the worker."""
+        """Ends the task, unless an operator still waits for results, whose mails wake the worker."""
         return StepResult.WORKED if self._task.end() else StepResult.IDLE
 
     def _release(self) -> StepResult:
-        """The input is over, and what was held back of it is not."""
+        """Releases held-back records after the input has ended."""
         self._chain.head.release(_RELEASED)
         return StepResult.WORKED
 
@@ -171,7 +173,7 @@ class TaskSteps:
         return StepResult.WORKED
 
     def _take_more(self, element: Element) -> None:
-        """Takes what waits behind watermarks and small batches: where they alternate, a step for each costs most."""
+        """Continues with waiting watermarks and small batches: if they alternate, a step for each is expensive."""
         until = self._clock.monotonic() + _TOGETHER
         for _ in range(_MOST_TOGETHER):
             if not isinstance(element, Watermark | WatermarkStatus | RowBatch) or not self.pacing.is_short:
@@ -209,7 +211,7 @@ class TaskSteps:
                 channel.passed(signal)
                 self._task.checkpoints.arrived(channel.channel_id, signal)
             case StreamSignal() if self._task.had_finished:
-                pass  # it only passes the end on
+                pass  # it only forwards the end
             case Watermark(timestamp):
                 self._send_on(self.event_time.watermark(channel.channel_id, timestamp, self._clock.now_ms()))
             case WatermarkStatus(is_idle):
@@ -220,7 +222,7 @@ class TaskSteps:
                 assert_never(signal)
 
     def _send_on(self, signals: list[StreamSignal]) -> None:
-        """What all channels together say of event time."""
+        """Emits event time, combined from all channels."""
         for signal in signals:
             self._chain.signal(signal, 0)
 

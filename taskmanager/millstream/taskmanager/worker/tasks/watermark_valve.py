@@ -1,11 +1,11 @@
-"""Event time of a task, made of the watermarks of its channels, or of a source, made of those of its splits. Pure.
+"""Event time of a task, derived from the watermarks of its channels, or of a source, from those of its splits. Pure.
 
-The clock is the lowest watermark over the channels that are not idle, and never goes back. When all channels are idle,
-so is the whole; whatever the others held back until then is let go first. A channel that comes behind the clock, as it
-wakes up or is new, is a different matter for the two: a task continues without it until it has caught up, since the
-records that it brings are late already; a source waits for it, since it is unknown what its splits will bring.
+The clock is the lowest watermark of the channels that are not idle, and never moves back. When all channels are idle,
+the output is idle too, after the clock has advanced to the highest watermark that was held back. A channel may be
+behind the clock, because it is new or was idle. A task continues without such a channel until it has caught up, since
+its records are late already; a source waits for it (`waits`), since the progress of a new split is unknown.
 
-Each event comes with its time (`at`, in milliseconds), for users who need what holds it back.
+Each event carries its time (`at`, in milliseconds), so that the metrics show which channel holds the clock back.
 """
 
 from __future__ import annotations
@@ -18,34 +18,37 @@ from msgspec import Struct
 from millstream.core.jobs.progress import EventTime, StreamTime
 from millstream.core.records.batches import MIN_TIMESTAMP, StreamSignal, Watermark, WatermarkStatus
 
-_FEW = 4  # channels that are named as the slowest
+_FEW = 4  # the number of slowest channels that are reported
 
 
 class _Channel(Struct):
     timestamp: int = MIN_TIMESTAMP
     is_idle: bool = False
-    counts: bool = True  # not idle, and not behind the clock if that continues without it
+    counts: bool = True  # takes part in the minimum: neither idle nor, without `waits`, behind the clock
     moved_at: int = 0
 
 
 class WatermarkValve:
-    """Each method returns what is to be sent on, in order. With `waits`, the clock waits for what comes behind it."""
+    """Combines watermarks.
+
+    Each method returns what is to be emitted, in order; with `waits`, channels behind the clock count.
+    """
 
     def __init__(self, channels: Iterable[Hashable] = (), waits: bool = False, at: int = 0) -> None:
         self._channels: dict[Hashable, _Channel] = {channel: _Channel(moved_at=at) for channel in channels}
         self._waits = waits
         self.timestamp = MIN_TIMESTAMP
-        """The clock."""
+        """The current watermark."""
         self.is_idle = False
 
     def begun(self, channel: Hashable, at: int = 0) -> list[StreamSignal]:
-        """A new channel, of which no watermark is known."""
+        """Adds a channel whose watermark is unknown."""
         counts = self._waits or self.timestamp == MIN_TIMESTAMP
         self._channels.setdefault(channel, _Channel(counts=counts, moved_at=at))
         return self._wake()
 
     def watermark(self, channel: Hashable, timestamp: int, at: int = 0) -> list[StreamSignal]:
-        """A channel's watermark; one of an idle channel is ignored."""
+        """Updates the watermark of a channel; the watermark of an idle channel is ignored."""
         known = self._channels[channel]
         if known.is_idle or timestamp <= known.timestamp:
             return []
@@ -57,7 +60,7 @@ class WatermarkValve:
         return self._advance()
 
     def status(self, channel: Hashable, is_idle: bool, at: int = 0) -> list[StreamSignal]:
-        """A channel becomes idle, or wakes up."""
+        """Sets a channel idle or active."""
         known = self._channels[channel]
         if known.is_idle == is_idle:
             return []
@@ -66,20 +69,23 @@ class WatermarkValve:
         return self._settle() if is_idle else [*self._wake(), *self._advance()]
 
     def ended(self, channel: Hashable) -> list[StreamSignal]:
-        """Nothing more comes on a channel, so it is not waited for."""
+        """Removes a channel that has ended."""
         if self._channels.pop(channel, None) is None or not self._channels:
             return []
         return self._settle()
 
     def emptied(self) -> list[StreamSignal]:
-        """There has been no channel for so long that none is waited for; a new one is waited for again."""
+        """Becomes idle if there is no channel; called when there has been none for long.
+
+        A new channel ends the idleness.
+        """
         if self._channels or self.is_idle:
             return []
         self.is_idle = True
         return [WatermarkStatus(True)]
 
-    def told(self, describe: Callable[[Hashable, StreamTime], StreamTime]) -> EventTime:
-        """What holds the clock back; `describe` adds to a channel what is known elsewhere, such as its name."""
+    def progress(self, describe: Callable[[Hashable, StreamTime], StreamTime]) -> EventTime:
+        """Which channels hold the clock back; `describe` adds what is known elsewhere, such as the channel's name."""
         channels = self._channels
         awake = [channel for channel, known in channels.items() if not known.is_idle]
         slowest = heapq.nsmallest(_FEW, awake or channels, key=lambda channel: channels[channel].timestamp)
@@ -99,7 +105,7 @@ class WatermarkValve:
         return [WatermarkStatus(False)]
 
     def _settle(self) -> list[StreamSignal]:
-        """After a channel stopped counting."""
+        """Advances the clock, or becomes idle, after a channel has stopped counting."""
         if not all(known.is_idle for known in self._channels.values()):
             return self._advance()
         if self.is_idle:

@@ -1,1 +1,1 @@
-"""Functions that wait for many records at the same time."""
+"""Asynchronous functions, which process many records concurrently."""

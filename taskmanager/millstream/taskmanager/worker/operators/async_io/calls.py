@@ -1,8 +1,8 @@
-"""The event loop that asynchronous functions run on, in a thread of its own.
+"""The event loop of asynchronous functions, in a thread of its own.
 
-Everything of the user's runs on that thread: the coroutines, and between their steps `open`, `timeout`, `close` and the
-predicates of retries. The task's thread starts calls and takes their outcomes; it waits only for `open` and the like.
-Clocks are the task's business: the loop starts nothing by itself.
+All user code runs on that thread: the coroutines, and between their steps `open`, `timeout`, `close` and the predicates
+of retries. The task's thread starts calls and takes their outcomes; it waits only for `open` and the like. Timeouts and
+retry delays are managed by the task: the loop starts nothing by itself.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from millstream.core.logs.origins import for_this_task
 from millstream.core.processes.forking import leave_if_forked
 from millstream.datastream.functions import AsyncFunction, AsyncRetryStrategy
 
-_STOP_SECONDS = 1.0  # for coroutines to take their cancellation; the thread does not keep its process from ending
+_STOP_SECONDS = 1.0  # for coroutines to handle their cancellation; the thread does not keep its process from ending
 
 
 class Completed(Struct, frozen=True):
-    """A record's results."""
+    """The results of a record."""
 
     number: int
     results: list[Any]
 
 
 class Failed(Struct, frozen=True):
-    """What the function raised, for good."""
+    """The function raised, and no retries are left."""
 
     number: int
     error: BaseException
 
 
 class TryAgain(Struct, frozen=True):
-    """The record is to be tried again, after so many seconds."""
+    """The record is to be retried after so many seconds."""
 
     number: int
     seconds: float
@@ -50,7 +50,7 @@ Outcome = Completed | Failed | TryAgain
 
 
 class Start(Struct, frozen=True):
-    """An attempt to be made."""
+    """An attempt to be started."""
 
     number: int
     value: Any
@@ -58,7 +58,7 @@ class Start(Struct, frozen=True):
 
 
 class AsyncCalls:
-    """Of one function in one task. `announce` is called from the loop's thread when there are outcomes to take."""
+    """The calls of one function in one task. `announce` is called on the loop's thread when outcomes are available."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class AsyncCalls:
         self._announced = False
 
     def run(self, call: Callable[[], Any]) -> None:
-        """Has something called on the loop's thread, awaits it if it can be, and raises what that raises."""
+        """Calls a function on the loop's thread, awaits its result if it is awaitable, and raises what it raises."""
 
         async def called() -> None:
             result = call()
@@ -88,23 +88,23 @@ class AsyncCalls:
         self._submit(called()).result()
 
     def start(self, attempts: Sequence[Start]) -> None:
-        """Begins attempts."""
+        """Starts attempts."""
         self._running_loop().call_soon_threadsafe(self._begin, attempts)
 
     def time_out(self, number: int, value: Any) -> None:
-        """Has the function's `timeout` called in place of a result, unless there is one by now."""
+        """Calls the function's `timeout` in place of a result, unless there is a result already."""
         self._running_loop().call_soon_threadsafe(self._give_up, number, value)
 
     def outcomes(self) -> list[Outcome]:
-        """Those since the last time."""
-        self._announced = False  # first: an outcome that comes from now on is announced again
+        """The outcomes since the last call."""
+        self._announced = False  # first: an outcome that arrives from now on is announced again
         taken = []
         while self._outcomes:
             taken.append(self._outcomes.popleft())
         return taken
 
     def cancel(self) -> None:
-        """Cancels what is under way; a coroutine that does not take its cancellation is left behind."""
+        """Cancels calls in flight; a coroutine that does not end when cancelled is abandoned."""
         if self._loop is not None:
             with contextlib.suppress(TimeoutError):
                 self._submit(self._cancel_all()).result(_STOP_SECONDS)
@@ -138,17 +138,17 @@ class AsyncCalls:
         number = attempt.number
         try:
             outcome = await self._outcome(attempt)
-        except BaseException as error:  # also a cancellation, unless it is ours
+        except BaseException as error:  # also a cancellation, unless this class has requested it
             leave_if_forked(error)
             outcome = Failed(number, error)
         leave_if_forked()
         if self._under_way.get(number) is not asyncio.current_task():
-            return  # it was given up
+            return  # it was cancelled
         if isinstance(outcome, TryAgain):
             self._under_way[number] = None
         else:
             del self._under_way[number]
-        self._tell(outcome)
+        self._notify(outcome)
 
     async def _outcome(self, attempt: Start) -> Outcome:
         predicate = self._strategy.get_retry_predicate()
@@ -176,7 +176,7 @@ class AsyncCalls:
             leave_if_forked(error)
             outcome = Failed(number, error)
         leave_if_forked()
-        self._tell(outcome)
+        self._notify(outcome)
 
     def _checked(self, results: Any) -> list[Any]:
         if isinstance(results, Iterable) and not isinstance(results, str | bytes):
@@ -187,7 +187,7 @@ class AsyncCalls:
             f"'{type(self._function).__qualname__}'"
         )
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _notify(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
         if not self._announced:
             self._announced = True

@@ -1,8 +1,8 @@
-"""The operator of asynchronous functions: takes records in, starts calls up to its capacity, emits what has come back.
+"""The operator of asynchronous functions: takes records, starts calls up to its capacity, and emits the results.
 
-Owned by the worker's loop, but for the calls themselves: see `AsyncCalls`. Outcomes come as mails, and leave with the
-next `on_time`: not at once, because nothing may leave behind a savepoint that stops the job. Records whose results have
-not left are in the snapshot as they came, and are called for again after a restore.
+Owned by the worker's loop, except for the calls themselves: see `AsyncCalls`. Outcomes arrive as mails, and are emitted
+in the next `on_time`: not at once, because nothing may be emitted after the barrier of a savepoint that stops the job.
+Records whose results were not emitted are in the snapshot, and are processed again after a restore.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.state.backend import OperatorStateBackend
 
-_STATE = "records under way"
-_OUTCOMES = object()  # the mail that there are some
+_STATE = "records in flight"
+_OUTCOMES = object()  # the mail that outcomes are available
 
 
 @builds(AsyncSpec)
 class AsyncOperator(FunctionOperator):
-    """Of one subtask. A batch may be larger than the capacity: what is not started yet keeps the task from more."""
+    """The operator in one subtask. A batch may exceed the capacity: records not started yet block further input."""
 
     operator_state: OperatorStateBackend
 
@@ -48,28 +48,28 @@ class AsyncOperator(FunctionOperator):
         self._clock = setup.services.clock
         self._calls = AsyncCalls(spec.function, spec.retry_strategy, setup.name, lambda: setup.post(_OUTCOMES))
         self._queue: ResultsQueue = OrderedQueue() if spec.ordered else UnorderedQueue()
-        self._waiting: deque[Call] = deque()  # for room to be started
+        self._waiting: deque[Call] = deque()  # records waiting to be started
         self._under_way: dict[int, Call] = {}
-        self._held = 0  # started, and not left: results that wait for others count
-        self._deadlines: deque[tuple[float, Call]] = deque()  # ascending: every call has the same time
+        self._held = 0  # started and not emitted: results that wait for others count
+        self._deadlines: deque[tuple[float, Call]] = deque()  # ascending: every call has the same timeout
         self._retries: list[tuple[float, int]] = []
         self._numbers = 0
-        self._left_at = 0  # when results left last, or there were none to wait for
+        self._left_at = 0  # when results were emitted last, or none were outstanding
 
     def initialize_state(self, restored_checkpoint_id: int | None) -> None:
-        """Takes over the records that were under way."""
+        """Restores the records that were in flight."""
         super().initialize_state(restored_checkpoint_id)
         for value, timestamp in self._state().get():
             self._take(value, timestamp)
 
     def open(self) -> None:
-        """Opens the function, and calls it for what was taken over."""
+        """Opens the function, and calls it for the restored records."""
         super().open()
         self._left_at = self._clock.now_ms()
         self._start_calls()
 
     def process(self, batch: Batch) -> None:
-        """Starts as many calls as there is room for."""
+        """Starts as many calls as the capacity allows."""
         rows, times = self.rows_of(batch), self.timestamps_of(batch)
         if self._queue.is_empty:
             self._left_at = self._clock.now_ms()
@@ -78,14 +78,14 @@ class AsyncOperator(FunctionOperator):
         self._start_calls()
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
-        """Signals leave behind the results of the records before them."""
+        """Queues the signal behind the results of the records before it."""
         if self._queue.is_empty:
             super().on_signal(signal)
         else:
             self._queue.add(signal)
 
     def on_mail(self, mail: Any) -> Any:
-        """Takes outcomes in; they leave at the next check of the time."""
+        """Takes outcomes; they are emitted in the next `on_time`."""
         if mail is not _OUTCOMES:
             return None
         for outcome in self._calls.outcomes():
@@ -107,7 +107,7 @@ class AsyncOperator(FunctionOperator):
         return True
 
     def on_time(self, now: float) -> float | None:
-        """Emits what may leave, gives up calls that take too long, and begins what there is room for, or time."""
+        """Emits results, times out calls, and starts calls that have capacity or whose retry is due."""
         has_emitted = self._emit_results()
         if has_emitted:
             self._left_at = self._clock.now_ms()
@@ -121,26 +121,26 @@ class AsyncOperator(FunctionOperator):
 
     @property
     def has_room(self) -> bool:
-        """Whether another record's call would be started at once."""
+        """Whether a call for another record would start at once."""
         return not self._waiting and self._held < self._spec.capacity
 
     def progress(self) -> OperatorProgress | None:
-        """The calls that have not come back."""
+        """The calls that have not completed."""
         since = self._left_at if self._under_way else 0
         return OperatorProgress(self.name, PendingCalls(len(self._under_way), not self.has_room, since))
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything that came has left."""
+        """Whether all results were emitted."""
         return self._queue.is_empty
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
-        """The records whose results have not left are in the snapshot."""
+        """Adds the records whose results were not emitted to the snapshot."""
         super().prepare_snapshot(barrier)
         self._state().update([(call.value, call.timestamp) for call in self._queue.calls()])
 
     def close(self) -> None:
-        """Closes the function on its own thread, and ends that."""
+        """Closes the function on its own thread, and ends the thread."""
         self._calls.cancel()
         try:
             super().close()
@@ -171,7 +171,7 @@ class AsyncOperator(FunctionOperator):
         self._begin(started)
 
     def _begin(self, calls: list[Call]) -> None:
-        """Each attempt has the record as it came: what the function changes is its own copy."""
+        """Starts attempts with copies of the records: the function may change what it gets."""
         if not calls:
             return
         attempts = []
@@ -195,7 +195,7 @@ class AsyncOperator(FunctionOperator):
                 yield self._under_way[number]
 
     def _emit_results(self) -> bool:
-        """Results that follow each other leave in one batch."""
+        """Emits consecutive results in one batch."""
         rows: list[Any] = []
         times: list[int] | None = None
         has_emitted = False
@@ -224,7 +224,7 @@ class AsyncOperator(FunctionOperator):
         return has_emitted
 
     def _handed_over(self, call: Call) -> list[Any]:
-        assert call.results is not None, "it leaves with its results"
+        assert call.results is not None, "it is emitted with its results"
         try:
             return self.handover.all(_taken_out(call.results), (call.value,))
         except RecordCopyError as error:
@@ -235,7 +235,7 @@ class AsyncOperator(FunctionOperator):
 
 
 def _taken_out(results: list[Any]) -> Iterator[Any]:
-    """Each in its turn, and without another holder."""
+    """Takes results out of the list one by one, so that it holds no reference to an emitted one."""
     results.reverse()
     while results:
         yield results.pop()

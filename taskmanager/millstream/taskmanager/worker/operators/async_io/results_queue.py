@@ -1,7 +1,7 @@
-"""In which order the results of asynchronous calls leave, as pure machines.
+"""The order in which results of asynchronous calls are emitted, as pure machines.
 
-Ordered: as their records came. Unordered: as they come, but no result passes a signal, nor a signal a result: what
-came before a watermark leaves before it, and what came behind it, behind it.
+Ordered: in the order of the records. Unordered: as they complete, but no result overtakes a signal, nor a signal a
+result: records before a watermark are emitted before it, and those after it, after it.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from millstream.core.records.batches import StreamSignal
 
 
 class Call(Struct, eq=False):
-    """A record, from when it came until its results have left."""
+    """A record, from its arrival until its results are emitted."""
 
     value: Any
     timestamp: int | None
     number: int = -1
-    """Which call it is, from when it is under way."""
+    """The number of the call, once it has started."""
     attempts: int = 0
     is_late: bool = False
-    """Whether it has taken too long: the result of its function's `timeout` counts."""
+    """Whether it has timed out: the result of the function's `timeout` is used."""
     results: list[Any] | None = None
-    """Once they are there."""
+    """None until it has completed."""
 
 
 Departure = Call | StreamSignal
 
 
 class ResultsQueue(Protocol):
-    """What has come and not left."""
+    """The records and signals that have not been emitted."""
 
     def add(self, departure: Departure) -> None:
-        """A record or a signal, in the order in which they come."""
+        """Appends a record or a signal, in order of arrival."""
 
     def completed(self, call: Call) -> None:
-        """A record has its results."""
+        """The call of a record has completed."""
 
     def leaving(self) -> Iterator[Departure]:
-        """Takes out what may leave now."""
+        """Removes what may be emitted now."""
 
     def calls(self) -> Iterator[Call]:
-        """The records in it, oldest first."""
+        """The queued records, the oldest first."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether neither a record nor a signal is in it."""
+        """Whether the queue holds neither records nor signals."""
 
 
 class OrderedQueue:
-    """Everything leaves in the order in which it came."""
+    """Emits everything in order of arrival."""
 
     def __init__(self) -> None:
         self._queue: deque[Departure] = deque()
 
     def add(self, departure: Departure) -> None:
-        """A record or a signal."""
+        """Appends a record or a signal."""
         self._queue.append(departure)
 
     def completed(self, call: Call) -> None:
-        """Its results suffice."""
+        """Does nothing: the results are set."""
 
     def leaving(self) -> Iterator[Departure]:
-        """Up to the first record without results."""
+        """Everything up to the first record without results."""
         queue = self._queue
         while queue:
             first = queue[0]
@@ -75,12 +75,12 @@ class OrderedQueue:
             yield queue.popleft()
 
     def calls(self) -> Iterator[Call]:
-        """The records in it."""
+        """The queued records."""
         return (departure for departure in self._queue if isinstance(departure, Call))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is in it."""
+        """Whether the queue is empty."""
         return not self._queue
 
 
@@ -93,7 +93,7 @@ class _Segment(Struct, eq=False):
 
 
 class UnorderedQueue:
-    """Results leave as they come, within their segment."""
+    """Emits results as they complete, within their segment."""
 
     def __init__(self) -> None:
         self._segments: deque[_Segment] = deque([_Segment()])
@@ -110,13 +110,13 @@ class UnorderedQueue:
             self._segments.append(_Segment())
 
     def completed(self, call: Call) -> None:
-        """Its turn within its segment has come."""
+        """Queues the results for emission within their segment."""
         segment = self._of.pop(call)
         del segment.pending[call]
         segment.done.append(call)
 
     def leaving(self) -> Iterator[Departure]:
-        """What is done of the first segment; of the next, once nothing is left of that."""
+        """The completed records of the first segment; then those of the next, once the first is empty."""
         while True:
             first = self._segments[0]
             yield from first.done
@@ -127,11 +127,11 @@ class UnorderedQueue:
             yield first.end
 
     def calls(self) -> Iterator[Call]:
-        """The records in it: of a segment first those that are done, which is the order in which they will leave."""
+        """The queued records; within a segment, completed ones come first, in the order of their emission."""
         return (call for segment in self._segments for call in (*segment.done, *segment.pending))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is in it."""
+        """Whether the queue is empty."""
         first = self._segments[0]
         return not first.pending and not first.done and first.end is None

@@ -1,1 +1,1 @@
-"""Jobs that are run as batches: operators get their records in another order than that in which these come."""
+"""Batch mode: operators get their records in another order than that of arrival."""

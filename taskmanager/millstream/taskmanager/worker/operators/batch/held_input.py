@@ -1,9 +1,9 @@
-"""An operator of a batch that gets its records in another order than they come: what it waits for is held back.
+"""Wraps an operator that in batch mode gets its records in another order than they arrive: its input is held back.
 
-The records of an input are kept until all inputs have ended, then handed to the operator: key by key, each key's in the
-order of their timestamps. A key ends when all of its records came, and its state goes with it. The inputs that nothing
-is said of pass at once: so a broadcast stream has been read when the first record beside it is. Event time stands still
-meanwhile, and comes to its end with the last record. What is held is in no snapshot, so there are none until then.
+The records of an input are kept until all inputs have ended, then passed to the operator key by key, for each key in
+the order of their timestamps. After its last record a key ends, and its state is removed. Inputs that need no order
+pass at once: so a broadcast stream has been read before the first record of the other stream. Event time stands still
+meanwhile, and ends with the last record. Held records are in no snapshot, so checkpoints are declined until then.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from millstream.taskmanager.worker.partitioning import key_function
 
 
 def in_order(setup: OperatorSetup, chained: ChainedOperator) -> Operator:
-    """The operator of a chain, with its input in the order that it needs in a batch."""
+    """Wraps the operator of a chain, if it needs its input in order in batch mode."""
     match chained.batch_input:
         case BatchInput.AS_IT_COMES:
             return build_operator(setup, chained.spec)
@@ -55,7 +55,7 @@ def in_order(setup: OperatorSetup, chained: ChainedOperator) -> Operator:
 
 
 class HeldInput(Operator):
-    """Around an operator that has one input or two and no threads of its own; its first inputs are held."""
+    """Wraps an operator that has one or two inputs and no threads of its own; its first inputs are held."""
 
     def __init__(self, setup: OperatorSetup, chained: ChainedOperator, keys: Sequence[KeyOf | None]) -> None:
         super().__init__(setup)
@@ -71,13 +71,13 @@ class HeldInput(Operator):
         self._numbers = itertools.count()
         self._sorted: Iterator[Place] | None = None
         self._key: tuple[int, int] | None = None
-        self._is_over = False  # event time has come to its end
+        self._is_over = False  # event time has ended
         self._is_released = False
 
     # Records
 
     def receivers(self) -> Sequence[Emit]:
-        """Those of the operator, but for the inputs that are held."""
+        """The operator's receivers, except for the inputs that are held."""
         held = [partial(self._hold, number, key_of) for number, key_of in enumerate(self._keys)]
         return [*held, *[partial(self._pass, receiver) for receiver in self._receivers[len(held) :]]]
 
@@ -95,7 +95,7 @@ class HeldInput(Operator):
         self._held.add([Place(*hashes, time, number, lane, row) for hashes, time, number, row in places])
 
     def _places_of(self, rows: list[Any], key_of: KeyOf | None) -> Iterable[tuple[int, int]]:
-        """Where the keys of the records belong; without keys, each behind the one that came before it."""
+        """The sort positions of the records by key; without keys, in order of arrival."""
         if key_of is None:
             return zip(itertools.repeat(0, len(rows)), itertools.count(self._held.count), strict=False)
         source = iter(rows)
@@ -109,16 +109,16 @@ class HeldInput(Operator):
 
     @property
     def holds_back(self) -> bool:
-        """Until all of it was released."""
+        """True until all records were released."""
         return not self._is_released
 
     @property
     def is_settled(self) -> bool:
-        """Only then."""
+        """True once all records were released."""
         return self._is_released
 
     def release(self, rows: int) -> None:
-        """The next so many records; behind the last, event time comes to its end."""
+        """Passes the next records to the operator; after the last, event time ends."""
         if self._sorted is None:
             self._sorted = self._held.read()
         taken = list(itertools.islice(self._sorted, rows))
@@ -126,9 +126,10 @@ class HeldInput(Operator):
         ends_keys = self._operator.ends_keys
 
         def part_of(place: Place) -> tuple[Any, int]:
-            """What goes to the operator together: of one stream, and of one key where its end matters to the operator.
+            """Groups what is passed to the operator together: records of one stream, and of one key if its end matters.
 
-            The last key is by itself in any case: of the others nothing more will come, so their state can go.
+            The last key is passed separately in any case: the others have no more records, so their state can be
+            removed.
             """
             return place.key if ends_keys else place.key == last, place.lane
 
@@ -167,7 +168,7 @@ class HeldInput(Operator):
             self._operator.on_signal(LAST_WATERMARK)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
-        """Event time stands still, until the end."""
+        """Holds event time back until the end."""
         match signal:
             case Watermark():
                 self._is_over = self._is_over or signal == LAST_WATERMARK
@@ -177,13 +178,13 @@ class HeldInput(Operator):
                 self._operator.on_signal(signal, input_index)
 
     def progress(self) -> OperatorProgress | None:
-        """What is held, until it is handed on."""
+        """The number of held records, until they are released."""
         return OperatorProgress(self.name, AwaitingEnd(self._held.count)) if self._sorted is None else None
 
     # Life
 
     def initialize_state(self, restored_checkpoint_id: int | None) -> None:
-        """The operator's."""
+        """Initializes the operator."""
         self._operator.initialize_state(restored_checkpoint_id)
 
     def open(self) -> None:
@@ -195,21 +196,21 @@ class HeldInput(Operator):
         self._operator.finish()
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
-        """Refused while records are held that would be lost."""
+        """Declines the checkpoint while records are held, which would be lost."""
         if not self._is_released:
-            raise MillstreamError(f"'{self.name}': a job that is run as a batch has no checkpoints and no savepoints")
+            raise MillstreamError(f"'{self.name}': a job in batch mode takes no checkpoints and no savepoints")
         self._operator.prepare_snapshot(barrier)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Tells the operator."""
+        """Notifies the operator."""
         self._operator.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Tells the operator."""
+        """Notifies the operator."""
         self._operator.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:
-        """Closes the operator, and drops what is held."""
+        """Closes the operator, and drops the held records."""
         try:
             self._operator.close()
         finally:

@@ -1,6 +1,6 @@
-"""Records that are sorted before anyone sees them, as many as the disk holds.
+"""Sorts records, as many as fit on the disk.
 
-Sorted runs are written to one file without a name, which is gone with the task, and merged as they are read. On the
+Sorted runs are written to one unnamed file, which is removed with the task, and merged as they are read. Used on the
 task's thread.
 """
 
@@ -17,14 +17,14 @@ from msgspec import Struct
 from millstream.core.pickling import to_bytes
 
 RUN = 100_000  # records in memory
-_BLOCK = 1_000  # records that are read at once
+_BLOCK = 1_000  # records read at once
 
 
 class Place(NamedTuple):
-    """Where a record belongs, and which stream it is of. `number` is never the same: the record is not compared."""
+    """The sort position of a record, and its stream. `number` is unique, so the record itself is never compared."""
 
     key_hash: int
-    key_hash_here: int  # of this process: two keys that are different and have both in common are not met
+    key_hash_here: int  # of this process: different keys that agree in both hashes are assumed not to exist
     timestamp: int
     number: int
     lane: int
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int]:
-        """The same for all records of a key, and for no others."""
+        """Identifies the key of a record."""
         return self[:2]
 
 
@@ -47,25 +47,25 @@ class SortedRecords:
     def __init__(self, run: int = RUN) -> None:
         self._run = run
         self.count = 0
-        """How many were added."""
+        """The number of records added."""
         self._recent: list[Place] = []
         self._runs: list[list[_Block]] = []
         self._file: IO[bytes] | None = None
 
     def add(self, places: list[Place]) -> None:
-        """In any order."""
+        """Adds records, in any order."""
         self.count += len(places)
         self._recent += places
         if len(self._recent) >= self._run:
             self._spill()
 
     def read(self) -> Iterator[Place]:
-        """All of them, in their order."""
+        """All records, in order."""
         recent, self._recent = sorted(self._recent), []
         return heapq.merge(*[self._read(blocks) for blocks in self._runs], recent) if self._runs else iter(recent)
 
     def close(self) -> None:
-        """Gives back the disk's room."""
+        """Releases the disk space."""
         self._recent = []
         if self._file is not None:
             self._file.close()

@@ -1,1 +1,1 @@
-"""Joins by how close records are in event time."""
+"""Joins of records that are close in event time."""

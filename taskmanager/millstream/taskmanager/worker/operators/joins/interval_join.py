@@ -1,8 +1,8 @@
-"""Interval joins: each record of the first stream meets those of the second that are close to it in event time.
+"""Interval joins: each record of the first stream is joined with those of the second that are close in event time.
 
-A record that arrives meets those of the other stream that are there, and is kept for those that are to come. One that
-comes behind the watermark is late: it meets nothing. All others meet whatever is in their interval, so what comes out
-does not depend on when records are removed. A batch is kept as a whole, and what it may meet is looked up as a whole.
+A record that arrives is joined with those of the other stream that are present, and is kept for later ones. A record
+behind the watermark is late and joins nothing. All others are joined with all records in their interval, so the result
+does not depend on when records are removed. A batch is stored as a whole, and its matches are looked up as a whole.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Context(JoinContext):
 
 @builds(IntervalJoinSpec)
 class IntervalJoinOperator(TwoInputOperator):
-    """Of two keyed streams, in one subtask."""
+    """Joins two keyed streams, in one subtask."""
 
     def __init__(self, setup: OperatorSetup, spec: IntervalJoinSpec) -> None:
         super().__init__(setup, spec)
@@ -71,19 +71,19 @@ class IntervalJoinOperator(TwoInputOperator):
         super().open()
 
     def process(self, batch: Batch) -> None:
-        """Each record of the first input."""
+        """Joins each record of the first input."""
         assert self._first_key is not None, "both streams have keys"
         self._left_came += len(batch)
         self._take(self.rows_of(batch), self.timestamps_of(batch), self._first_key, from_left=True)
 
     def process2(self, batch: Batch) -> None:
-        """Each record of the second input."""
+        """Joins each record of the second input."""
         assert self._second_key is not None, "both streams have keys"
         self._right_came += len(batch)
         self._take(self.second_rows_of(batch), self.timestamps_of(batch), self._second_key, from_left=False)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
-        """A watermark lets go of what it has left behind."""
+        """Removes the records that the watermark has expired."""
         if isinstance(signal, Watermark):
             self._watermark = signal.timestamp
             self._left.advance(signal.timestamp)
@@ -91,7 +91,7 @@ class IntervalJoinOperator(TwoInputOperator):
         super().on_signal(signal, input_index)
 
     def progress(self) -> OperatorProgress | None:
-        """What it keeps, and until when."""
+        """The number of kept records, and until when."""
         times = [time for side in (self._left, self._right) if (time := side.next_event_time()) is not None]
         came = (self._left_came, self._right_came)
         kept = KeptRecords(self._left.kept, self._right.kept, *came, min(times, default=None))
@@ -104,7 +104,7 @@ class IntervalJoinOperator(TwoInputOperator):
             times = [MIN_TIMESTAMP] if stamps is None else stamps.tolist()
             if min(times) == MIN_TIMESTAMP:
                 raise RuntimeError(
-                    "an interval join needs records with timestamps: call assign_timestamps_and_watermarks before it"
+                    "an interval join requires records with timestamps: call assign_timestamps_and_watermarks before it"
                 )
             if min(times) < self._watermark:
                 rows, times, keys = self._in_time(rows, times, keys, from_left)
@@ -121,7 +121,7 @@ class IntervalJoinOperator(TwoInputOperator):
     def _in_time(
         self, rows: list[Any], times: list[int], keys: list[Any], from_left: bool
     ) -> tuple[list[Any], list[int], list[Any]]:
-        """What is not late of them; the rest goes to its side output, or is counted."""
+        """The records that are not late; late records go to the side output, or are counted."""
         watermark, tag = self._watermark, self._late_tags[0 if from_left else 1]
         late = [i for i, time in enumerate(times) if time < watermark]
         output = None if tag is None else self.side_outputs.get(tag)

@@ -1,8 +1,8 @@
-"""What an interval join keeps of one of its streams: the records of each key, ordered by time.
+"""The records of one stream that an interval join keeps, by key and ordered by time.
 
-A record of the other stream finds those in its interval by bisection. Which keys have something to remove at what time
-is known from an index of their oldest records, which is made again after a restore: it is coarse, so a key is visited
-once for many records. What is kept is never longer than a fraction of the interval more than it has to be.
+A record of the other stream finds those in its interval by bisection. Which keys have expired records is known from an
+index of their oldest records, which is rebuilt after a restore: it is coarse, so a key is visited once for many
+records. Records are kept longer than necessary by at most a fraction of the interval.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from millstream.core.snapshot.metadata.model import StateKind
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 from millstream.taskmanager.worker.state.table import MISSING
 
-_FRACTION = 8  # of the interval: for how long records may stay beyond their time
+_FRACTION = 8  # of the interval: for how long records may be kept past their expiry
 _SHORTEST = 100  # ms
 
 Stamped = tuple[int, Any]
 
 
 class NearbyRecords:
-    """Of one side of one operator. Records are needed for `reach` ms behind the watermark."""
+    """The records of one side of one operator. They are needed for `reach` ms behind the watermark."""
 
     def __init__(
         self, name: str, record_type: TypeInformation, backend: KeyedStateBackend, span: int, reach: int
@@ -37,10 +37,10 @@ class NearbyRecords:
         self._backend = backend
         self._reach = max(0, reach)
         self._width = max(_SHORTEST, span // _FRACTION)
-        self._keys: dict[int, list[Any]] = {}  # by the pane that their oldest record is in
-        self._panes: list[int] = []  # a heap of those
+        self._keys: dict[int, list[Any]] = {}  # by the pane that contains their oldest record
+        self._panes: list[int] = []  # a heap of the panes
         self.kept = 0
-        """How many records."""
+        """The number of records."""
 
     def add(self, keys: Sequence[Any], times: list[int], records: Iterable[Any]) -> None:
         """Keeps records, each with its key and its time."""
@@ -55,7 +55,7 @@ class NearbyRecords:
             if record[0] >= kept[-1][0]:
                 kept.append(record)
                 return kept
-            place = bisect_left(kept, (record[0] + 1,))  # behind those of its time; records are never compared
+            place = bisect_left(kept, (record[0] + 1,))  # after those with the same time; records are never compared
             kept.insert(place, record)
             if place == 0:
                 oldest.append(len(times) - length_hint(source) - 1)
@@ -67,11 +67,11 @@ class NearbyRecords:
             self._index(keys[position], times[position])
 
     def of(self, keys: list[Any]) -> list[Any]:
-        """For each key what is kept of it, ordered by time, or MISSING."""
+        """The kept records of each key, ordered by time, or MISSING."""
         return self._table.get_all(keys)
 
     def advance(self, watermark: int) -> None:
-        """Removes what no record that is not late can reach: those have the watermark's time, or a later one."""
+        """Removes the records out of reach: records that are not late have at least the watermark's time."""
         horizon = watermark - self._reach
         while self._panes and self._panes[0] + self._width <= horizon:
             keys = self._keys.pop(heapq.heappop(self._panes))
@@ -91,11 +91,11 @@ class NearbyRecords:
             self._table.put_all(gone, repeat(MISSING, len(gone)))
 
     def next_event_time(self) -> int | None:
-        """Not before which watermark any of them can go."""
+        """The lowest watermark at which any of them may be removed."""
         return self._panes[0] + self._width + self._reach if self._panes else None
 
     def restored(self) -> None:
-        """Makes the index of what a snapshot brought."""
+        """Builds the index for restored records."""
         keys = self._backend.entries(self._name)
         for key, kept in zip(keys, self._table.get_all(keys), strict=True):
             self._index(key, kept[0][0])

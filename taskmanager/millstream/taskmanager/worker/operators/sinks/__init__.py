@@ -1,1 +1,1 @@
-"""Operators at the end of a stream: where its records go."""
+"""Sinks: the operators at the end of a stream."""

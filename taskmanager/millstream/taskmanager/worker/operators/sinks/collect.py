@@ -1,9 +1,9 @@
-"""The sink that keeps results for the client of `execute_and_collect`. The client's half is its `ResultBuffer`.
+"""The sink that keeps results for the client of `execute_and_collect`; the client's side is its `ResultBuffer`.
 
-Results are numbered from 0. They are kept, sent and stored as they were pickled, in chunks: a batch each, or a part of
-one. A checkpoint holds those that the client has not confirmed, and the number of the first, so a restored attempt goes
-on with the same numbers under a new version. `committed` tells the client how far results are
-final: those before a completed checkpoint's barrier. Without checkpoints nothing comes again, and all are.
+Results are numbered from 0. They are kept, sent and stored pickled, in chunks of at most a batch each. A checkpoint
+contains those that the client has not confirmed, and the number of the first, so a restored attempt continues with the
+same numbers under a new version. `committed` is up to which number results are final: those before the barrier of a
+completed checkpoint. Without checkpoints nothing is replayed, and all results are final.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _STATE = "chunks"
 
 @builds(plan.CollectSpec)
 class CollectOperator(Operator):
-    """Keeps results until the client has asked for those behind them.
+    """Keeps results until the client has requested those that follow.
 
-    The task stops taking input while `CAPACITY` bytes or more wait, and ends only when the client has everything. That
-    little also fits into a checkpoint in the job manager's memory.
+    The task stops taking input while `CAPACITY` bytes or more wait, and ends only when the client has everything. This
+    limit also keeps the state small enough for a checkpoint in the job manager's memory.
     """
 
     CAPACITY = 2 * 1024 * 1024
-    LARGEST = 1024 * 1024 * 1024  # of one result: a message can have twice that
+    LARGEST = 1024 * 1024 * 1024  # bytes of one result: a message can have twice that
     only_reads = True
 
     def __init__(self, setup: OperatorSetup, spec: plan.CollectSpec) -> None:
@@ -45,7 +45,7 @@ class CollectOperator(Operator):
         self._checkpointed = setup.context.is_checkpointing_enabled()
         self._version = new_id()
         self._first = self._end = 0
-        self._chunks: deque[tuple[int, bytes]] = deque()  # how many results, and these
+        self._chunks: deque[tuple[int, bytes]] = deque()  # the number of results, and their bytes
         self._waiting = 0  # bytes
         self._committed = 0
         self._at_barriers: dict[int, int] = {}
@@ -53,7 +53,7 @@ class CollectOperator(Operator):
         self._finished = False
 
     def initialize_state(self, restored_checkpoint_id: int | None) -> None:
-        """Takes over what the client had not confirmed: the number of the first result, and the chunks."""
+        """Restores what the client had not confirmed: the number of the first result, and the chunks."""
         restored = list(self._state().get())
         if restored:
             self._first, *chunks = restored
@@ -89,31 +89,31 @@ class CollectOperator(Operator):
         self._end += count
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
-        """Everything so far is final once the checkpoint is complete."""
+        """Results up to here are final once the checkpoint completes."""
         self._state().update([self._first, *self._chunks])
         self._at_barriers[barrier.checkpoint_id] = self._end
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Results before the barrier are final."""
+        """Marks the results before the barrier as final."""
         self._committed = max(self._committed, self._at_barriers.get(checkpoint_id, 0))
         self._at_barriers = {number: end for number, end in self._at_barriers.items() if number > checkpoint_id}
 
     def finish(self) -> None:
-        """Nothing more will come."""
+        """Marks the end of the results."""
         self._finished = True
 
     @property
     def has_room(self) -> bool:
-        """Whether more results may come."""
+        """Whether more results fit."""
         return self._waiting < self.CAPACITY
 
     @property
     def is_drained(self) -> bool:
-        """Whether the client has everything."""
+        """Whether the client has received everything."""
         return not self._chunks
 
     def on_mail(self, mail: Any) -> CollectResponse | None:
-        """Of the client's request: drops the chunks that it has all of, and answers what follows."""
+        """Handles the client's request: drops the chunks that it has received, and returns those that follow."""
         return self._answer(mail) if isinstance(mail, CollectRequest) else None
 
     def _answer(self, request: CollectRequest) -> CollectResponse:

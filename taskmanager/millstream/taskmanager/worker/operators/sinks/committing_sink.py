@@ -1,4 +1,4 @@
-"""The operator of a two-phase-commit sink: calls the sink as `SinkTransactions` and the checkpoints have it."""
+"""The operator of a two-phase-commit sink: calls the sink as `SinkTransactions` and the checkpoints require."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from millstream.taskmanager.worker.operators.sinks.transactions import (
     recovery,
 )
 
-_END = (1 << 63) - 1  # the id of what is committed at the end of the input, without a checkpoint
+_END = (1 << 63) - 1  # the id for transactions committed at the end of the input, without a checkpoint
 
 
 class CommittingSinkOperator(Operator):
     """Writes into transactions.
 
-    Where a checkpoint follows the end of the input, that commits; else the end does. An error at a barrier declines the
-    checkpoint; nobody knows what it left of the transaction, so the task fails with it at its next step.
+    If a checkpoint follows the end of the input, it commits the last transaction; otherwise the end does. An error at a
+    barrier declines the checkpoint and leaves the transaction in an unknown state, so the task fails in its next step.
     """
 
     def __init__(self, setup: OperatorSetup, sink: TwoPhaseCommitSink[Any]) -> None:
@@ -43,15 +43,15 @@ class CommittingSinkOperator(Operator):
         self._recovery: Recovery[Any] = Recovery()
         self._failed_savepoints = setup.services.failed_savepoints
         self._clock = setup.services.clock
-        self._written_at = 0  # when the first record came into the open transaction
-        self._waiting: list[tuple[int, int]] = []  # the same of pre-committed ones, by their checkpoint
+        self._written_at = 0  # when the first record was written to the open transaction
+        self._waiting: list[tuple[int, int]] = []  # the same for pre-committed ones, by checkpoint
 
     def restore(self, restored: RestoredElements) -> None:
-        """What it takes over, and what of others it may see."""
+        """Takes over the state of this subtask, and the visible state of others."""
         self._recovery = recovery(restored.own(), restored.everyones())
 
     def open(self) -> None:
-        """Recovers, cleans up, and begins."""
+        """Recovers, aborts leftovers, and begins a transaction."""
         sink, restored = self._sink, self._recovery
         self._opened = True
         self._call(sink.open, self.context)
@@ -74,7 +74,7 @@ class CommittingSinkOperator(Operator):
         self.records_written += len(batch)
 
     def on_time(self, now: float) -> float | None:
-        """Lets the sink look at the time."""
+        """Calls the sink's time-based actions."""
         self._refuse_broken()
         interval = self._sink.check_interval
         if interval is None or self._ended:
@@ -88,7 +88,7 @@ class CommittingSinkOperator(Operator):
         return self._check_at
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
-        """Pre-commits what was written before the barrier, and begins anew behind it."""
+        """Pre-commits what was written before the barrier, and begins a new transaction."""
         self._refuse_broken()
         try:
             self._pre_commit(barrier.checkpoint_id, barrier.is_savepoint)
@@ -100,24 +100,24 @@ class CommittingSinkOperator(Operator):
             raise
 
     def elements(self, checkpoint_id: int) -> dict[StateKind, list[Element]]:
-        """Its transactions, and the states of the sink's writer."""
+        """The pending transactions, and the states of the sink's writer."""
         states = [(ElementKind.WRITER.value, state) for state in self._writer_states]
         return {StateKind.SINK_TRANSACTIONS: self._transactions.elements() + states}
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Commits. What fails stays due for the next notice, with all behind it."""
+        """Commits. A transaction that fails stays due for the next notification, with all behind it."""
         for transaction in self._transactions.due(checkpoint_id):
             self._call(self._sink.commit, transaction)
             self._transactions.committed(transaction)
         self._waiting = [waits for waits in self._waiting if waits[0] > checkpoint_id]
 
     def progress(self) -> OperatorProgress | None:
-        """What is written and not committed."""
+        """What is written and not committed yet."""
         since = self._waiting[0][1] if self._waiting else self._written_at
         return OperatorProgress(self.name, PendingCommits(len(self._waiting), since))
 
     def finish(self) -> None:
-        """No more records come."""
+        """Completes the last transaction."""
         self._refuse_broken()
         for transaction in self._transactions.open:
             self._call(self._sink.finish, transaction)
@@ -127,7 +127,7 @@ class CommittingSinkOperator(Operator):
             self.notify_checkpoint_complete(_END)
 
     def close(self) -> None:
-        """Aborts what is open, and closes the sink whatever comes of that."""
+        """Aborts the open transaction, and closes the sink even if that fails."""
         if not self._opened:
             return
         try:

@@ -1,4 +1,4 @@
-"""The operator of a sink whose writers take part in no transactions."""
+"""The operator of a sink whose writers do not use transactions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.connectors.print import PrintSink
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, record_of, tell
+from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, notify, record_of
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.sinks.committing_sink import CommittingSinkOperator
@@ -16,7 +16,7 @@ from millstream.taskmanager.worker.operators.sinks.committing_sink import Commit
 
 @builds(plan.SinkSpec)
 def build_sink(setup: OperatorSetup, spec: plan.SinkSpec) -> Operator:
-    """By whether the sink is transactional."""
+    """Builds the operator, depending on whether the sink is transactional."""
     if isinstance(spec.sink, TwoPhaseCommitSink):
         return CommittingSinkOperator(setup, spec.sink)
     return SinkOperator(setup, spec.sink)
@@ -25,8 +25,8 @@ def build_sink(setup: OperatorSetup, spec: plan.SinkSpec) -> Operator:
 class SinkOperator(Operator):
     """Writes through a sink's writer.
 
-    A writer that fails at a barrier may have dropped what it held, so no later checkpoint may be taken: the task fails
-    at its next step.
+    A writer that fails at a barrier may have lost what it buffered, so no later checkpoint may be taken: the task fails
+    in its next step.
     """
 
     def __init__(self, setup: OperatorSetup, sink: Sink) -> None:
@@ -58,7 +58,7 @@ class SinkOperator(Operator):
             raise OperatorError(self.name, record_of(error), error) from error
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
-        """What was written before the barrier has to be out: a restore does not bring it again."""
+        """Flushes the writer: records before the barrier are not replayed after a restore."""
         self._refuse_broken()
         try:
             self._flush(False)
@@ -67,15 +67,15 @@ class SinkOperator(Operator):
             raise
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Tells a writer that wants to know."""
-        tell(self.name, self._writer, "notify_checkpoint_complete", checkpoint_id)
+        """Notifies the writer, if it has the method."""
+        notify(self.name, self._writer, "notify_checkpoint_complete", checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Tells a writer that wants to know."""
-        tell(self.name, self._writer, "notify_checkpoint_aborted", checkpoint_id)
+        """Notifies the writer, if it has the method."""
+        notify(self.name, self._writer, "notify_checkpoint_aborted", checkpoint_id)
 
     def finish(self) -> None:
-        """Everything has to be out now."""
+        """Flushes the writer."""
         self._refuse_broken()
         self._flush(True)
 

@@ -17,7 +17,7 @@ from millstream.taskmanager.worker.partitioning import key_function
 
 
 class RecordSinkContext(SinkContext):
-    """One for all records."""
+    """The context of a sink function, shared by all records."""
 
     current: int | None = None
     key: Any = None
@@ -27,21 +27,21 @@ class RecordSinkContext(SinkContext):
         self._clock = clock
 
     def timestamp(self) -> int | None:
-        """The record's."""
+        """The timestamp of the record."""
         return self.current
 
     def current_watermark(self) -> int:
-        """As the operator has it."""
+        """The current watermark of the operator."""
         return self.watermark
 
     def current_processing_time(self) -> int:
-        """The task's clock."""
+        """The time of the task's clock."""
         return self._clock.now_ms()
 
 
 @builds(plan.SinkFunctionSpec)
 class SinkFunctionOperator(ProcessingOperator):
-    """Emits nothing."""
+    """Calls the function; emits nothing."""
 
     function: SinkFunction[Any]
 
@@ -54,29 +54,29 @@ class SinkFunctionOperator(ProcessingOperator):
             self._key_of = key_function(spec.key_selector)
 
     def process(self, batch: Batch) -> None:
-        """Each record in turn."""
+        """Calls the function for each record."""
         self.run(self.rows_of(batch), self.timestamps_of(batch), self._invoke, self._sink_context, self._key_of)
         self.records_written += len(batch)
 
     def failed(
         self, cause: BaseException, rows: list[Any], source: Iterator[Any], key_of: KeyOf | None = None
     ) -> OperatorError:
-        """A record that cannot be written is not at fault, but what it is written to."""
+        """A failed write is not attributed to the record, but to the external system."""
         error = super().failed(cause, rows, source, key_of)
         error.is_outage = True
         return error
 
     def _invoke(self, value: Any, context: SinkContext) -> None:
-        """Whatever the function answers means nothing."""
+        """Calls the function; its result is ignored."""
         self.function.invoke(value, context)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
-        """Tells the function of event time."""
+        """Notifies the function of watermarks."""
         if isinstance(signal, Watermark):
             self._sink_context.watermark = signal.timestamp
             self._guarded(lambda: self.function.write_watermark(signal))
         super().on_signal(signal, input_index)
 
     def finish(self) -> None:
-        """Everything has to be out now."""
+        """Has the function write what it buffers."""
         self._guarded(self.function.finish)

@@ -1,11 +1,13 @@
 """Which transactions of a two-phase-commit sink are open, pre-committed, and due to be committed. Pure.
 
-The operator beside it calls the sink and records here what it has done. The rules:
+The operator calls the sink and records here what it has done. The rules:
 
 - there is at most one open transaction; at a barrier it is pre-committed and kept under the checkpoint's id;
-- a completed checkpoint makes everything that was pre-committed up to it due, in order. One that could not be committed
+- a completed checkpoint makes everything that was pre-committed up to it due, in order. A transaction that could not be
+  committed
   stays due with all behind it, until it is reported as committed;
-- a checkpoint that was given up, and a plain savepoint, change nothing: the next completed one commits for them;
+- an aborted checkpoint, and a savepoint that does not stop the job, change nothing: the next completed one commits for
+  them;
 - a snapshot holds all that was pre-committed and not yet committed, and the open transaction. So whatever a restore
   finds as pre-committed was written before the barrier, and what was written after it is in a transaction that the
   restore finds as open, or does not find at all.
@@ -22,11 +24,11 @@ from msgspec import Struct
 T = TypeVar("T")
 
 Element = tuple[str, Any]
-"""One element of the state in a snapshot: its kind, and a transaction or a writer's state."""
+"""One element of the state in a snapshot: its kind, and a transaction or the state of a writer."""
 
 
 class ElementKind(StrEnum):
-    """What an element of the state is."""
+    """The kinds of elements in the state."""
 
     PRE_COMMITTED = "pre-committed"
     OPEN = "open"
@@ -34,7 +36,7 @@ class ElementKind(StrEnum):
 
 
 class Recovery(Struct, Generic[T], frozen=True):
-    """What a restored subtask has to do, and in `known` and `known_states` what must not be taken for a leftover."""
+    """What a restored subtask has to do; `known` and `known_states` must not be treated as leftovers."""
 
     commit: Sequence[T] = ()
     abort: Sequence[T] = ()
@@ -44,7 +46,7 @@ class Recovery(Struct, Generic[T], frozen=True):
 
 
 def recovery(own: Iterable[Element], shown: Iterable[Element]) -> Recovery[Any]:
-    """From this subtask's elements of the state, and all that it was shown."""
+    """Computes the recovery from this subtask's elements of the state, and all that were made visible to it."""
     mine, all_shown = list(own), list(shown)
     return Recovery(
         _of(mine, ElementKind.PRE_COMMITTED),
@@ -72,31 +74,31 @@ class SinkTransactions(Generic[T]):
         return self._open
 
     def begun(self, transaction: T) -> None:
-        """A transaction is open now."""
-        assert not self._open, "a transaction is begun when the one before it is pre-committed"
+        """Records that a transaction was opened."""
+        assert not self._open, "a transaction begins after the one before it was pre-committed"
         self._open = [transaction]
 
     def pre_committed(self, checkpoint_id: int) -> None:
-        """The open transaction, if any, is pre-committed, for this checkpoint and all later ones."""
+        """Pre-commits the open transaction, if any, for this checkpoint and all later ones."""
         assert not self._pre_committed or self._pre_committed[-1][0] < checkpoint_id, "barriers come in order"
         self._pre_committed += [(checkpoint_id, transaction) for transaction in self._open]
         self._open = []
 
     def due(self, checkpoint_id: int) -> list[T]:
-        """What has to be committed once this checkpoint is complete, in this order."""
+        """The transactions to commit when this checkpoint completes, in order."""
         return [transaction for number, transaction in self._pre_committed if number <= checkpoint_id]
 
     def committed(self, transaction: T) -> None:
-        """The first that was due is committed."""
+        """Records that the first due transaction is committed."""
         assert self._pre_committed[0][1] is transaction, "transactions are committed in order"
         del self._pre_committed[0]
 
     def aborted(self) -> None:
-        """The open transaction is thrown away."""
+        """Records that the open transaction was aborted."""
         self._open = []
 
     def elements(self) -> list[Element]:
-        """What a snapshot holds, taken just after a barrier's transaction was pre-committed and the next one begun."""
+        """The elements of a snapshot, taken after a barrier's transaction was pre-committed and the next begun."""
         return [
             *((ElementKind.PRE_COMMITTED.value, transaction) for _, transaction in self._pre_committed),
             *((ElementKind.OPEN.value, transaction) for transaction in self._open),

@@ -1,1 +1,1 @@
-"""Operators without inputs: where the records of a job come from."""
+"""Sources: operators without inputs, where the records of a job come from."""

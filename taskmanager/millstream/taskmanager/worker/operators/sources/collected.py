@@ -1,8 +1,8 @@
-"""What a source function has collected on its thread, until its task takes it: records, and signals between them.
+"""Buffers what a source function has collected on its thread until its task takes it: records and signals.
 
 Shared by two threads under one lock, which is also the checkpoint lock that the function may hold. A thread that holds
-it never waits for room: the wait comes before, so that a snapshot, which needs the lock, is not kept waiting by
-backpressure. So there may be more records than there is room for, by those of one time that the lock was held.
+it never waits for room: it waits before it takes the lock, so that backpressure does not delay a snapshot, which needs
+the lock. The buffer may therefore exceed its capacity by the records collected under the lock.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ ROOM = 2048  # records
 
 
 class SourceCancelled(BaseException):
-    """Raised in the function by whatever it calls of the context once no records are taken any more."""
+    """Raised in the function by any method of the context once no more records are taken."""
 
 
 class CollectedRecords(SourceContext[Any]):
-    """The function's context on the one side, a queue on the other. `on_change` is called when there is news."""
+    """The function's context on one side, a queue on the other. `on_change` is called when elements are added."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
         self._lock = threading.RLock()
         self._room = threading.Condition(self._lock)
-        self._held = 0  # how many times the lock is held by the function
+        self._held = 0  # how many times the function holds the lock
         self._waiting: deque[RowBatch | StreamSignal] = deque()
         self._count = 0
         self._is_idle = False
@@ -59,11 +59,11 @@ class CollectedRecords(SourceContext[Any]):
         self._lock.release()
 
     def get_checkpoint_lock(self) -> CollectedRecords:
-        """The context itself."""
+        """The context itself, which is the lock."""
         return self
 
     def collect(self, element: Any) -> None:
-        """Behind what is there."""
+        """Appends a record."""
         with self:
             self._mark_active()
             last = self._waiting[-1] if self._waiting else None
@@ -74,9 +74,9 @@ class CollectedRecords(SourceContext[Any]):
             self._count += 1
 
     def collect_with_timestamp(self, element: Any, timestamp: int) -> None:
-        """The same; records with and without timestamps are not in one batch."""
+        """Appends a record with a timestamp; records with and without timestamps are not in one batch."""
         if timestamp.__class__ is not int:
-            raise TypeError(f"a timestamp is a number of milliseconds, not {timestamp!r:.100}")
+            raise TypeError(f"a timestamp must be a number of milliseconds, not {timestamp!r:.100}")
         with self:
             self._mark_active()
             last = self._waiting[-1] if self._waiting else None
@@ -88,10 +88,10 @@ class CollectedRecords(SourceContext[Any]):
             self._count += 1
 
     def emit_watermark(self, timestamp: Any) -> None:
-        """One that goes back is ignored."""
+        """Appends a watermark; one that is not higher than the last is ignored."""
         mark = timestamp if isinstance(timestamp, Watermark) else Watermark(timestamp)
         if mark.timestamp.__class__ is not int:
-            raise TypeError(f"a watermark is a number of milliseconds, not {timestamp!r:.100}")
+            raise TypeError(f"a watermark must be a number of milliseconds, not {timestamp!r:.100}")
         with self:
             if mark.timestamp > self._last:
                 self._mark_active()
@@ -99,14 +99,14 @@ class CollectedRecords(SourceContext[Any]):
                 self._add(mark)
 
     def mark_as_temporarily_idle(self) -> None:
-        """Logs it once."""
+        """Marks the source idle; it is logged once."""
         with self:
             if not self._is_idle:
                 self._is_idle = True
                 self._add(WatermarkStatus(True))
 
     def is_cancelled(self) -> bool:
-        """Whether no records are taken any more."""
+        """Whether no more records are taken."""
         return self._cancelled
 
     def _mark_active(self) -> None:
@@ -115,7 +115,7 @@ class CollectedRecords(SourceContext[Any]):
             self._add(WatermarkStatus(False))
 
     def _add(self, item: RowBatch | StreamSignal) -> None:
-        """The task is woken by the first of what waits: while there is more, it comes back by itself."""
+        """Appends an item. Only the first one wakes the task: while there are more, it polls by itself."""
         is_news = not self._waiting
         self._waiting.append(item)
         if is_news:
@@ -130,7 +130,7 @@ class CollectedRecords(SourceContext[Any]):
     # The task's side
 
     def take(self, most: int) -> RowBatch | StreamSignal | None:
-        """The next signal, or at most so many records of one batch; None when there is nothing now."""
+        """The next signal, or at most so many records of one batch; None if there is nothing now."""
         with self._lock:
             if not self._waiting:
                 return None
@@ -155,11 +155,11 @@ class CollectedRecords(SourceContext[Any]):
             return self._ended and not self._waiting
 
     def frozen(self) -> threading.RLock:
-        """Held by the task for a snapshot: the function emits nothing meanwhile, nor does it hold the lock itself."""
+        """The lock, held by the task for a snapshot: the function neither emits nor holds the lock meanwhile."""
         return self._lock
 
     def cancel(self) -> None:
-        """No records are taken any more."""
+        """Stops taking records."""
         with self._lock:
             self._cancelled = True
             self._waiting.clear()

@@ -1,4 +1,4 @@
-"""The source operator: polls a reader and speaks with its enumerator through the worker."""
+"""The source operator: polls a reader and communicates with its enumerator through the worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millstream.core.settings.configuration import Configuration
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
 from millstream.datastream.functions import OutputTag, RuntimeContext
 from millstream.taskmanager.worker.interruption import TaskInterrupted
-from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, RestoredElements, tell
+from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, RestoredElements, notify
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.event_time import INTERVAL, Rhythm
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class ReaderContext(SourceReaderContext):
-    """What the reader can do; the worker hands the ways in."""
+    """The context of a reader; the worker supplies the functions that it calls."""
 
     def __init__(
         self,
@@ -49,31 +49,31 @@ class ReaderContext(SourceReaderContext):
         self.split_ended: Callable[[str], None] = lambda split_id: None
 
     def split_finished(self, split_id: str) -> None:
-        """Nobody waits for its watermark any more."""
+        """The split does not hold the watermark back any more."""
         self.split_ended(split_id)
 
     def send_split_request(self) -> None:
-        """Through the task manager and the job manager to the enumerator."""
+        """Requests a split from the enumerator, through the task manager and the job manager."""
         self._send(SplitRequest(self._host))
 
     def send_source_event(self, event: Any) -> None:
-        """The same way."""
+        """Sends an event to the enumerator, in the same way."""
         self._send(Custom(to_bytes(event)))
 
     def wake_up(self) -> None:
-        """From any thread."""
+        """Called on any thread."""
         self._wake_up()
 
     def poll_again_in(self, seconds: float) -> None:
-        """By a timer of the worker's loop."""
+        """Uses a timer of the worker's loop."""
         self._wake_up_in(seconds)
 
     def output(self, tag: OutputTag, rows: list[Any]) -> None:
-        """Held until the poll is over."""
+        """Buffers the rows until the poll is over."""
         self._side.setdefault(tag.tag_id, []).extend(rows)
 
     def take_side(self) -> dict[str, list[Any]]:
-        """What the reader sent to side outputs since the last call."""
+        """What the reader has emitted to side outputs since the last call."""
         if not self._side:
             return self._side
         taken, self._side = self._side, {}
@@ -82,7 +82,7 @@ class ReaderContext(SourceReaderContext):
 
 @builds(plan.SourceSpec)
 class SourceOperator(Operator):
-    """The head of a source task. `poll` replaces `process`; what the enumerator sends comes as mail."""
+    """The head of a source task. `poll` replaces `process`; messages of the enumerator arrive as mails."""
 
     def __init__(self, setup: OperatorSetup, spec: plan.SourceSpec) -> None:
         super().__init__(setup)
@@ -115,7 +115,7 @@ class SourceOperator(Operator):
         self._rhythm = Rhythm(Configuration(setup.services.options).seconds(INTERVAL) if self._time else 0)
 
     def restore(self, restored: RestoredElements) -> None:
-        """What the reader goes on with."""
+        """Restores the splits of the reader."""
         self._restored_splits = restored.own()
 
     def open(self) -> None:
@@ -137,7 +137,7 @@ class SourceOperator(Operator):
         most = min(rows, self._most)
         result = self._guarded(lambda reader: reader.poll_next(most))
         if not isinstance(result, RowBatch | ColumnBatch | PollStatus):
-            message = f"poll_next must answer a RowBatch, a ColumnBatch or a PollStatus, not a {type(result).__name__}"
+            message = f"poll_next must return a RowBatch, a ColumnBatch or a PollStatus, not a {type(result).__name__}"
             raise OperatorError(self.name, NO_RECORD, TypeError(message))
         for tag, beside in self._reader_context.take_side().items():
             output = self.side_outputs.get(tag)
@@ -150,7 +150,7 @@ class SourceOperator(Operator):
         return batch if time is None else self._guarded(lambda _: time.stamped(batch))
 
     def emit_polled(self, batch: Batch) -> None:
-        """With the watermarks that its records bring, and then what alignment makes of these."""
+        """Emits the batch with the watermarks that its records cause, and then aligns the splits."""
         time = self._time
         if time is None:
             self.output.emit(batch)
@@ -159,7 +159,7 @@ class SourceOperator(Operator):
             self._guarded(lambda _: time.align())
 
     def on_time(self, now: float) -> float | None:
-        """Looks whether event time has moved, every interval."""
+        """Checks at every interval whether event time has advanced."""
         time = self._time
         if time is not None and self._rhythm.is_due(now):
             self._guarded(lambda _: time.look(now - self._held_up()))
@@ -170,16 +170,16 @@ class SourceOperator(Operator):
 
     @property
     def is_paused(self) -> bool:
-        """While it is too far ahead of others of its alignment group."""
+        """Whether it is too far ahead of others of its alignment group."""
         return self._alignment is not None and self._alignment.is_paused
 
     def progress(self) -> OperatorProgress | None:
-        """How far event time is, if it has any."""
-        origin = WatermarkOrigin(makes_watermarks=False) if self._time is None else self._time.told()
+        """The progress of its event time, if it has any."""
+        origin = WatermarkOrigin(makes_watermarks=False) if self._time is None else self._time.origin()
         return OperatorProgress(self.name, origin)
 
     def finish(self) -> None:
-        """Event time has come to its end, for whoever waits for it."""
+        """Advances event time to its end."""
         super().on_signal(LAST_WATERMARK)
         if self._alignment is not None:
             self._alignment.ended()
@@ -190,19 +190,19 @@ class SourceOperator(Operator):
         reader.add_splits(splits)
 
     def elements(self, checkpoint_id: int) -> dict[StateKind, list[Any]]:
-        """The splits that are not read to their end, each with its position."""
+        """The splits that are not fully read, each with its position."""
         return {StateKind.SPLITS: self._guarded(lambda reader: reader.snapshot_state(checkpoint_id))}
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Tells a reader that wants to know, such as one that commits its positions outside."""
-        tell(self.name, self._reader, "notify_checkpoint_complete", checkpoint_id)
+        """Notifies the reader, if it has the method, for example to commit offsets externally."""
+        notify(self.name, self._reader, "notify_checkpoint_complete", checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Tells a reader that wants to know."""
-        tell(self.name, self._reader, "notify_checkpoint_aborted", checkpoint_id)
+        """Notifies the reader, if it has the method."""
+        notify(self.name, self._reader, "notify_checkpoint_aborted", checkpoint_id)
 
     def on_mail(self, mail: Any) -> None:
-        """What the enumerator sent, or how far it may go for the sake of its alignment group."""
+        """Handles a message of the enumerator, or the limit of its alignment group."""
         time = self._time
         if isinstance(mail, WatermarkLimit) and time is not None:
             self._guarded(lambda _: time.limited(mail.watermark))

@@ -1,7 +1,7 @@
 """The operator of a SourceFunction, which runs on a thread of its own from the first poll on.
 
-At a barrier the function is kept from emitting, what it has collected leaves, and then its state is brought up to date:
-so the checkpoint holds exactly the state behind the records before the barrier.
+At a barrier the function is prevented from emitting, what it has collected is emitted, and then its state is brought up
+to date: so the checkpoint contains exactly the state after the records before the barrier.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SourceFunctionOperator(FunctionOperator):
         self._error: BaseException | None = None
 
     def poll(self, rows: int) -> Batch | PollStatus:
-        """What waits; an error of the function's is raised behind the records before it."""
+        """Returns what was collected; an error of the function is raised after the records before it."""
         if self._thread is None:
             self._thread = threading.Thread(target=for_this_task(self._run), name=self.name, daemon=True)
             self._thread.start()
@@ -54,12 +54,12 @@ class SourceFunctionOperator(FunctionOperator):
             self.function.run(self._records)
         except SourceCancelled:
             pass
-        except BaseException as error:  # whatever it is, the task has to hear of it
+        except BaseException as error:  # whatever it is, it has to be reported to the task
             self._error = error
         self._records.end()
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
-        """What was collected before leaves before the barrier."""
+        """Emits what was collected before the barrier."""
         with self._records.frozen():
             while (taken := self._records.take(ROOM)) is not None:
                 if isinstance(taken, RowBatch):
@@ -69,16 +69,16 @@ class SourceFunctionOperator(FunctionOperator):
             super().prepare_snapshot(barrier)
 
     def finish(self) -> None:
-        """Event time has come to its end, for all that wait for it."""
+        """Advances event time to its end."""
         self.on_signal(LAST_WATERMARK)
 
     def close(self) -> None:
-        """Has the function return, and closes it."""
+        """Cancels the function, waits for it to return, and closes it."""
         thread = self._thread
         if thread is not None and thread.is_alive():
             self._records.cancel()
             self._guarded(self.function.cancel)
             thread.join(_GRACE)
             if thread.is_alive():
-                log.warning("%s did not return within %g s of its cancel(); it is left behind", self.name, _GRACE)
+                log.warning("%s did not return within %g s after cancel(); its thread is abandoned", self.name, _GRACE)
         super().close()

@@ -1,1 +1,1 @@
-"""Event time: where it comes from, and who is called back when it has come."""
+"""Event time and timers: timestamps, watermarks, and the callbacks that they trigger."""

@@ -1,8 +1,8 @@
-"""Where event time comes from: records get their timestamps, and what they say of the time becomes watermarks.
+"""Creates event time: timestamps of records, and watermarks.
 
-`Timestamps` stamps batches. `GeneratedWatermarks` runs a user's generator over one stream, or over one split of a
-source; `SplitWatermarks` makes one stream of those of several splits. All of them belong to one operator, on its task's
-thread. Nothing here is done for each record, but where a function of the user's has to be called.
+`Timestamps` assigns timestamps to batches. `GeneratedWatermarks` runs a user's generator over one stream, or over one
+split of a source; `SplitWatermarks` combines the streams of several splits. All of them belong to one operator, on its
+task's thread. Nothing here is executed per record, except where a user function has to be called.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 def milliseconds(moment: Any) -> int:
-    """A point in time as event time has it. One without a zone is in UTC, as in Arrow."""
+    """Converts a point in time to event time, in milliseconds. One without a time zone is in UTC, as in Arrow."""
     if type(moment) is int:
         return moment
     if isinstance(moment, dt.datetime):
@@ -61,13 +61,13 @@ def milliseconds(moment: Any) -> int:
     if hasattr(moment, "__index__") and not isinstance(moment, bool):
         return index(moment)
     raise InvalidProgramError(
-        f"an event time is a whole number of milliseconds or a datetime, not {moment!r:.200} "
+        f"an event time must be a whole number of milliseconds or a datetime, not {moment!r:.200} "
         f"({type(moment).__qualname__})"
     )
 
 
 class Timestamps:
-    """Puts the timestamps that a strategy wants beside the records of batches."""
+    """Assigns the timestamps of a watermark strategy to batches."""
 
     def __init__(self, strategy: WatermarkStrategy, record_type: TypeInformation, operator_name: str) -> None:
         self._record_type = record_type
@@ -82,7 +82,7 @@ class Timestamps:
         import numpy  # noqa: F401  # timestamps beside rows need it: to load it takes 0.1 s, and no records wait yet
 
     def of(self, batch: Batch) -> Batch:
-        """The batch with its timestamps; as it is where the strategy leaves them to the source."""
+        """The batch with its timestamps; unchanged if the strategy leaves them to the source."""
         if self._field is not None:
             return self._columns(batch) if isinstance(batch, ColumnBatch) else self._rows(batch)
         return batch if self._assign is None else self._assigned(batch)
@@ -117,7 +117,7 @@ class Timestamps:
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
         elif not pa.types.is_integer(column.type):
-            cause = InvalidProgramError(f"field {self._field!r} of type {column.type} is no event time")
+            cause = InvalidProgramError(f"field {self._field!r} of type {column.type} cannot be used as event time")
             raise OperatorError(self._name, NO_RECORD, cause)
         return ColumnBatch(batch.data, column.cast(pa.int64()))
 
@@ -135,7 +135,7 @@ class Timestamps:
         return ColumnBatch(batch.data, pa.array(stamps, pa.int64()))
 
     def _answers(self, rows: list[Any], given: Iterable[int] | None) -> list[Any]:
-        """What the assigner answers for each record."""
+        """The assigner's result for each record."""
         assign: Any = self._assign
         source = iter(rows)
         try:
@@ -148,7 +148,7 @@ class Timestamps:
             raise self._failed(rows, source, error) from error
 
     def _milliseconds(self, times: list[Any], rows: list[Any]) -> array[int]:
-        """What the strategy answered for the rows, one by one only where it is not all integers of 64 bits."""
+        """The timestamps of the rows; converted one by one only if they are not all integers of 64 bits."""
         with contextlib.suppress(struct.error):
             packed = struct.pack(f"{len(times)}{TIMESTAMP}", *times)  # takes half of the time of array()
             if not times or not _has_truth_values(packed, times):
@@ -168,14 +168,14 @@ class Timestamps:
 
 
 def _has_truth_values(packed: bytes, times: list[Any]) -> bool:
-    """They are integers to Python, 0 and 1: only where there are such is it necessary to look for them."""
+    """Whether there are booleans, which Python treats as the integers 0 and 1: only these values need a check."""
     import numpy as np
 
     return times[np.frombuffer(packed, np.uint64).argmin()] in (0, 1) and bool in set(map(type, times))
 
 
 class GeneratedWatermarks(WatermarkOutput):
-    """What a strategy's generator makes of the batches of one stream. Sends only what is news."""
+    """The watermarks that a strategy's generator emits for one stream. Emits changes only."""
 
     def __init__(self, strategy: WatermarkStrategy, context: RuntimeContext, send: Send, clock: Clock) -> None:
         self._generator = strategy.generator(GeneratorContext(context.get_metrics_group()))
@@ -183,17 +183,17 @@ class GeneratedWatermarks(WatermarkOutput):
         self._send = send
         self._clock = clock
         self.is_called_for_each = _is_called_for_each(self._generator)
-        """Whether the generator is called for each record, and what it emits counts behind that record."""
+        """Whether the generator is called for each record, so that what it emits belongs directly after that record."""
         self.last = MIN_TIMESTAMP
         """The last watermark."""
         self.is_idle = False
         self.moved_at = clock.now_ms()
-        """When that came, or the stream became idle or woke up; in the beginning, when it began."""
+        """When it was emitted, or when the stream became idle or active; initially, when the stream was created."""
         self.record_at = 0
-        """When a record came last."""
-        self._is_quiet = False  # nothing came since the last look
+        """When the last record arrived."""
+        self._is_quiet = False  # no record since the last check
         self._quiet_since: float | None = None
-        self._timed_out = False  # idle because it was quiet
+        self._timed_out = False  # idle because of the idle timeout
 
     @property
     def reads_events(self) -> bool:
@@ -201,24 +201,27 @@ class GeneratedWatermarks(WatermarkOutput):
         return self.is_called_for_each or self._generator.reads_events
 
     def wake_up(self) -> None:
-        """Records are about to be sent: a stream is not quiet any more. One that its generator calls idle stays so."""
+        """Called before records are emitted: the stream is not quiet any more.
+
+        If its generator marked it idle, it stays idle.
+        """
         self._is_quiet = False
         self.record_at = self._clock.now_ms()
         if self._timed_out:
             self.mark_active()
 
     def follow(self, events: list[Any], timestamps: Any) -> None:
-        """A batch that has been sent."""
+        """Passes an emitted batch to the generator."""
         self._generator.on_batch(events, timestamps, self)
 
     def follow_each(self, events: Iterable[Any], timestamps: Iterable[int]) -> None:
-        """The records of a batch, one by one: what is sent meanwhile belongs behind the record at hand."""
+        """Passes the records of a batch one by one; what is emitted meanwhile belongs after the current record."""
         on_event = self._generator.on_event
         for event, timestamp in zip(events, timestamps, strict=True):
             on_event(event, timestamp, self)
 
     def look(self, now: float) -> None:
-        """The interval has passed, on a clock that stands still while the stream cannot send anything."""
+        """Called at the interval, on a clock that stands still while the stream cannot emit."""
         if self._idle_after is not None:
             if not self._is_quiet or self._quiet_since is None:
                 self._is_quiet, self._quiet_since = True, now
@@ -229,32 +232,32 @@ class GeneratedWatermarks(WatermarkOutput):
         self._generator.on_periodic_emit(self)
 
     def look_paused(self) -> None:
-        """The same for a split that is not read: how long it is quiet begins to count when it is read again."""
+        """The same for a paused split: its idle timeout starts when it is resumed."""
         self._is_quiet = False
         self._generator.on_periodic_emit(self)
 
     def emit_watermark(self, watermark: Watermark) -> None:
-        """Sends it on if time goes forward."""
+        """Emits the watermark if it is higher than the last."""
         if watermark.timestamp > self.last:
             self.mark_active()
             self.last, self.moved_at = watermark.timestamp, self._clock.now_ms()
             self._send(watermark)
 
     def mark_idle(self) -> None:
-        """Says so once."""
+        """Marks the stream idle; repeated calls have no effect."""
         if not self.is_idle:
             self.is_idle, self.moved_at = True, self._clock.now_ms()
             self._send(WatermarkStatus(True))
 
     def mark_active(self) -> None:
-        """Says so once."""
+        """Marks the stream active; repeated calls have no effect."""
         self._timed_out = False
         if self.is_idle:
             self.is_idle, self.moved_at = False, self._clock.now_ms()
             self._send(WatermarkStatus(False))
 
-    def told(self) -> EventTime:
-        """What is known of this stream, for people."""
+    def progress(self) -> EventTime:
+        """The event time of this stream, for users."""
         stream = StreamTime("", self.last, self.moved_at, self.record_at, self.is_idle)
         return EventTime(self.last, self.is_idle, 1, int(self.is_idle), self.last, (stream,))
 
@@ -266,7 +269,7 @@ def _is_called_for_each(generator: WatermarkGenerator) -> bool:
 
 
 class SplitWatermarks:
-    """A generator for each split of a source: the slowest of those that are not idle says what time it is."""
+    """A generator for each split of a source: the slowest split that is not idle determines event time."""
 
     def __init__(self, strategy: WatermarkStrategy, context: RuntimeContext, send: Send, clock: Clock) -> None:
         self._strategy = strategy
@@ -278,32 +281,32 @@ class SplitWatermarks:
         self._idle_after = None if strategy.idle_timeout_ms is None else strategy.idle_timeout_ms / 1000
         self._empty_since: float | None = None
         self.paused: set[str] = set()
-        """Those that are not read, for they are too far ahead."""
+        """The splits that are paused because they are too far ahead."""
 
     def begun(self, split: str) -> GeneratedWatermarks:
-        """A split that is going to be read, if it is new; its watermarks."""
+        """Adds a split, if it is new; returns its watermarks."""
         known = self._splits.get(split)
         if known is None:
-            self._tell(self._valve.begun(split, self._clock.now_ms()))
+            self._emit_signals(self._valve.begun(split, self._clock.now_ms()))
 
             def send(signal: StreamSignal) -> None:
                 match signal:
                     case Watermark(timestamp):
-                        self._tell(self._valve.watermark(split, timestamp, self._clock.now_ms()))
+                        self._emit_signals(self._valve.watermark(split, timestamp, self._clock.now_ms()))
                     case WatermarkStatus(is_idle):
-                        self._tell(self._valve.status(split, is_idle, self._clock.now_ms()))
+                        self._emit_signals(self._valve.status(split, is_idle, self._clock.now_ms()))
 
             known = self._splits[split] = GeneratedWatermarks(self._strategy, self._context, send, self._clock)
         return known
 
     def ended(self, split: str) -> None:
-        """A split was read to its end."""
+        """Removes a split that was fully read."""
         self.paused.discard(split)
         if self._splits.pop(split, None) is not None:
-            self._tell(self._valve.ended(split))
+            self._emit_signals(self._valve.ended(split))
 
     def look(self, now: float) -> None:
-        """The interval has passed."""
+        """Called at the interval."""
         self._look_for_splits(now)
         for split, watermarks in list(self._splits.items()):
             if split in self.paused:
@@ -318,40 +321,40 @@ class SplitWatermarks:
         elif self._empty_since is None:
             self._empty_since = now
         elif now - self._empty_since >= self._idle_after:
-            self._tell(self._valve.emptied())
+            self._emit_signals(self._valve.emptied())
 
     @property
     def watermark(self) -> int:
-        """Of all splits together."""
+        """The watermark of all splits combined."""
         return self._valve.timestamp
 
     @property
     def is_idle(self) -> bool:
-        """Whether all splits are."""
+        """Whether all splits are idle."""
         return self._valve.is_idle
 
     def ahead_of(self, limit: int) -> set[str]:
-        """The splits whose event time is past the limit; none when there is only one, which need not be told apart."""
+        """The splits past the limit; none if there is only one, since then the whole source is paused."""
         if len(self._splits) < 2:
             return set()
         return {split for split, watermarks in self._splits.items() if watermarks.last > limit}
 
-    def told(self) -> EventTime:
-        """What is known of the splits, for people."""
+    def progress(self) -> EventTime:
+        """The event time of the splits, for users."""
 
         def describe(split: Hashable, stream: StreamTime) -> StreamTime:
             name = str(split)
             return replace(stream, name=name, record_at=self._splits[name].record_at, paused=name in self.paused)
 
-        return self._valve.told(describe)
+        return self._valve.progress(describe)
 
-    def _tell(self, signals: list[StreamSignal]) -> None:
+    def _emit_signals(self, signals: list[StreamSignal]) -> None:
         for signal in signals:
             self._send(signal)
 
 
 class Rhythm:
-    """When to look next: every interval, or never."""
+    """When to check next: at every interval, or never."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
@@ -369,5 +372,5 @@ class Rhythm:
 
     @property
     def next(self) -> float | None:
-        """When it is due again."""
+        """When the next check is due."""
         return self._next

@@ -1,4 +1,4 @@
-"""When timers that follow the machine's clock fire, when an operator has to check it again, and what waits."""
+"""When processing-time timers fire, and when an operator has to check the clock again."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from millstream.core.clock import Clock
 from millstream.core.jobs.progress import COUNTED, TimedKind, TimedWork
 from millstream.taskmanager.worker.state.timers import Timers
 
-_LONGEST_WAIT = 1.0  # seconds: the machine's clock may be set, so it is read again after this
+_LONGEST_WAIT = 1.0  # seconds: the system clock may be adjusted, so it is read again after this
 
 
 class Upcoming(Protocol):
     """Timers, or something else that becomes due."""
 
     def next_timestamp(self) -> int | None:
-        """Of what is due first."""
+        """The timestamp of what is due first."""
 
 
 def fire_due(queue: Upcoming, clock: Clock, now: float, fire: Callable[[int], None]) -> float | None:
-    """Calls `fire` with the machine's time if something is due by then; returns when to call this again, if at all.
+    """Calls `fire` with the processing time if something is due; returns when to call this again, if at all.
 
     `now`, and the result, are times of the monotonic clock, as in `Operator.on_time`.
     """
@@ -34,7 +34,7 @@ def fire_due(queue: Upcoming, clock: Clock, now: float, fire: Callable[[int], No
 
 
 def waiting(timers: Timers, kind: TimedKind, records: int = 0) -> TimedWork:
-    """What waits for its time, for people."""
+    """The pending timers, for users."""
     event, processing = timers.event, timers.processing
     return TimedWork(
         kind,

@@ -1,7 +1,7 @@
-"""A source whose event time keeps together with that of others: it reports its progress, and waits when it is ahead.
+"""Watermark alignment of a source: it reports its progress, and pauses when it is ahead of its group.
 
-Of one source in one subtask, on its task's thread. How far the source may go comes back from the job manager, where the
-group is kept; until it does, nothing holds the source back. Waiting ends when a higher limit comes, or none.
+It belongs to one source in one subtask, on its task's thread. The job manager, which tracks the group, sends back how
+far the source may read; until then nothing holds the source back. A pause ends when a higher limit arrives, or none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Report = Callable[[WatermarkAlignment, int], None]
 
 
 class SourceAlignment:
-    """How far the source is, and how far it may be."""
+    """How far the source is, and how far it may read."""
 
     def __init__(self, alignment: WatermarkAlignment, report: Report, clock: Clock) -> None:
         self.alignment = alignment
@@ -31,7 +31,7 @@ class SourceAlignment:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the source has to wait."""
+        """Whether the source is paused."""
         return self._paused_since != 0
 
     @property
@@ -42,30 +42,30 @@ class SourceAlignment:
 
     @property
     def next(self) -> float | None:
-        """When to look again."""
+        """When to call `look` again."""
         return self._rhythm.next
 
     def came_to(self, watermark: int) -> None:
-        """The source's event time, whenever that may have moved."""
+        """Updates the source's event time; called whenever it may have advanced."""
         self._watermark = watermark
         self._settle()
 
     def limited(self, limit: int) -> None:
-        """How far the source may go, from now on."""
+        """Sets the limit up to which the source may read."""
         self.limit = limit
         self._settle()
 
     def look(self, now: float, is_idle: bool) -> None:
-        """Reports the progress of the source, when the interval has passed; an idle one is not waited for."""
+        """Reports the progress of the source at the interval; an idle source does not hold the group back."""
         if self._rhythm.is_due(now):
             self._report(self.alignment, MAX_TIMESTAMP if is_idle else self._watermark)
 
     def ended(self) -> None:
-        """A source that has come to its end is not waited for."""
+        """Reports that the source has ended, so that it does not hold the group back."""
         self._report(self.alignment, MAX_TIMESTAMP)
 
-    def told(self) -> AlignmentStatus:
-        """For people."""
+    def status(self) -> AlignmentStatus:
+        """The status for users."""
         return AlignmentStatus(self.alignment.group, self.limit, self._drift_ms, self._paused_since)
 
     def _settle(self) -> None:

@@ -1,7 +1,7 @@
-"""Event time of a source, split by split: a slow split holds back only what it must.
+"""Event time of a source, per split: a slow split holds back only what it must.
 
-A split counts from the moment at which its reader has it, before anything was read of it: what it will bring is not
-known. Readers that do not say which split a batch is from are one stream each.
+A split takes part from the moment its reader receives it, before anything was read: its timestamps are unknown. Readers
+that do not report the split of a batch are treated as one stream each.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from millstream.taskmanager.worker.operators.time.source_alignment import Source
 from millstream.taskmanager.worker.operators.time.timed_output import TimedOutput
 
 ALLOW_UNALIGNED = "pipeline.watermark-alignment.allow-unaligned-source-splits"
-_WHOLE = ""  # what is read by a reader that does not tell its splits apart
+_WHOLE = ""  # the stream of a reader that does not distinguish its splits
 
 
 class SourceTime:
-    """Of one source in one subtask. Each batch of its reader is `stamped`, then sent by `emit`; then `align` is due."""
+    """The event time of one source in one subtask. Each batch is `stamped`, then sent by `emit`; `align` follows."""
 
     def __init__(
         self,
@@ -51,29 +51,29 @@ class SourceTime:
         self._by_split = False
         self._allow_unaligned = allow_unaligned
         self._pauses_splits = alignment is not None
-        self._emitting: GeneratedWatermarks | None = None  # of the stream of the batch that was stamped last
+        self._emitting: GeneratedWatermarks | None = None  # those of the stream of the last stamped batch
 
     def open(self, reader: SourceReader[Any]) -> None:
-        """Before the reader starts."""
+        """Called before the reader starts."""
         self._reader = reader
         self._by_split = type(reader).current_split_id is not SourceReader.current_split_id
         if not self._by_split:
             self._splits.begun(_WHOLE)
 
     def begun(self, splits: list[Any]) -> None:
-        """The reader gets these."""
+        """Called when splits are assigned to the reader."""
         if self._by_split:
             for split in splits:
-                if getattr(split, "is_read", True):  # readers may keep other things beside their splits
+                if getattr(split, "is_read", True):  # readers may keep other items among their splits
                     self._splits.begun(split_id_of(split) or _WHOLE)
 
     def ended(self, split_id: str) -> None:
-        """The reader has come to the end of one."""
+        """Called when the reader has finished a split."""
         self._splits.ended(split_id)
 
     def stamped(self, batch: Batch) -> Batch:
-        """What the reader returned, as `emit` takes it next."""
-        assert self._reader is not None, "open comes first"
+        """Stamps a batch of the reader, for `emit`."""
+        assert self._reader is not None, "open is called first"
         stamped = self._timestamps.of(batch)
         self._emitting = None
         if stamped.is_timed:
@@ -81,32 +81,32 @@ class SourceTime:
         return stamped
 
     def emit(self, batch: Batch) -> None:
-        """Emits the batch that was stamped last, and what it says of the time."""
+        """Emits the batch that was stamped last, and the watermarks that it causes."""
         self._timed.emit(batch, self._emitting)
 
     def look(self, now: float) -> None:
-        """The interval has passed, on a clock that stands still while the source cannot send anything."""
+        """Called at the interval, on a clock that stands still while the source cannot emit."""
         self._splits.look(now)
         self.align()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody has to wait for the source."""
+        """Whether the source is idle."""
         return self._splits.is_idle
 
     def limited(self, limit: int) -> None:
-        """How far the source may go, for the sake of its alignment group."""
+        """Sets the limit of the alignment group."""
         if self._alignment is not None:
             self._alignment.limited(limit)
             self.align()
 
-    def told(self) -> WatermarkOrigin:
-        """What is known of the source's event time, for people."""
-        alignment = None if self._alignment is None else self._alignment.told()
-        return WatermarkOrigin(self._splits.told(), True, self._idle_timeout_ms, alignment)
+    def origin(self) -> WatermarkOrigin:
+        """What determines the source's event time, for users."""
+        alignment = None if self._alignment is None else self._alignment.status()
+        return WatermarkOrigin(self._splits.progress(), True, self._idle_timeout_ms, alignment)
 
     def align(self) -> None:
-        """Sees to it that what is too far ahead waits: the whole source, and of a reader that can do that, splits."""
+        """Pauses what is too far ahead: the whole source, or single splits if the reader supports it."""
         if self._alignment is None:
             return
         self._alignment.came_to(self._splits.watermark)

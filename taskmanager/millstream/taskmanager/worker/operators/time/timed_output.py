@@ -1,9 +1,9 @@
-"""How batches leave an operator that makes watermarks: each signal behind the record that it was made of.
+"""Emits batches together with generated watermarks: each signal directly after the record that caused it.
 
-A generator that is called for each record may emit anywhere in a batch. The batch is cut there, so that the records and
-signals that follow are in the same order whatever the size of batches is: which records are late, and when timers fire,
-does not depend on it. A batch in which nothing was emitted leaves as it is. The generator has seen all records before
-the first of them leaves; no operator is called from within a user's generator.
+A generator that is called for each record may emit anywhere in a batch. The batch is split there, so that the order of
+records and signals downstream does not depend on the batch size: which records are late, and when timers fire, is
+deterministic. A batch in which nothing was emitted is sent as a whole. The generator has seen all records before the
+first of them is sent; no operator is called from within a user's generator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from millstream.taskmanager.worker.operators.time.event_time import GeneratedWat
 
 
 class TimedOutput:
-    """Of one operator. The watermarks of the streams that it emits are sent through `signal`."""
+    """The output of one operator. The watermarks of its streams are sent through `signal`."""
 
     def __init__(self, operator_name: str, emit: Emit, send: Send, rows_of: Callable[[Batch], list[Any]]) -> None:
         self._name = operator_name
@@ -33,14 +33,14 @@ class TimedOutput:
         self._placed: list[tuple[int, StreamSignal]] = []
 
     def signal(self, signal: StreamSignal) -> None:
-        """Sends a signal, behind the record that the generator is called for if it is called for one."""
+        """Sends a signal, after the current record if the generator is being called for one."""
         if self._left is None:
             self._send(signal)
         else:
             self._placed.append((self._count - length_hint(self._left), signal))
 
     def emit(self, batch: Batch, watermarks: GeneratedWatermarks | None) -> None:
-        """Emits a batch of one stream, and what the stream's generator makes of it. Without timestamps, nothing."""
+        """Emits a batch of one stream, and the watermarks that its generator emits for it; none without timestamps."""
         if watermarks is None or not batch.is_timed:
             self._emit(batch)
             return
@@ -75,5 +75,5 @@ class TimedOutput:
 
 
 def _plain(timestamps: Any) -> Sequence[int]:
-    """Those beside rows are integers; those beside columns become such."""
+    """Timestamps as Python integers."""
     return timestamps if isinstance(timestamps, array) else timestamps.to_pylist()

@@ -1,4 +1,4 @@
-"""The clocks and timers of one operator, as its function sees them. On the task's thread."""
+"""The clocks and timers of one operator, as its function sees them. Used on the task's thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.taskmanager.worker.state.timers import TimerQueue, Timers
 
 
 class _NoTimers:
-    """In place of a queue: setting a timer is an error."""
+    """Replaces the queue where timers are not supported: registering one raises."""
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -26,7 +26,7 @@ class _NoTimers:
 
 
 class OperatorTimers(TimerService):
-    """There are no timers, and a reason for it, until `use` is called: without keys, nothing can be called back."""
+    """Timers are refused, with a reason, until `use` is called: without keys there are no timers."""
 
     def __init__(self, clock: Clock, why_none: str = "") -> None:
         self._clock = clock
@@ -34,19 +34,19 @@ class OperatorTimers(TimerService):
         self._processing: TimerQueue | _NoTimers = self._event
         self.watermark = MIN_TIMESTAMP
         self.quiesced = False
-        """Whether timers that are registered are ignored, as at the end of a key: one might follow another forever."""
+        """Whether new timers are ignored, as at the end of a key, where timers could register others endlessly."""
 
     def use(self, timers: Timers) -> None:
-        """From now on timers can be set."""
+        """Enables timers."""
         self._event, self._processing = timers.event, timers.processing
 
     def refuse(self, why_none: str) -> None:
-        """They cannot, for another reason."""
+        """Refuses timers for another reason."""
         self._event = self._processing = _NoTimers(why_none)
 
     @contextmanager
     def at_the_end(self) -> Iterator[None]:
-        """What is called meanwhile is called at the end of a key, and of event time."""
+        """Marks the calls within as made at the end of a key, and of event time."""
         before, self.watermark, self.quiesced = self.watermark, MAX_TIMESTAMP, True
         try:
             yield
@@ -54,31 +54,31 @@ class OperatorTimers(TimerService):
             self.watermark, self.quiesced = before, False
 
     def current_processing_time(self) -> int:
-        """As the machine has it."""
+        """The processing time."""
         return self._clock.now_ms()
 
     def current_watermark(self) -> int:
-        """The last one that came."""
+        """The current watermark."""
         return self.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Of the key at hand."""
+        """Registers a timer for the current key."""
         if not self.quiesced:
             self._processing.register(timestamp if type(timestamp) is int else _wrong(timestamp))
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Of the key at hand."""
+        """Registers a timer for the current key."""
         if not self.quiesced:
             self._event.register(timestamp if type(timestamp) is int else _wrong(timestamp))
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Of the key at hand."""
+        """Deletes a timer of the current key."""
         self._processing.delete(timestamp if type(timestamp) is int else _wrong(timestamp))
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Of the key at hand."""
+        """Deletes a timer of the current key."""
         self._event.delete(timestamp if type(timestamp) is int else _wrong(timestamp))
 
 
 def _wrong(timestamp: object) -> NoReturn:
-    raise TypeError(f"a timer's time is a whole number of milliseconds, not {timestamp!r}")
+    raise TypeError(f"the time of a timer must be a whole number of milliseconds, not {timestamp!r}")

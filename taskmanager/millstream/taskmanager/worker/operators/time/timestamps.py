@@ -1,4 +1,4 @@
-"""`assign_timestamps_and_watermarks`: event time from here on is what this strategy makes of the records."""
+"""`assign_timestamps_and_watermarks`: downstream event time is determined by this strategy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from millstream.taskmanager.worker.operators.time.timed_output import TimedOutpu
 
 @builds(plan.TimestampsSpec)
 class TimestampsOperator(Operator):
-    """Stamps records and sends watermarks behind them. Those of its input end here, but for the last."""
+    """Assigns timestamps and emits watermarks after the records.
+
+    Watermarks of its input are dropped, except the last.
+    """
 
     only_reads = True
 
@@ -30,7 +33,7 @@ class TimestampsOperator(Operator):
         self._clock, self._held_up = setup.services.clock, setup.services.held_up
 
     def open(self) -> None:
-        """Makes the generator."""
+        """Creates the generator."""
         try:
             self._watermarks = GeneratedWatermarks(self._strategy, self.context, self._timed.signal, self._clock)
         except TaskInterrupted:
@@ -39,30 +42,30 @@ class TimestampsOperator(Operator):
             raise OperatorError(self.name, NO_RECORD, error) from error
 
     def process(self, batch: Batch) -> None:
-        """Each record leaves before what it says of the time."""
-        assert self._watermarks is not None, "open comes first"
+        """Emits each record before the watermarks that it causes."""
+        assert self._watermarks is not None, "open is called first"
         self._timed.emit(self._timestamps.of(batch), self._watermarks)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
-        """What the input says of event time does not count here, except that it has come to its end."""
+        """Drops the watermarks of the input, except for the end of event time."""
         if signal == LAST_WATERMARK or not isinstance(signal, Watermark | WatermarkStatus):
             super().on_signal(signal, input_index)
 
     def on_time(self, now: float) -> float | None:
-        """Looks whether time has moved, every interval."""
+        """Checks at every interval whether event time has advanced."""
         if self._rhythm.is_due(now) and self._watermarks is not None:
             guarded_look(self, self._watermarks, now - self._held_up())
         return self._rhythm.next
 
     def progress(self) -> OperatorProgress | None:
-        """How far event time is."""
-        assert self._watermarks is not None, "open comes first"
-        origin = WatermarkOrigin(self._watermarks.told(), idle_timeout_ms=self._strategy.idle_timeout_ms)
+        """The progress of event time."""
+        assert self._watermarks is not None, "open is called first"
+        origin = WatermarkOrigin(self._watermarks.progress(), idle_timeout_ms=self._strategy.idle_timeout_ms)
         return OperatorProgress(self.name, origin)
 
 
 def guarded_look(operator: Operator, watermarks: GeneratedWatermarks, now: float) -> None:
-    """Has a generator emit, if it wants; what it raises is the operator's error."""
+    """Calls the generator's periodic emission; what it raises is the operator's error."""
     try:
         watermarks.look(now)
     except (TaskInterrupted, OperatorError):

@@ -1,8 +1,8 @@
-"""Operators whose function is called back: when the watermark, or the machine's clock, has come to a timer's time.
+"""Operators whose function is called back when the watermark, or processing time, reaches the time of a timer.
 
 Timers are keyed state. Those that are due fire in the order of their timestamps, before the watermark that made them
-due is sent on; timers that a call registers or deletes count at once. One that is overdue, because the job was not
-running at its time, fires once.
+due is forwarded; timers that a callback registers or deletes take effect immediately. An overdue timer, because the job
+was not running at its time, fires once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TimingOperator(ProcessingOperator):
         self.timer_service = OperatorTimers(self._clock, "timers can be set on keyed streams only: call key_by")
 
     def set_up_timers(self, context: TimerContext) -> None:
-        """Called by the constructors of operators on keyed streams, whose state is there by then."""
+        """Called by the constructors of operators on keyed streams, whose state exists by then."""
         if not _has_on_timer(self.function):
             name = type(self.function).__qualname__
             self.timer_service.refuse(f"{name} has no method on_timer that a timer could call")
@@ -47,7 +47,7 @@ class TimingOperator(ProcessingOperator):
         self.timer_service.use(self._timers)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
-        """A watermark is sent on when all timers that it makes due have fired."""
+        """Forwards a watermark after all timers that it makes due have fired."""
         if isinstance(signal, Watermark):
             self.timer_service.watermark = signal.timestamp
             if self._timers is not None:
@@ -55,7 +55,7 @@ class TimingOperator(ProcessingOperator):
         super().on_signal(signal, input_index)
 
     def on_time(self, now: float) -> float | None:
-        """Fires what the machine's clock has come to."""
+        """Fires the timers that are due in processing time."""
         if self._timers is None:
             return None
         queue = self._timers.processing
@@ -63,18 +63,18 @@ class TimingOperator(ProcessingOperator):
 
     @property
     def ends_keys(self) -> bool:
-        """Where timers can be set."""
+        """True if timers can be registered."""
         return self._timers is not None
 
     def end_key(self) -> None:
-        """All timers fire, those of event time first."""
+        """Fires all timers, those of event time first."""
         if self._timers is not None:
             with self.timer_service.at_the_end():
                 self._fire(self._timers.event, MAX_TIMESTAMP, TimeDomain.EVENT_TIME)
                 self._fire(self._timers.processing, MAX_TIMESTAMP, TimeDomain.PROCESSING_TIME)
 
     def progress(self) -> OperatorProgress | None:
-        """The timers that wait."""
+        """The pending timers."""
         return None if self._timers is None else OperatorProgress(self.name, waiting(self._timers, TimedKind.TIMERS))
 
     def _fire(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
@@ -102,7 +102,7 @@ class TimingOperator(ProcessingOperator):
 
 
 def _has_on_timer(function: Any) -> bool:
-    """Whether the class has one of its own."""
+    """Whether the class defines `on_timer` itself."""
     method = getattr(type(function), "on_timer", None)
     return method is not None and not any(vars(base).get("on_timer") is method for base in _bases(function))
 

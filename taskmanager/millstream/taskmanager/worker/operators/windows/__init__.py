@@ -1,1 +1,1 @@
-"""Windows over rows: which records come together, and when."""
+"""Windows over rows."""

@@ -1,8 +1,8 @@
-"""Tumbling and sliding windows of event time that fire once at their end: whole batches and whole windows at a time.
+"""Tumbling and sliding event-time windows that fire once at their end: whole batches and whole windows at a time.
 
-Each window has one value for each key (a reduce or an aggregate). A batch is folded into the windows of its records in
-one pass; only an entry that is new sets a timer. When the watermark passes the end of a window, all its keys are read
-and removed together. Nothing is called for a record but the user's own function.
+Each window has one value per key (a reduce or an aggregate). A batch is folded into the windows of its records in one
+pass; only a new entry sets a timer. When the watermark passes the end of a window, all its keys are read and removed
+together. The user function is the only call per record.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from millstream.taskmanager.worker.operators.windows.contents import SingleConte
 from millstream.taskmanager.worker.state.table import MISSING
 from millstream.taskmanager.worker.state.timers import DueTimers, TimerQueue
 
-_FEW = 8  # records: below, arrays of numpy cost more than they save
+_FEW = 8  # records: below, NumPy arrays cost more than they save
 
 
 class Fired(NamedTuple):
-    """A window that has ended: what each of its keys has come to."""
+    """A window that has ended: the result of each of its keys."""
 
     window: Any
     keys: list[Any]
@@ -35,7 +35,7 @@ class Fired(NamedTuple):
 
 
 class _Windows(dict[int, tuple[int, int]]):
-    """Windows by their start, each made once."""
+    """Windows by their start, each created once."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class _Windows(dict[int, tuple[int, int]]):
 
 
 class AlignedWindows:
-    """Of one operator; the windows are tuples of start and end, as the state has them."""
+    """The aligned windows of one operator, as tuples of start and end, which are also the namespaces of the state."""
 
     def __init__(
         self, size: int, slide: int, offset: int, lateness: int, contents: SingleContents, timers: TimerQueue
@@ -63,16 +63,16 @@ class AlignedWindows:
     def take(
         self, keys: list[Any], rows: list[Any], times: array[int], source: Iterator[Any], watermark: int
     ) -> list[int]:
-        """Folds all records in; `source` iterates over the rows. Answers those that are to be taken singly.
+        """Folds all records; `source` iterates over the rows. Returns the records that must be processed singly.
 
-        These are the ones of which a window has ended: it is gone, or fires again at once.
+        These have a window that has ended: it was removed, or fires again at once.
         """
         starts, ended = self._placed_few(times, watermark) if len(times) <= _FEW else self._placed(times, watermark)
         if not ended:
             self._fold(keys, starts, rows, source)
             return []
         if self._size > self._slide:
-            # One whose other windows have not ended shares these with those behind it, and comes before them.
+            # A record whose other windows have not ended shares these with later records, and comes before them.
             for i in ended:
                 if self._is_open(starts[i], watermark):
                     ended = sorted({*ended, *range(i, len(times))})
@@ -89,7 +89,7 @@ class AlignedWindows:
     def _placed(self, times: array[int], watermark: int) -> tuple[list[int], list[int]]:
         """The start of each record's last window, and the records of which the first window has ended.
 
-        Those that have no timestamp count as such, and those whose windows do not fit into 64 bits.
+        The latter include records without a timestamp, and those whose windows do not fit into 64 bits.
         """
         import numpy as np
 
@@ -110,7 +110,7 @@ class AlignedWindows:
         return watermark < last + self._size - 1 <= MAX_TIMESTAMP
 
     def _fold(self, keys: list[Any], starts: list[int], rows: list[Any], source: Iterator[Any]) -> None:
-        """Record by record: each window gets its records in the order in which they came."""
+        """Folds record by record: each window gets its records in order of arrival."""
         backs = range(0, self._size, self._slide)
         if len(backs) == 1:
             self._fold_once(keys, starts, source)
@@ -138,7 +138,7 @@ class AlignedWindows:
                 self._timers.register_all([end - 1 + self._lateness for _, end in named], owners, named)
 
     def fire(self, until: int) -> Iterator[Fired]:
-        """The windows that have ended by then, in the order of their ends; what is to be kept of them is."""
+        """The windows that have ended, in the order of their ends; their state is removed unless it is still needed."""
         table, result = self._contents.table, self._contents.result
         while (due := self._timers.take_due(until)) is not None:
             for window, keys in _by_window(due):
@@ -156,7 +156,7 @@ class AlignedWindows:
 
 @contextmanager
 def _same_place(source: Iterator[Any], left: Iterator[Any], taken: Callable[[int], int]) -> Iterator[None]:
-    """If this fails, `source` is behind as many records as were `taken` of it for so many of `left`."""
+    """If this fails, advances `source` by as many records as were `taken` for the part of `left` that was consumed."""
     count = length_hint(left)
     try:
         yield
@@ -166,7 +166,7 @@ def _same_place(source: Iterator[Any], left: Iterator[Any], taken: Callable[[int
 
 
 def _by_window(due: DueTimers) -> Iterable[tuple[Any, list[Any]]]:
-    """The windows that timers of one timestamp are of, each with its keys: nearly always one."""
+    """The windows of timers with one timestamp, each with its keys: nearly always one window."""
     namespaces = due.namespaces or []
     if len(windows := set(namespaces)) == 1:
         return [(windows.pop(), due.keys)]
@@ -177,7 +177,7 @@ def _by_window(due: DueTimers) -> Iterable[tuple[Any, list[Any]]]:
 
 
 def aligned_windows(spec: WindowSpec, contents: WindowContents, timers: TimerQueue) -> AlignedWindows | None:
-    """If the windows are of this kind. Classes derived from these may do otherwise."""
+    """None if the windows are not of this kind. Subclasses of these classes may behave differently."""
     if type(spec.trigger) is not EventTimeTrigger or not isinstance(contents, SingleContents):
         return None
     assigner = spec.assigner

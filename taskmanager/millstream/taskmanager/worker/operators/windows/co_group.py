@@ -1,4 +1,4 @@
-"""Windows over two streams at once: a record goes into the windows of its key, with the side that it is of."""
+"""Windows over two streams: a record is assigned to the windows of its key, tagged with its input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millstream.taskmanager.worker.partitioning import key_function
 
 @builds(CoGroupSpec)
 class CoGroupOperator(WindowOperator):
-    """Of two keyed streams, in one subtask."""
+    """Windows two keyed streams, in one subtask."""
 
     def __init__(self, setup: OperatorSetup, spec: CoGroupSpec) -> None:
         super().__init__(setup, spec)
@@ -31,15 +31,15 @@ class CoGroupOperator(WindowOperator):
         self._combine = None if spec.evictor is None else list
 
     def receivers(self) -> Sequence[Emit]:
-        """Of both inputs."""
+        """Takes both inputs."""
         return (self.process, self.process2)
 
     def process(self, batch: Batch) -> None:
-        """Each record of the first input into its windows."""
+        """Assigns each record of the first input to its windows."""
         tagged = [TaggedUnion(row, None, False) for row in self.rows_of(batch)]
         super().process(RowBatch(tagged, self.timestamps_of(batch)))
 
     def process2(self, batch: Batch) -> None:
-        """Each record of the second input."""
+        """Assigns each record of the second input to its windows."""
         rows = batch.rows if isinstance(batch, RowBatch) else record_batch_to_rows(batch.data, self.input_types[1])
         super().process(RowBatch([TaggedUnion(None, row, True) for row in rows], self.timestamps_of(batch)))

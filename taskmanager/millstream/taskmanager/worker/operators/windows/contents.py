@@ -1,7 +1,7 @@
-"""What a window keeps of its records, by key and namespace, in keyed state.
+"""The contents of windows, by key and namespace, in keyed state.
 
-The key is always the one at hand; a namespace stands for a window, and after sessions were merged for the one whose
-state they share. Batches name many windows at once where contents are one value each.
+The key is always the current one; a namespace stands for a window, or after a merge of sessions for the one whose state
+they share. If contents are single values, batches access many windows at once.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ NAME = "window-contents"
 
 
 class WindowContents(ABC):
-    """Of all windows of an operator."""
+    """The contents of all windows of an operator."""
 
     @abstractmethod
     def add(self, window: Any, record: Any, timestamp: int) -> None:
-        """A record comes into a window."""
+        """Adds a record to a window."""
 
     @abstractmethod
     def elements(self, window: Any) -> list[Any] | None:
-        """What its function gets; None for a window that holds nothing."""
+        """The input of the window's function; None for an empty window."""
 
     @abstractmethod
     def clear(self, window: Any) -> None:
-        """Nothing is kept of it any more."""
+        """Removes the contents of a window."""
 
     @abstractmethod
     def merge(self, target: Any, sources: Iterable[Any]) -> None:
-        """What some windows hold becomes part of another."""
+        """Merges the contents of windows into another."""
 
 
 class BufferedContents(WindowContents):
@@ -53,52 +53,52 @@ class BufferedContents(WindowContents):
         self._state: Any = backend.state(ListStateDescriptor(NAME, kept), space)
 
     def add(self, window: Any, record: Any, timestamp: int) -> None:
-        """Behind those that came before."""
+        """Appends the record."""
         self._state.set_namespace(window)
         self._state.add((record, timestamp) if self._stamped else record)
 
     def elements(self, window: Any) -> list[Any] | None:
-        """In the order in which they came."""
+        """The records in order of arrival."""
         self._state.set_namespace(window)
         return self._state.get() or None
 
     def replace(self, window: Any, elements: Sequence[Any]) -> None:
-        """What an evictor has left."""
+        """Replaces the contents by what an evictor has left."""
         self._state.set_namespace(window)
         self._state.update(elements)
 
     def clear(self, window: Any) -> None:
-        """Forgets the records."""
+        """Removes the records."""
         self._state.set_namespace(window)
         self._state.clear()
 
     def merge(self, target: Any, sources: Iterable[Any]) -> None:
-        """In the order of the windows."""
+        """Merges in the order of the windows."""
         self._state.merge_namespaces(target, sources)
 
 
 class TaggedContents(BufferedContents):
-    """All records of two streams, for an evictor: as plain tuples in state, and as `TaggedUnion` where it sees them."""
+    """All records of two streams, for an evictor: plain tuples in state, and `TaggedUnion` for the evictor."""
 
     def __init__(self, spec: Tagged, backend: KeyedStateBackend, space: TypeInformation) -> None:
         super().__init__(_union(spec), backend, space, stamped=True)
 
     def add(self, window: Any, record: TaggedUnion, timestamp: int) -> None:
-        """Behind those that came before."""
+        """Appends the record."""
         super().add(window, tuple(record), timestamp)
 
     def elements(self, window: Any) -> list[Any] | None:
-        """In the order in which they came."""
+        """The records in order of arrival."""
         found = super().elements(window)
         return [(TaggedUnion(*record), time) for record, time in found] if found else found
 
     def replace(self, window: Any, elements: Sequence[Any]) -> None:
-        """What an evictor has left."""
+        """Replaces the contents by what an evictor has left."""
         super().replace(window, [(tuple(record), time) for record, time in elements])
 
 
 class SingleContents(WindowContents):
-    """One value for each window, which records are folded into."""
+    """One value per window, into which records are folded."""
 
     def __init__(
         self,
@@ -117,24 +117,24 @@ class SingleContents(WindowContents):
         self._key = backend.get_current_key
 
     def add(self, window: Any, record: Any, timestamp: int) -> None:
-        """Folds it into the window's value."""
+        """Folds the record into the window's value."""
         entry = (self._key(), window)
         before = self.table.get(entry)
         self.table.put(entry, self.first(record) if before is MISSING else self.fold(before, record))
 
     def elements(self, window: Any) -> list[Any] | None:
-        """The one result."""
+        """The result, as the only element."""
         value = self.table.get((self._key(), window))
         if value is MISSING:
             return None
         return [value if self.result is None else self.result(value)]
 
     def clear(self, window: Any) -> None:
-        """Forgets the value."""
+        """Removes the value."""
         self.table.remove((self._key(), window))
 
     def merge(self, target: Any, sources: Iterable[Any]) -> None:
-        """One value of all."""
+        """Merges all values into one."""
         key = self._key()
         merged = self.table.get((key, target))
         for window in sources:
@@ -149,7 +149,7 @@ class SingleContents(WindowContents):
 def make_contents(
     spec: Contents, backend: KeyedStateBackend, space: TypeInformation, evicts: bool
 ) -> BufferedContents | SingleContents:
-    """As the specification wants them."""
+    """Creates the contents that the specification requires."""
     match spec:
         case Buffered():
             return BufferedContents(spec.type, backend, space, evicts)
@@ -192,6 +192,6 @@ def _extended(records: list[Any], others: list[Any]) -> list[Any]:
 
 
 def _adopting(call: Callable[[Any, Any], Any], kind: TypeInformation) -> Callable[[Any, Any], Any]:
-    """The function, with results that are what their declared type makes of them."""
+    """Wraps the function so that its results are converted to their declared type."""
     adopt = adopter(kind)
     return call if adopt is None else lambda old, new: adopt(call(old, new))

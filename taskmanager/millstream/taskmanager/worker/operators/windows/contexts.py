@@ -1,4 +1,4 @@
-"""What triggers, assigners and window functions can ask. One object each serves all windows of an operator."""
+"""The contexts of triggers, assigners and window functions. One object each serves all windows of an operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millstream.taskmanager.worker.state.timers import Timers
 
 
 class WindowStates(KeyedStateStore):
-    """State that belongs to the key at hand and to `namespace`; its names begin with the prefix."""
+    """State scoped to the current key and `namespace`; its names begin with the prefix."""
 
     def __init__(self, backend: KeyedStateBackend, space: WindowSpace, prefix: str) -> None:
         self._backend = backend
@@ -39,23 +39,23 @@ class WindowStates(KeyedStateStore):
 
 
 class AssignerContext(WindowAssigner.WindowAssignerContext):
-    """Of one operator."""
+    """The assigner's context in one operator."""
 
     def __init__(self, clocks: OperatorTimers, context: RuntimeContext) -> None:
         self._clocks = clocks
         self._context = context
 
     def get_current_processing_time(self) -> int:
-        """The machine's time."""
+        """The processing time."""
         return self._clocks.current_processing_time()
 
     def get_runtime_context(self) -> RuntimeContext:
-        """Of the operator."""
+        """The runtime context of the operator."""
         return self._context
 
 
 class WindowTriggerContext(Trigger.OnMergeContext):
-    """For the window whose namespace is set; while windows merge, `merged` are the namespaces of its parts."""
+    """The context for the window whose namespace is set; `merged` are the namespaces of its parts, if any."""
 
     def __init__(self, clocks: OperatorTimers, timers: Timers, states: WindowStates, context: RuntimeContext) -> None:
         self._clocks = clocks
@@ -66,41 +66,41 @@ class WindowTriggerContext(Trigger.OnMergeContext):
         self.merged: list[Any] = []
 
     def get_current_processing_time(self) -> int:
-        """The machine's time."""
+        """The processing time."""
         return self._clocks.current_processing_time()
 
     def get_current_watermark(self) -> int:
-        """How far event time has come."""
+        """The current watermark."""
         return self._clocks.watermark
 
     def get_metric_group(self) -> MetricGroup:
-        """The operator's."""
+        """The metric group of the operator."""
         return self._context.get_metrics_group()
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Has `on_processing_time` called for this window."""
+        """Registers a timer that calls `on_processing_time` for this window."""
         if not self._clocks.quiesced:
             self._timers.processing.register(time, self.namespace)
 
     def register_event_time_timer(self, time: int) -> None:
-        """Has `on_event_time` called for this window."""
+        """Registers a timer that calls `on_event_time` for this window."""
         if not self._clocks.quiesced:
             self._timers.event.register(time, self.namespace)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Takes it back."""
+        """Deletes the timer."""
         self._timers.processing.delete(time, self.namespace)
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Takes it back."""
+        """Deletes the timer."""
         self._timers.event.delete(time, self.namespace)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:
-        """State of the trigger's own, for this key and window."""
+        """The trigger's own state, for this key and window."""
         self._states.namespace = self.namespace
         return self._states.keyed_state(state_descriptor)
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """Makes one of the states of the merged windows."""
+        """Merges the states of the merged windows into one."""
         state: Any = self.get_partitioned_state(state_descriptor)
         state.merge_namespaces(self.namespace, self.merged)

@@ -1,4 +1,4 @@
-"""Evictors: what they take out of a window before its function sees it, and after."""
+"""Evictors, which remove elements from a window before its function is called, and after."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _EvictorContext(Evictor.EvictorContext):
 
 
 class Evicting:
-    """Of one operator. Its contents keep each record with its timestamp."""
+    """The evictor of one operator. Its contents keep each record with its timestamp."""
 
     def __init__(
         self, evictor: Evictor[Any, Any], contents: BufferedContents, clocks: OperatorTimers, context: RuntimeContext
@@ -39,14 +39,14 @@ class Evicting:
         self._held = 0
 
     def before(self, window: Any, elements: list[Any]) -> list[Any]:
-        """The records that the window's function gets."""
+        """The records passed to the window's function."""
         self._held = len(elements)
         self._left = [TimestampedValue(record, None if time == MIN_TIMESTAMP else time) for record, time in elements]
         self._evictor.evict_before(self._left, self._held, window, self._context)
         return [element.value for element in self._left]
 
     def after(self, window: Any, state: Any) -> None:
-        """Keeps what is left for the next time."""
+        """Stores what is left."""
         left = self._left
         self._evictor.evict_after(left, len(left), window, self._context)
         if len(left) != self._held:

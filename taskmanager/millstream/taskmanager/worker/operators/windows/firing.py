@@ -1,4 +1,4 @@
-"""What a window's function makes of the window, when it fires and when it is gone."""
+"""Calls a window's function when the window fires and when it is removed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from millstream.taskmanager.worker.operators.time.timer_service import OperatorT
 from millstream.taskmanager.worker.operators.windows.contexts import WindowStates
 
 Fire = Callable[[Any, Any, list[Any]], Iterable[Any] | None]
-"""Key, window and what it holds: the results."""
+"""Takes the key, the window and its contents; returns the results."""
 
 
 class ProcessContext(ProcessWindowFunction.Context[Any], ProcessAllWindowFunction.Context[Any]):
-    """For the window that is set."""
+    """The context of a window function, for the window that was entered last."""
 
     def __init__(self, clocks: OperatorTimers, states: WindowStates, context: RuntimeContext) -> None:
         self._clocks = clocks
@@ -34,33 +34,33 @@ class ProcessContext(ProcessWindowFunction.Context[Any], ProcessAllWindowFunctio
         self._window: Any = None
 
     def enter(self, window: Any, namespace: Any) -> None:
-        """Which window is meant from now on."""
+        """Sets the window."""
         self._window = window
         self._states.namespace = namespace
 
     def window(self) -> Any:
-        """The window."""
+        """The current window."""
         return self._window
 
     def current_processing_time(self) -> int:
-        """The machine's time."""
+        """The processing time."""
         return self._clocks.current_processing_time()
 
     def current_watermark(self) -> int:
-        """How far event time has come."""
+        """The current watermark."""
         return self._clocks.watermark
 
     def window_state(self) -> KeyedStateStore:
-        """State of this key in this window; `clear` has to remove it."""
+        """State of this key in this window; the function's `clear` has to remove it."""
         return self._states
 
     def global_state(self) -> KeyedStateStore:
-        """State of this key, in all windows."""
+        """State of this key, shared by all windows."""
         return self._context
 
 
 def firing(function: Any, context: ProcessContext) -> tuple[Fire, Callable[[], None] | None]:
-    """How to call a window's function, and what to call when a window is gone."""
+    """How to call a window's function, and what to call when a window is removed."""
 
     def clear() -> None:
         function.clear(context)
@@ -82,11 +82,11 @@ def firing(function: Any, context: ProcessContext) -> tuple[Fire, Callable[[], N
             return (lambda key, window, elements: starmap(function.join, product(*_sides(elements)))), None
         case FlatJoinFunction():
             return (lambda key, window, elements: _flat(function.join, *_sides(elements))), None
-    raise AssertionError(f"{function!r} is no function of windows")
+    raise AssertionError(f"{function!r} is not a window function")
 
 
 def _sides(elements: list[Any]) -> tuple[list[Any], list[Any]]:
-    """The records of two streams, apart: the one element is a list of all of them, tagged."""
+    """Separates the records of two streams: the single element is a tagged list of all of them."""
     tagged = elements[0] if elements else ()
     return [one for one, _, second in tagged if not second], [two for _, two, second in tagged if second]
 

@@ -1,7 +1,7 @@
-"""Windows that merge, such as sessions: which of them there are for a key, and whose state each of them has.
+"""Windows that merge, such as sessions: which windows exist for a key, and under which name each keeps its state.
 
-When windows merge, the state of one of them becomes that of the merged one, without being moved, and takes up that of
-the others. So a window may have its state under the name of another, for as long as it lives.
+When windows merge, the state of one of them becomes that of the merged window, without being moved, and the state of
+the others is merged into it. So a window may keep its state under the name of another for its whole life.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from millstream.taskmanager.worker.state.table import MISSING
 
 NAME = "window-merging-set"
 Merge = Callable[[Any, list[Any], Any, list[Any]], None]
-"""The merged window, those that it is made of, whose state it has, and whose state is to become part of that."""
+"""The merged window, its parts, the one whose state it has, and those whose state is merged into it."""
 
 
 class MergingWindows:
-    """The windows of the key at hand, once `load` was called; `store` keeps them."""
+    """The windows of the current key, after `load` was called; `store` saves them."""
 
     def __init__(
         self, assigner: MergingWindowAssigner[Any, Any], space: WindowSpace, backend: KeyedStateBackend
@@ -35,14 +35,14 @@ class MergingWindows:
         self._stored: dict[Any, Any] = {}
 
     def load(self) -> None:
-        """What the key at hand has."""
+        """Loads the windows of the current key."""
         pairs = self._table.get(self._key())
         window_of = self._space.window_of
         self._state_of = {} if pairs is MISSING else {window_of(window): state for window, state in pairs}
         self._stored = dict(self._state_of)
 
     def store(self) -> None:
-        """Keeps the windows of the key at hand, if they have changed."""
+        """Saves the windows of the current key, if they have changed."""
         if self._state_of == self._stored:
             return
         name_of = self._space.name_of
@@ -52,15 +52,15 @@ class MergingWindows:
             self._table.remove(self._key())
 
     def state_of(self, window: Any) -> Any | None:
-        """Under which name the state of a window is kept; None when there is no such window."""
+        """The name under which the state of a window is kept; None if there is no such window."""
         return self._state_of.get(window)
 
     def retire(self, window: Any) -> None:
-        """There is no such window any more."""
+        """Removes a window."""
         self._state_of.pop(window, None)
 
     def add(self, new: Any, merge: Merge) -> Any:
-        """Adds a window; returns the one that it has become part of, which may be itself."""
+        """Adds a window; returns the one that it was merged into, possibly itself."""
         groups: list[tuple[Any, list[Any]]] = []
         self._assigner.merge_windows([*self._state_of, new], _Collecting(groups))
         result, merged_new = new, False

@@ -1,10 +1,10 @@
-"""Windows over rows of one key: an assigner puts each record into windows, a trigger says when they fire.
+"""Windows over rows of one key: an assigner assigns each record to windows, a trigger determines when they fire.
 
-A window is kept until its end has passed, in event time by the allowed lateness more: then a timer of its own removes
-all that is kept of it. A record for windows that are gone is late; it goes to the side output for such, or is counted.
-Records of the usual kind, event-time windows that fire once at their end with one value kept of each, are taken a whole
-batch at a time (`millstream.taskmanager.worker.operators.windows.aligned`); they live in the same state, so that a
-late record among them can be taken singly.
+A window is kept until its end has passed, in event time plus the allowed lateness: then a cleanup timer removes its
+state. A record whose windows were all removed is late; it is emitted to the side output for late records, or counted.
+The most common windows, event-time windows that fire once at their end and keep one value, are processed a batch at a
+time (`millstream.taskmanager.worker.operators.windows.aligned`); they use the same state, so that a late record among
+them can be processed singly.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ LATE = "numLateRecordsDropped"
 
 @builds(WindowSpec)
 class WindowOperator(FunctionOperator):
-    """Of one keyed stream, in one subtask."""
+    """The windows of one keyed stream, in one subtask."""
 
     def __init__(self, setup: OperatorSetup, spec: WindowSpec) -> None:
         super().__init__(setup, spec.function)
@@ -82,21 +82,21 @@ class WindowOperator(FunctionOperator):
             self._merging = MergingWindows(spec.assigner, self._space, backend)
         self._evicting: Evicting | None = None
         if spec.evictor is not None:
-            assert isinstance(self._contents, BufferedContents), "the API sees to it"
+            assert isinstance(self._contents, BufferedContents), "the API ensures it"
             self._evicting = Evicting(spec.evictor, self._contents, self._clocks, setup.context)
         self._aligned: AlignedWindows | None = aligned_windows(spec, self._contents, self._timers.event)
         self._late_dropped = setup.context.get_metrics_group().counter(LATE)
         self._results = Results(self, stamped=True)
-        self._waiting_records = 0  # that came since a window fired last
+        self._waiting_records = 0  # records since a window fired last
 
     # Records
 
     def _select_keys(self, key_of: KeyOf) -> None:
-        """How to tell the key of what `process` gets."""
+        """Sets the key selector for the records passed to `process`."""
         self._key_of, self._getter = key_of, getter(key_of)
 
     def process(self, batch: Batch) -> None:
-        """Each record into its windows."""
+        """Assigns each record to its windows."""
         rows, times = self.rows_of(batch), self.timestamps_of(batch)
         self._waiting_records += len(rows)
         if self._aligned is not None and times is not None:
@@ -174,7 +174,7 @@ class WindowOperator(FunctionOperator):
     # Time
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
-        """A watermark is sent on when all windows that it ends have fired."""
+        """Forwards a watermark after all windows that it ends have fired."""
         if isinstance(signal, Watermark):
             self._clocks.watermark = signal.timestamp
             if self._aligned is not None:
@@ -184,17 +184,17 @@ class WindowOperator(FunctionOperator):
         super().on_signal(signal, input_index)
 
     def on_time(self, now: float) -> float | None:
-        """Fires what the machine's clock has come to."""
+        """Fires the timers that are due in processing time."""
         queue = self._timers.processing
         return fire_due(queue, self._clock, now, lambda until: self._fire_timers(queue, until, event_time=False))
 
     @property
     def ends_keys(self) -> bool:
-        """Its windows fire."""
+        """True: its windows fire at the end of a key."""
         return True
 
     def end_key(self) -> None:
-        """All timers fire, those of event time first."""
+        """Fires all timers, those of event time first."""
         with self._clocks.at_the_end():
             if self._aligned is not None:
                 self._fire_aligned(self._aligned, MAX_TIMESTAMP)
@@ -202,7 +202,7 @@ class WindowOperator(FunctionOperator):
             self._fire_timers(self._timers.processing, MAX_TIMESTAMP, event_time=False)
 
     def progress(self) -> OperatorProgress | None:
-        """The windows that wait."""
+        """The pending windows."""
         return OperatorProgress(self.name, waiting(self._timers, TimedKind.WINDOWS, self._waiting_records))
 
     def _fire_timers(self, queue: TimerQueue, until: int, event_time: bool) -> None:
@@ -225,7 +225,7 @@ class WindowOperator(FunctionOperator):
             self._merging.load()
             state = self._merging.state_of(window)
             if state is None:
-                return  # it has become part of another since
+                return  # it was merged into another since
         self._trigger_context.namespace = timer.namespace
         call = self._trigger.on_event_time if event_time else self._trigger.on_processing_time
         self._follow(call(timer.timestamp, window, self._trigger_context), window, timer.namespace, state)
@@ -235,7 +235,7 @@ class WindowOperator(FunctionOperator):
             self._merging.store()
 
     def _fire_aligned(self, aligned: AlignedWindows, until: int) -> None:
-        """All windows that end at the same time at once."""
+        """Fires all windows that end at the same time together."""
         at: Any = NO_RECORD
         try:
             for fired in aligned.fire(until):
@@ -261,7 +261,7 @@ class WindowOperator(FunctionOperator):
             self.leave_key()
         self._results.emit()
 
-    # What becomes of windows
+    # Trigger results
 
     def _follow(self, result: TriggerResult, window: Any, name: Any, state: Any) -> None:
         if result.is_fire():
@@ -297,7 +297,7 @@ class WindowOperator(FunctionOperator):
 
     def _merge(self, merged: Any, parts: list[Any], state: Any, others: list[Any]) -> None:
         if self._is_gone(merged):
-            raise RuntimeError(f"windows were merged into {merged}, which has ended by the watermark's time already")
+            raise RuntimeError(f"windows were merged into {merged}, which ends at or before the watermark")
         context, name_of = self._trigger_context, self._space.name_of
         context.namespace, context.merged = name_of(merged), [name_of(p) for p in parts if p != merged]
         self._trigger.on_merge(merged, context)
@@ -310,7 +310,7 @@ class WindowOperator(FunctionOperator):
         self._contents.merge(state, others)
 
     def _removal_of(self, window: Any) -> int:
-        """When nothing of a window is needed any more."""
+        """When the state of a window is removed."""
         end = int(window.max_timestamp())
         return min(end + self._lateness, MAX_TIMESTAMP) if self._is_event_time else end
 

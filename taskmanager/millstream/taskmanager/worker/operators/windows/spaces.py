@@ -1,4 +1,4 @@
-"""How windows are kept as namespaces of keyed state: as plain tuples, which are quick to make and to find.
+"""Windows as namespaces of keyed state: plain tuples, which are cheap to create and to look up.
 
 In a snapshot, a time window is a struct of its start and its end.
 """
@@ -23,13 +23,13 @@ from millstream.datastream.window import (
 
 
 class WindowSpace(Struct, frozen=True):
-    """All windows of one kind."""
+    """The namespaces for one kind of windows."""
 
     type: TypeInformation
     name_of: Callable[[Any], Any]
-    """The namespace of a window."""
+    """Returns the namespace of a window."""
     window_of: Callable[[Any], Any]
-    """The window of a namespace, which may come from a snapshot."""
+    """Returns the window of a namespace, which may come from a snapshot."""
 
 
 def _same(window: Any) -> Any:
@@ -45,7 +45,7 @@ _OTHER = WindowSpace(PICKLED, _same, _same)
 
 
 def window_space(assigner: WindowAssigner[Any, Any]) -> WindowSpace:
-    """Of the windows that an assigner makes, by its serializer."""
+    """The namespaces for the windows of an assigner, by its serializer."""
     match assigner.get_window_serializer():
         case TimeWindowSerializer():
             return _TIME

@@ -1,1 +1,1 @@
-"""State as checkpoints hold it: captured, as tables, and restored."""
+"""State in checkpoints: captured, converted to tables, and restored."""

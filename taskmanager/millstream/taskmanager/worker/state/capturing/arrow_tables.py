@@ -37,8 +37,8 @@ _AT_ONCE = 1 << 30  # bytes: Arrow rearranges no column of more than 2 GiB
 class StateRows(Struct, frozen=True):
     """Entries as parallel columns. A value is the value, or the list, or the map of its key and namespace.
 
-    With a time-to-live, values, elements and the values of maps are stamped. A timer is a pair of its timestamp and
-    its domain. `namespaces` is None where there are none.
+    With a time-to-live, values, elements and the values of maps are pairs with their deadline. A timer is a pair of its
+    timestamp and its domain. `namespaces` is None where there are none.
     """
 
     values: list[Any]
@@ -62,7 +62,7 @@ class StateRows(Struct, frozen=True):
         return self.where(np.isin(self.key_groups, np.fromiter(wanted, np.int32, len(wanted))))
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> StateRows:
-        """The entries that a mask is true for."""
+        """The entries selected by a mask."""
         kept = chosen.tolist()
         return StateRows(
             list(compress(self.values, kept)),
@@ -80,7 +80,7 @@ def stepwise_table(declaration: StateDeclaration, rows: StateRows, max_paralleli
     with work():
         if len(tables) == 1:
             return tables[0]
-        if any(table.schema != tables[0].schema for table in tables):  # times in the time zones of their step
+        if any(table.schema != tables[0].schema for table in tables):  # timestamps in the time zones of their step
             return keyed_table(declaration, rows, max_parallelism)
         return in_order(tables)
 
@@ -99,7 +99,7 @@ def _tables(declaration: StateDeclaration, rows: StateRows, max_parallelism: int
 
 
 def in_order(tables: Sequence[pa.Table], at_once: int = _AT_ONCE) -> pa.Table:
-    """The rows of tables that are each sorted by key group, sorted by it together, and otherwise as they were."""
+    """The rows of tables that are each sorted by key group, merged by key group, and otherwise in the same order."""
     import numpy as np
     import pyarrow as pa
 
@@ -139,7 +139,7 @@ def keyed_table(declaration: StateDeclaration, rows: StateRows, max_parallelism:
 
 
 def _apart(kind: StateKind, stamped: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Values and their deadlines."""
+    """Separates values and their deadlines."""
     match kind:
         case StateKind.LIST:
             values = [[value for _, value in elements] for elements in stamped]

@@ -1,10 +1,9 @@
-"""State as it was at one moment, and state that is handed back, whatever the backend.
+"""State as of one moment, and state that is restored, for any backend.
 
 A capture is made on the task's thread, quickly, and read on any other while the task continues. It shares what it can
-with the live state: the backend copies before it would change anything that a capture holds. `release` ends that; a
-capture must be released on every path, may be released on any thread, and holds nothing afterwards. It may be released
-while another thread reads it, when its checkpoint is given up: what that thread gets then is not used, and it may get
-an error.
+with the live state: the backend copies before it changes anything that a capture holds. `release` ends that; a capture
+must be released on every path, may be released on any thread, and holds nothing afterwards. It may be released while
+another thread reads it, if its checkpoint is aborted: what that thread reads then is not used, and it may get an error.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Work = Callable[[], AbstractContextManager[Any]]
-"""Pauses work in steps between them, so that tasks get their turn."""
+"""Pauses between the steps of a long operation, so that tasks can run."""
 
 
 class StateDeclaration(Struct, frozen=True):
-    """What is known of a state without its entries."""
+    """The description of a state, without its entries."""
 
     name: str
     kind: StateKind
@@ -42,9 +41,9 @@ class StateDeclaration(Struct, frozen=True):
 
     @property
     def kept_type(self) -> TypeInformation:
-        """What a backend keeps: values of the declared type; with a time-to-live, each in a pair behind its deadline.
+        """The type of the stored values: the declared type; with a time-to-live, a pair of the deadline and the value.
 
-        A backend of bytes finds the deadline in front, where a filter can read it.
+        A backend of bytes has the deadline first, where a filter can read it.
         """
         value = self.types.value or PICKLED
         return value if self.ttl is None else TupleType((LONG, value))
@@ -63,7 +62,7 @@ class NativeFile(Struct, frozen=True):
 
 
 class NativeFiles(Struct, frozen=True):
-    """A state in its backend's own format, named after it: what the backend keeps is not decoded for a checkpoint."""
+    """A state in its backend's own format, whose name it carries: a checkpoint stores it without decoding."""
 
     format: str
     files: tuple[NativeFile, ...]
@@ -78,27 +77,27 @@ class CapturedTable(Protocol):
 
     @property
     def base(self) -> int | None:
-        """The checkpoint that still holds every key group that is not in `dirty_groups`, or files of the same names.
-
-        None: there is none.
-        """
+        """The checkpoint that contains every key group not in `dirty_groups`, or files of the same names, if any."""
 
     @property
     def dirty_groups(self) -> frozenset[int] | None:
-        """The key groups to hand over; None: all of them."""
+        """The key groups to write; None: all of them."""
 
     def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
-        """The rows of some key groups, sorted by key group; without any given, of those to hand over.
+        """The rows of some key groups, sorted by key group; without an argument, of those to write.
 
         In the columns of the snapshot format. Called on the writer's thread; a backend that needs the interpreter lock
-        for it does so in steps of some milliseconds, each inside of a `work()`.
+        for it works in steps of some milliseconds, each inside of a `work()`.
         """
 
     def native_files(self) -> NativeFiles | None:
-        """The same for a checkpoint, in all key groups; None: the table is all there is. Savepoints are tables."""
+        """The native files for a checkpoint, of all key groups; None: the table is everything.
+
+        Savepoints are tables.
+        """
 
     def release(self) -> None:
-        """Lets go of the entries; may be called twice."""
+        """Releases the entries; may be called twice."""
 
 
 class CapturedKeyedState(Struct, frozen=True):
@@ -110,13 +109,13 @@ class CapturedKeyedState(Struct, frozen=True):
     states: tuple[CapturedTable, ...]
 
     def release(self) -> None:
-        """Lets go of everything; may be called twice."""
+        """Releases everything; may be called twice."""
         for state in self.states:
             state.release()
 
 
 class CapturedContents(NamedTuple):
-    """One operator state: its list of elements, or its map."""
+    """The contents of one operator state: its list of elements, or its map."""
 
     declaration: StateDeclaration
     contents: Any
@@ -132,12 +131,12 @@ class CapturedOperatorState(Struct, frozen=True):
     states: list[CapturedContents]
 
     def release(self) -> None:
-        """Lets go of everything; may be called twice."""
+        """Releases everything; may be called twice."""
         self.states.clear()
 
 
 class RestoredFile(Struct, frozen=True):
-    """The content of a native file. It may hold rows of key groups that this subtask does not own."""
+    """The content of a native file. It may contain rows of key groups that this subtask does not own."""
 
     where: str
     format: str
@@ -145,20 +144,23 @@ class RestoredFile(Struct, frozen=True):
 
 
 class RestoredState(Protocol):
-    """A part of a state in a snapshot, such as a file of it: what it was declared as, and its rows."""
+    """A part of a state in a snapshot, such as one of its files: the stored declaration, and the rows."""
 
     @property
     def declaration(self) -> StateDeclaration:
-        """As stored."""
+        """The stored declaration."""
 
     def rows(self, declared: StateTypes | None) -> Rows:
         """The rows as the types that the program declares now; None: as stored, for state that was not requested.
 
-        As stored, a value that was pickled stays `Pickled`: its class may not exist any more.
+        As stored, a pickled value stays `Pickled`: its class may not exist any more.
         """
 
     def tables(self, declared: StateTypes) -> list[pa.Table]:
         """The rows in the columns of the snapshot format, of the types that the program declares now."""
 
     def native_files(self, declared: StateTypes | None) -> tuple[RestoredFile, ...]:
-        """What is in a backend's own format, and not among the rows. The declared types have to be the stored ones."""
+        """The parts in a backend's own format, which are not among the rows.
+
+        The declared types must be the stored ones.
+        """

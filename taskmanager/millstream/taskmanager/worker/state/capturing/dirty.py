@@ -1,8 +1,8 @@
-"""Which key groups of a state were touched since the last checkpoint that can be built upon.
+"""Tracks which key groups of a state were modified since the last checkpoint that an incremental one can build upon.
 
-Touched keys are gathered in a set, which is turned into key groups when it has grown, so its size is bounded and a
-capture costs little. A checkpoint that was captured, but never completed, cannot be built upon: what was touched
-before it counts for the next one again.
+Modified keys are collected in a set, which is converted into key groups when it has grown, so its size is bounded and a
+capture is cheap. A checkpoint that was captured, but never completed, cannot be built upon: what was modified before it
+counts for the next one again.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 _GATHERED = 8192  # keys; hashing them takes some milliseconds
-_REMEMBERED = 64  # checkpoints of which nothing was heard; earlier ones cannot be built upon any more
+_REMEMBERED = 64  # checkpoints without a notification; earlier ones cannot be built upon any more
 
 
 class DirtyKeyGroups:
-    """The touched key groups of one state. `key_of` takes the key from an entry, where entries are not just keys."""
+    """The modified key groups of one state. `key_of` extracts the key of an entry, if entries are not just keys."""
 
     def __init__(self, index: KeyGroupIndex, key_of: Callable[[Any], Any] | None = None) -> None:
         self._index = index
@@ -29,21 +29,24 @@ class DirtyKeyGroups:
         self._base: int | None = None
 
     def add(self, entry: Any) -> None:
-        """An entry was touched."""
+        """An entry was modified."""
         if not self._all:
             self._entries.add(entry)
             if len(self._entries) > _GATHERED:
                 self._gather()
 
     def add_all(self, entries: Iterable[Any]) -> None:
-        """Entries were touched."""
+        """Entries were modified."""
         if not self._all:
             self._entries.update(entries)
             if len(self._entries) > _GATHERED:
                 self._gather()
 
     def close_interval(self, checkpoint_id: int) -> tuple[int | None, frozenset[int] | None]:
-        """What a checkpoint has to hold: the one that it builds upon, and the key groups touched since; None: all."""
+        """The base of a checkpoint, and the key groups modified since, which the checkpoint has to contain.
+
+        None: all.
+        """
         self._gather()
         self._intervals.append((checkpoint_id, frozenset(self._groups)))
         self._groups, self._all = set(), False
@@ -55,7 +58,7 @@ class DirtyKeyGroups:
         return self._base, frozenset().union(*(groups for _, groups in self._intervals))
 
     def confirm(self, checkpoint_id: int) -> None:
-        """The checkpoint is complete: later ones can build upon it. Ids that are not known are ignored."""
+        """The checkpoint has completed: later ones can build upon it. Unknown ids are ignored."""
         ids = [known for known, _ in self._intervals]
         if checkpoint_id in ids:
             del self._intervals[: ids.index(checkpoint_id) + 1]

@@ -1,4 +1,4 @@
-"""A subtask writes only what it owns: state of another's key would never be found."""
+"""Ensures that a subtask writes only the key groups that it owns: state of other keys would never be found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ForeignKeyError(Exception):
-    """State of a key that belongs to another subtask: no job could be restored from it."""
+    """State of a key that belongs to another subtask: it would be lost in a restore."""
 
 
 def check_owned(owned: range, groups: npt.NDArray[np.int32] | Collection[int], keys: Sequence[Any] = ()) -> None:

@@ -1,4 +1,4 @@
-"""What a subtask takes of restored rows: those in its own key groups, and until when they live."""
+"""Selects the restored rows of a subtask: those in its own key groups, with their remaining time-to-live."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 
 def owned_rows(rows: Rows, index: KeyGroupIndex) -> Sequence[int]:
-    """The numbers of the rows in the key groups that the subtask owns; a range when that is all of them."""
+    """The numbers of the rows in the key groups that the subtask owns; a range if it owns all."""
     groups = rows.key_groups or index.column(rows.keys).tolist()
     owned = index.owned
     if not groups or (min(groups) in owned and max(groups) in owned):
@@ -24,16 +24,16 @@ def owned_rows(rows: Rows, index: KeyGroupIndex) -> Sequence[int]:
 
 
 def refuse_native(declaration: StateDeclaration, files: Sequence[RestoredFile]) -> NoReturn:
-    """For a backend that has no such format."""
+    """Refuses native files, for a backend without a format of its own."""
     first = files[0]
     reason = f"holds state '{declaration.name}' in the format of the state backend {first.format}"
     raise IncompatibleStateError(first.where, f"{reason}: start with that one, or from a savepoint, which all can read")
 
 
 def stamped(rows: Rows, stored_ttl: TtlSettings | None, ttl_ms: int, now: int) -> Rows:
-    """The rows as a state with a time-to-live keeps them, each value behind its deadline.
+    """The rows as a state with a time-to-live keeps them, each value in a pair behind its deadline.
 
-    State that had no time-to-live begins to live now; another one than now counts from the last access.
+    The lifetime of state that had no time-to-live starts now; a different time-to-live applies from the last access.
     """
     fresh = now + ttl_ms
     deadlines = [fresh] * len(rows.content)

@@ -1,4 +1,4 @@
-"""What the state objects over a heap table have in common."""
+"""The base of state objects over a heap table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class HeapState(AddressedState):
-    """The table, and which of its entries is meant."""
+    """A table, and the address of the current entry."""
 
     def __init__(self, table: HeapTable, address: AnyAddress) -> None:
         super().__init__(address)

@@ -10,7 +10,7 @@ from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 
 class HashMapStateBackend:
-    """Makes heap backends; with `incremental`, they track which key groups are touched."""
+    """Creates heap backends; with `incremental`, they track which key groups are modified."""
 
     def __init__(self, incremental: bool = False) -> None:
         self._incremental = incremental

@@ -1,4 +1,4 @@
-"""What a capture of a heap table holds: a shallow copy of its dictionary, and how the writer reads it."""
+"""Captures of heap tables: a shallow copy of the dictionary, and how the writer reads it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-_AT_ONCE = 16_384  # keys: whatever is done with them holds the interpreter lock, which the task needs too
+_AT_ONCE = 16_384  # keys: processing them holds the interpreter lock, which the task needs too
 
 
 class GroupColumn:
-    """The key groups of a table's entries, in their order, kept from one capture to the next.
+    """The key groups of a table's entries, in their order, cached between captures.
 
     A dictionary keeps its order and grows at its end, so only new entries have to be hashed, until one is deleted.
     """
@@ -50,7 +50,7 @@ class GroupColumn:
 
 
 class HeapCapture:
-    """The entries of one table at the moment of the capture. Only its owner's thread makes it; any may read it."""
+    """The entries of one table at the moment of the capture. Created by the owner's thread; read by any."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class HeapCapture:
         self._drop_expired_at = drop_expired_at
 
     def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
-        """The rows of some key groups; without any given, of those to hand over."""
+        """The rows of some key groups; without an argument, of those to write."""
         with work():
             rows = self._rows(self.dirty_groups if key_groups is None else key_groups)
             check_owned(self._index.owned, rows.key_groups, rows.keys)
@@ -88,10 +88,10 @@ class HeapCapture:
         return rows if self._drop_expired_at is None else _unexpired(rows, self.declaration.kind, self._drop_expired_at)
 
     def native_files(self) -> None:
-        """There are none: what is kept are Python values."""
+        """None: values are Python objects."""
 
     def release(self) -> None:
-        """Lets go of the entries, one by one: half a million at once would hold the interpreter lock for 40 ms."""
+        """Releases the entries one by one: half a million at once would hold the interpreter lock for 40 ms."""
         entries, self.entries = self.entries, {}
         with contextlib.suppress(KeyError):
             while True:
@@ -99,7 +99,7 @@ class HeapCapture:
 
 
 def _listed(items: Iterable[Any]) -> list[Any]:
-    """A list, made in steps: in one, half a million items would hold the interpreter lock for 25 ms."""
+    """Creates a list in steps: in one, half a million items would hold the interpreter lock for 25 ms."""
     listed: list[Any] = []
     remaining = iter(items)
     while step := list(islice(remaining, _AT_ONCE)):
@@ -108,7 +108,7 @@ def _listed(items: Iterable[Any]) -> list[Any]:
 
 
 def _unexpired(rows: StateRows, kind: StateKind, now: int) -> StateRows:
-    """Without the entries, elements and map entries that have expired."""
+    """Removes the entries, elements and map entries that have expired."""
     import numpy as np
 
     alive_of = unexpired(kind)

@@ -21,7 +21,7 @@ from millstream.taskmanager.worker.state.table_states import state_object
 
 
 class HeapKeyedStateBackend(KeyedTables[HeapTable, HeapTimers]):
-    """With `incremental`, it tracks which key groups are touched."""
+    """With `incremental`, it tracks which key groups are modified."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class HeapKeyedStateBackend(KeyedTables[HeapTable, HeapTimers]):
         return HeapTable(declaration, self._index, expiry, self._incremental)
 
     def new_timers(self, declaration: StateDeclaration) -> HeapTimers:
-        """No timers yet."""
+        """Creates a store without timers."""
         return HeapTimers(declaration, self._index, self._address, self._incremental)
 
     def lasting_state(self, table: HeapTable, address: AnyAddress, descriptor: StateDescriptor) -> State:
-        """With the table's dictionary at hand for what is used most."""
+        """The object for a state without time-to-live; common kinds access the table's dictionary directly."""
         match descriptor:
             case ValueStateDescriptor():
                 return HeapValueState(table, address)
@@ -54,28 +54,28 @@ class HeapKeyedStateBackend(KeyedTables[HeapTable, HeapTimers]):
                 return state_object(table, address, descriptor)
 
     def clear_current_key(self) -> None:
-        """There is no key; captures that were released meanwhile are forgotten."""
+        """Clears the current key; captures that were released meanwhile are forgotten."""
         super().clear_current_key()
         for table in self._tables.declared.values():
             table.forget_released()
 
     def capture(self, checkpoint_id: int, incremental: bool = False) -> CapturedKeyedState:
-        """All state as it is now: a shallow copy of each table's dictionary."""
+        """Captures all state: a shallow copy of each table's dictionary."""
         states = tuple(table.capture(checkpoint_id, incremental) for table in self._tables.all())
         _age_for_the_garbage_collector()
         return CapturedKeyedState(checkpoint_id, self._index.max_parallelism, self._index.owned, states)
 
     def confirm(self, checkpoint_id: int) -> None:
-        """The checkpoint is complete: incremental ones can build upon it."""
+        """The checkpoint has completed: incremental ones can build upon it."""
         for table in self._tables.loaded():
             table.confirm(checkpoint_id)
 
 
 def _age_for_the_garbage_collector() -> None:
-    """Makes all objects old ones: the next collection of young ones would go through the captured dictionaries.
+    """Moves all objects to the oldest generation: the next young collection would traverse the captured dictionaries.
 
-    A task replaces values that a capture holds, which looks like growth and sets a collection off: with half a million
-    entries it took 70 ms, two thirds of all that a checkpoint may hold a task up.
+    A task replaces values that a capture holds, which the collector treats as growth: with half a million entries a
+    collection took 70 ms, two thirds of all that a checkpoint may delay a task.
     """
     gc.freeze()
     gc.unfreeze()

@@ -34,7 +34,7 @@ class HeapListState(HeapState, MergingListState):
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Adds elements."""
-        added = list(values)  # all of them or none: going through them may fail
+        added = list(values)  # all of them or none: iterating over them may raise
         entry = self._at.key
         elements = self._dict.get(entry)
         if elements is None:

@@ -13,7 +13,7 @@ class HeapMapState(HeapState, MapState[Any, Any]):
     """A map for each entry; an empty one is no entry."""
 
     def _map(self) -> dict[Any, Any]:
-        """To read from."""
+        """The current map, for reading."""
         entry = self._at.key
         found: dict[Any, Any] = self._dict.get(entry, {})
         if found and self._table.watched:

@@ -30,7 +30,7 @@ _ENTRY = 0
 
 
 class _SubtaskTable(HeapTable):
-    """Has one entry, and no key groups."""
+    """A table with a single entry, and no key groups."""
 
     def load(self, rows: Rows) -> None:
         if not rows.content:
@@ -52,25 +52,25 @@ class HeapOperatorStateBackend(OperatorStateStore):
 
     @property
     def store(self) -> OperatorStateStore:
-        """Where functions get their operator state: here."""
+        """The store of operator state: this object."""
         return self
 
     def get_list_state(self, state_descriptor: ListStateDescriptor | str, element_type: Any = None) -> ListState[Any]:
-        """A list whose elements are spread evenly over the subtasks when the parallelism changes."""
+        """A list whose elements are distributed evenly over the subtasks when the parallelism changes."""
         descriptor = descriptor_of(ListStateDescriptor, state_descriptor, element_type)
         return self._list(descriptor, StateKind.OPERATOR_LIST)
 
     def get_union_list_state(
         self, state_descriptor: ListStateDescriptor | str, element_type: Any = None
     ) -> ListState[Any]:
-        """A list of which every subtask gets all elements of all subtasks on restore."""
+        """A list of which every subtask gets the elements of all subtasks on restore."""
         descriptor = descriptor_of(ListStateDescriptor, state_descriptor, element_type)
         return self._list(descriptor, StateKind.OPERATOR_UNION)
 
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor | str, key_type: Any = None, value_type: Any = None
     ) -> BroadcastState[Any, Any]:
-        """A map that is the same on every subtask."""
+        """A map that is identical on every subtask."""
         descriptor = descriptor_of(MapStateDescriptor, state_descriptor, key_type, value_type)
         state: BroadcastState[Any, Any] = adopting(
             descriptor, lambda d: HeapBroadcastState(self._declared(d, StateKind.BROADCAST), Address(_ENTRY))
@@ -82,15 +82,15 @@ class HeapOperatorStateBackend(OperatorStateStore):
         return state
 
     def entry_counts(self) -> dict[str, int]:
-        """How many elements each list has, and entries each map."""
+        """The number of elements of each list, and of entries of each map."""
         return {name: len(table.values.get(_ENTRY, ())) for name, table in self._tables.declared.items()}
 
     def capture(self, checkpoint_id: int) -> CapturedOperatorState:
-        """All state as it is now, copied."""
+        """Captures all state as a copy."""
         return CapturedOperatorState(checkpoint_id, [_captured(table) for table in self._tables.all()])
 
     def restore(self, states: Iterable[RestoredState]) -> None:
-        """Takes over state; its rows are read when the program requests it."""
+        """Adds restored state; its rows are read when the program requests it."""
         self._tables.restore(states)
 
     def _declared(self, descriptor: StateDescriptor, kind: StateKind) -> HeapTable:

@@ -1,9 +1,9 @@
-"""One state on the heap: a dictionary from entry (the key, or key and namespace) to what the state keeps of it.
+"""One state on the heap: a dictionary from entry (the key, or key and namespace) to its contents.
 
 The dictionary is the same object for as long as the table lives, so state objects hold it directly. A capture takes a
-shallow copy of it. From then on until the capture is released, whatever both hold is copied before it is changed or
-handed out to someone who could change it; which is so exactly when the capture's entry is the same object. List and
-map state count as changeable as a whole: copying one copies its elements too, unless they cannot be changed.
+shallow copy of it. From then on until the capture is released, values that both share are copied before they are
+changed or returned to a caller that could change them; a value is shared exactly if the capture's entry is the same
+object. List and map state count as mutable as a whole: copying one copies its elements too, unless they are immutable.
 """
 
 from __future__ import annotations
@@ -79,16 +79,16 @@ class HeapTable(ColumnAccess):
 
     def remove(self, entry: Any) -> None:
         """Removes an entry."""
-        if entry in self.values:  # not `pop`, which does not hash the entry when the dictionary is empty
+        if entry in self.values:  # not `pop`, which does not hash the entry if the dictionary is empty
             del self.values[entry]
             self._deletions += 1
             if self.dirty is not None:
                 self.dirty.add(entry)
 
     def private(self, entry: Any, value: Any) -> Any:
-        """An entry's value as it may be handed out: a copy, which is the value from now on, if a capture has it.
+        """An entry's value for a caller that may change it: if a capture shares it, a copy, which replaces it.
 
-        Call it only when `watched`.
+        Call it only if `watched`.
         """
         if is_immutable(value):
             return value
@@ -97,7 +97,7 @@ class HeapTable(ColumnAccess):
         return self.own(entry, value)
 
     def own(self, entry: Any, value: Any) -> Any:
-        """What an entry has, to be changed: a copy, which is the entry's from now on, if a capture has it."""
+        """An entry's contents, to be changed: a copy, which replaces them, if a capture shares them."""
         if self._captures and self._is_captured(entry, value):
             value = self.values[entry] = private_copy(value) if self._changeable else value.copy()
         return value
@@ -106,11 +106,11 @@ class HeapTable(ColumnAccess):
         return len(self.values)
 
     def entries(self) -> list[Any]:
-        """All that there are."""
+        """All entries."""
         return list(self.values)
 
     def sweep(self, entries: int, now: int) -> None:
-        """Removes what has expired of the next few entries."""
+        """Removes the expired ones of the next few entries."""
         values = self.values
         looked_at = list(islice(self._round, entries))
         if not looked_at:
@@ -118,7 +118,7 @@ class HeapTable(ColumnAccess):
             looked_at = list(islice(self._round, entries))
         alive_of = self._unexpired
         for entry in looked_at:
-            value = values.get(entry)  # it may be gone by now
+            value = values.get(entry)  # it may have been removed
             if value is not None and (alive := alive_of(value, now)) is not value:
                 if alive is None:
                     self.remove(entry)
@@ -150,7 +150,7 @@ class HeapTable(ColumnAccess):
         self._deletions += before != len(self.values)
 
     def take_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
-        """Removes many entries; returns their values. Each is looked up once, unless a capture may have it."""
+        """Removes many entries; returns their values. Each is looked up once, unless a capture may share it."""
         if self.watched:
             return super().take_all(keys, namespaces)
         entries, before = self._entries(keys, namespaces), len(self.values)
@@ -177,7 +177,7 @@ class HeapTable(ColumnAccess):
         if self.dirty is not None:
             try:
                 self.dirty.add_all(keys)
-            except TypeError:  # lists
+            except TypeError:  # a list
                 keys = list(map(canonical, keys))
                 self.dirty.add_all(keys)
         self.forget_released()
@@ -190,7 +190,7 @@ class HeapTable(ColumnAccess):
         for key, record in zip(keys, records, strict=False):
             try:
                 is_known = key in values or (type(key) not in plain and (key := canonical(key)) in values)
-            except TypeError:  # a list: to try costs nothing
+            except TypeError:  # a list: trying costs nothing
                 is_known = (key := canonical(key)) in values
             if is_known:
                 record = reduce(values[key], record)
@@ -204,7 +204,7 @@ class HeapTable(ColumnAccess):
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
         canonical: Callable[[Any], Any], first: Callable[[Any], Any] | None,
     ) -> list[Any]:  # fmt: skip
-        """The same, with the test for tuples of plain values inside of the loop: it costs a third of the call."""
+        """The same, with the test for tuples of plain values inlined in the loop: a call would cost a third more."""
         values, atomic, private = self.values, ATOMIC, self.private
         results: list[Any] = []
         for key, record in zip(keys, records, strict=False):
@@ -230,14 +230,14 @@ class HeapTable(ColumnAccess):
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
         canonical: Callable[[Any], Any], first: Callable[[Any], Any] | None, handover: Handover,
     ) -> list[Any]:  # fmt: skip
-        """The same for values that are copied, if they can be changed."""
+        """The same for values that are copied, if they are mutable."""
         handover.plain = True
         values, atomic, plain, watched = self.values, ATOMIC, PLAIN, self.watched
         results: list[Any] = []
         for key, record in zip(keys, records, strict=False):
             try:
                 is_known = key in values or (type(key) not in plain and (key := canonical(key)) in values)
-            except TypeError:  # a list: to try costs nothing
+            except TypeError:  # a list: trying costs nothing
                 is_known = (key := canonical(key)) in values
             if is_known:
                 record = reduce(self.private(key, values[key]) if watched else values[key], record)
@@ -266,7 +266,7 @@ class HeapTable(ColumnAccess):
     # Captures
 
     def capture(self, checkpoint_id: int, incremental: bool) -> HeapCapture:
-        """The entries as they are now. Incremental: together with what was touched since the last one completed."""
+        """Captures the entries. If incremental: with what was modified since the last one completed."""
         base: int | None = None
         dirty_groups: frozenset[int] | None = None
         if incremental and self.dirty is not None:
@@ -291,12 +291,12 @@ class HeapTable(ColumnAccess):
         return captured
 
     def confirm(self, checkpoint_id: int) -> None:
-        """The checkpoint is complete: incremental ones can build upon it."""
+        """The checkpoint has completed: incremental ones can build upon it."""
         if self.dirty is not None:
             self.dirty.confirm(checkpoint_id)
 
     def load(self, rows: Rows) -> None:
-        """Takes over rows of a snapshot: those in the key groups owned here."""
+        """Adds the rows of a snapshot in the key groups that this subtask owns."""
         chosen = owned_rows(rows, self._index)
         entries = self._index.canonical_keys(rows.keys)
         if self.declaration.namespaced:
@@ -315,11 +315,11 @@ class HeapTable(ColumnAccess):
                     self.values.update((entries[row], rows.content[row]) for row in chosen)
 
     def load_native(self, files: Sequence[RestoredFile]) -> NoReturn:
-        """The heap has no format of its own."""
+        """Raises: the heap has no native format."""
         refuse_native(self.declaration, files)
 
     def forget_released(self) -> None:
-        """Stops watching for captures that were released, on whatever thread; call it now and then."""
+        """Stops copying for captures that were released on other threads; called from time to time."""
         if self._captures and not all(captured.entries for captured in self._captures):
             self._captures = tuple(captured for captured in self._captures if captured.entries)
             self._watch()

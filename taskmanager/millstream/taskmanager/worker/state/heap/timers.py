@@ -1,10 +1,10 @@
 """Timers on the heap: for each timestamp its key, or the set of its keys, and the timestamps in order.
 
-Windows have many keys for one timestamp, and those are registered, deleted and taken at the price of a dictionary's
-operation each. Timestamps are sorted in one go when some are due: to take a million one by one out of a heap costs
-three times as much. Those that come later are in a heap until there are many of them. A timestamp that lost its last
-timer stays until it comes up, or until there are more such than others. As in a table, what a capture holds is copied
-before it is changed. Owned by the task's thread.
+Windows have many keys for one timestamp, and these are registered, deleted and taken at the cost of one dictionary
+operation each. Timestamps are sorted at once when some are due: taking a million one by one out of a heap costs three
+times as much. Later ones are added to a heap until there are many of them. A timestamp without timers is removed when
+it comes up, or when there are more such timestamps than others. As in a table, shared values are copied before they are
+changed. Owned by the task's thread.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ from millstream.taskmanager.worker.state.timers import DueTimers, TimeDomain, Ti
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TURNED = 8  # entries of a timestamp that are worth being turned around
-_FEW = 64  # timestamps that may be stale however few others there are
+_TURNED = 8  # entries of a timestamp from which reversing them pays off
+_FEW = 64  # timestamps that may be stale even if there are few others
 
 Buckets = dict[int, Any]
-"""By timestamp: a single entry as it is, several as a dictionary, which no entry can be, since it cannot be hashed."""
+"""By timestamp: a single entry itself, several as a dictionary.
+
+An entry is never a dictionary, since it is hashable.
+"""
 _NONE: Any = object()
 _COUNTED = 1000  # timestamps whose timers are counted: 40 µs
 
@@ -55,11 +58,11 @@ class HeapTimers:
         self._queues = {TimeDomain.EVENT: self.event, TimeDomain.PROCESSING: self.processing}
 
     def __len__(self) -> int:
-        """By those of the first timestamps, where there are many."""
+        """An estimate from the first timestamps, if there are many."""
         return sum(len(queue) for queue in self._queues.values())
 
     def capture(self, checkpoint_id: int, incremental: bool) -> HeapTimerCapture:
-        """The timers as they are now."""
+        """Captures the timers."""
         base: int | None = None
         dirty_groups: frozenset[int] | None = None
         if incremental and self._dirty is not None:
@@ -71,17 +74,17 @@ class HeapTimers:
         return captured
 
     def confirm(self, checkpoint_id: int) -> None:
-        """The checkpoint is complete: incremental ones can build upon it."""
+        """The checkpoint has completed: incremental ones can build upon it."""
         if self._dirty is not None:
             self._dirty.confirm(checkpoint_id)
 
     def forget_released(self) -> None:
-        """Stops watching for captures that were released, on whatever thread."""
+        """Stops copying for captures that were released on other threads."""
         for queue in self._queues.values():
             queue.forget_released()
 
     def load(self, rows: Rows) -> None:
-        """Takes over rows of a snapshot: those in the key groups owned here."""
+        """Adds the rows of a snapshot in the key groups that this subtask owns."""
         chosen = owned_rows(rows, self._index)
         for domain, queue in self._queues.items():
             numbers = [row for row in chosen if rows.detail[row] == domain.value]
@@ -95,7 +98,7 @@ class HeapTimers:
             )
 
     def load_native(self, files: Sequence[RestoredFile]) -> NoReturn:
-        """The heap has no format of its own."""
+        """Raises: the heap has no native format."""
         refuse_native(self.declaration, files)
 
 
@@ -106,8 +109,9 @@ class HeapTimerQueue:
         self, declaration: StateDeclaration, index: KeyGroupIndex, address: Address, dirty: DirtyKeyGroups | None
     ) -> None:
         self.buckets: Buckets = {}
-        self._sorted: list[int] = []  # timestamps, the first one last; with those of `_order` all of buckets, and stale
-        self._order: list[int] = []  # a heap of those that came since
+        # timestamps, the first one last; together with `_order`, those of all buckets and stale ones
+        self._sorted: list[int] = []
+        self._order: list[int] = []  # a heap of timestamps added since
         self._index = index
         self._address = address
         self._declaration = declaration
@@ -121,10 +125,10 @@ class HeapTimerQueue:
         return round(found * len(self.buckets) / len(looked_at)) if looked_at else 0
 
     def register(self, timestamp: int, namespace: Any = None) -> None:
-        """A timer of the key at hand."""
+        """Registers a timer for the current key."""
         key = self._address.key
         if key is NO_KEY:
-            hash(key)  # which raises what is wrong
+            hash(key)  # raises the appropriate error
         entry = (key, namespace) if self._namespaced else key
         if timestamp in self.buckets:
             self._add(timestamp, entry)
@@ -135,14 +139,14 @@ class HeapTimerQueue:
             self._dirty.add(entry)
 
     def delete(self, timestamp: int, namespace: Any = None) -> None:
-        """Removes a timer of the key at hand."""
+        """Deletes a timer of the current key."""
         key = self._address.key
         self._discard(timestamp, (key, namespace) if self._namespaced else key)
 
     def register_all(
         self, timestamps: Iterable[int], keys: Collection[Any], namespaces: Iterable[Any] | None = None
     ) -> None:
-        """Timers of many keys."""
+        """Registers timers for many keys."""
         entries = self._entries(keys, namespaces)
         for timestamp, entry in zip(timestamps, entries, strict=True):
             bucket = self.buckets.get(timestamp)
@@ -156,12 +160,12 @@ class HeapTimerQueue:
     def delete_all(
         self, timestamps: Iterable[int], keys: Collection[Any], namespaces: Iterable[Any] | None = None
     ) -> None:
-        """Removes timers of many keys."""
+        """Deletes timers of many keys."""
         for timestamp, entry in zip(timestamps, self._entries(keys, namespaces), strict=True):
             self._discard(timestamp, entry)
 
     def next_timestamp(self) -> int | None:
-        """When the next one is due."""
+        """The timestamp of the next timer."""
         ordered, order, buckets = self._sorted, self._order, self.buckets
         while ordered and ordered[-1] not in buckets:
             ordered.pop()
@@ -172,7 +176,7 @@ class HeapTimerQueue:
         return order[0] if order else None
 
     def owners(self, most: int) -> int:
-        """How many keys have timers, or keys with their namespaces."""
+        """How many keys, or keys with namespaces, have timers."""
         found: set[Any] = set()
         for bucket in islice(self.buckets.values(), most):
             found.update(islice(bucket, most) if type(bucket) is dict else (bucket,))
@@ -181,10 +185,10 @@ class HeapTimerQueue:
         return len(found)
 
     def due(self, until: int) -> Iterator[Timer]:
-        """Takes out one after another, as long as they are due."""
+        """Removes and returns timers one after another, as long as they are due."""
         self._sort(until)
         ordered, order, buckets, dirty = self._sorted, self._order, self.buckets, self._dirty
-        made, namespaced = tuple.__new__, self._namespaced  # a third of the time that the class's own takes
+        made, namespaced = tuple.__new__, self._namespaced  # a third of the time of the class's own constructor
         while ordered or order:
             if ordered and not (order and order[0] < ordered[-1]):
                 if ordered[-1] > until:
@@ -205,10 +209,10 @@ class HeapTimerQueue:
             yield made(Timer, (timestamp, *entry) if namespaced else (timestamp, entry, None))
 
     def _due_of(self, timestamp: int, entries: dict[Any, None]) -> Iterator[Timer]:
-        """Takes out those of one timestamp, as long as no earlier one is registered meanwhile."""
+        """Removes and returns those of one timestamp, as long as no earlier one is registered meanwhile."""
         order, buckets, dirty = self._order, self.buckets, self._dirty
         made, namespaced = tuple.__new__, self._namespaced
-        # Of many, only the last one can be taken quickly, so the first one becomes the last.
+        # In a large dictionary only the last entry can be removed quickly, so the first is made the last.
         many = len(entries) > _TURNED
         left = buckets[timestamp] = dict.fromkeys(reversed(entries)) if many else entries
         heapq.heappush(order, timestamp)
@@ -227,7 +231,7 @@ class HeapTimerQueue:
             yield made(Timer, (timestamp, *entry) if namespaced else (timestamp, entry, None))
 
     def _sort(self, until: int) -> None:
-        """Makes one sorted list of all timestamps, if some are due and enough of them have come since the last time."""
+        """Merges all timestamps into one sorted list, if some are due and enough were added since the last time."""
         order = self._order
         if order and order[0] <= until and len(order) > _FEW + len(self._sorted) // 4:
             self._sorted += order
@@ -235,7 +239,7 @@ class HeapTimerQueue:
             order.clear()
 
     def take_due(self, until: int) -> DueTimers | None:
-        """Takes out all timers of the first timestamp, if that is due."""
+        """Removes and returns all timers of the first timestamp, if it is due."""
         self._sort(until)
         timestamp = self.next_timestamp()
         if timestamp is None or timestamp > until:
@@ -249,13 +253,13 @@ class HeapTimerQueue:
         return DueTimers(timestamp, list(map(itemgetter(0), entries)), list(map(itemgetter(1), entries)))
 
     def watch(self, captured: Buckets) -> None:
-        """What these buckets hold is a capture's too, until they are empty."""
+        """Marks these buckets as shared with a capture, until they are empty."""
         self.forget_released()
         if captured:
             self._captured = (*self._captured, captured)
 
     def forget_released(self) -> None:
-        """Stops watching for captures that were released."""
+        """Stops copying for captures that were released."""
         if self._captured and not all(self._captured):
             self._captured = tuple(filter(None, self._captured))
 
@@ -281,7 +285,7 @@ class HeapTimerQueue:
             self._dirty.add(entry)
 
     def _discard(self, timestamp: int, entry: Any) -> None:
-        hash(entry)  # an error without a key
+        hash(entry)  # raises if there is no current key
         held = self.buckets.get(timestamp, _NONE)
         if type(held) is dict and len(held) > 1:
             if entry not in held:
@@ -299,7 +303,7 @@ class HeapTimerQueue:
             self._dirty.add(entry)
 
     def _own(self, timestamp: int, bucket: dict[Any, None]) -> dict[Any, None]:
-        """The bucket, to be changed: a copy if a capture has it."""
+        """The bucket, to be changed: a copy if a capture shares it."""
         if self._captured and any(captured.get(timestamp) is bucket for captured in self._captured):
             bucket = self.buckets[timestamp] = bucket.copy()
         return bucket
@@ -319,7 +323,7 @@ class HeapTimerCapture:
         self._buckets = buckets
 
     def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
-        """The timers of some key groups; without any given, of those to hand over."""
+        """The timers of some key groups; without an argument, of those to write."""
         with work():
             rows = self._rows()
             wanted = self.dirty_groups if key_groups is None else key_groups
@@ -344,10 +348,10 @@ class HeapTimerCapture:
         return StateRows(times, keys, namespaces, self._index.column(keys))
 
     def native_files(self) -> None:
-        """There are none: what is kept are Python values."""
+        """None: values are Python objects."""
 
     def release(self) -> None:
-        """Lets go of the timers, one timestamp after the other."""
+        """Releases the timers, one timestamp after the other."""
         for buckets in self._buckets.values():
             with contextlib.suppress(KeyError):
                 while True:

@@ -1,4 +1,4 @@
-"""Value and reducing state over a heap table: as over any table, with its dictionary at hand for every record's sake.
+"""Value and reducing state over a heap table, with direct access to its dictionary for speed.
 
 Adding a number to a reducing state takes 260 ns this way, and 340 through the table; reading and updating a value 270,
 and 350.
@@ -56,7 +56,7 @@ class HeapReducingState(TableReducingState):
         return value if value is None or not self._table.watched else self._table.private(entry, value)
 
     def add(self, value: Any) -> None:
-        """Combines a value with the one so far."""
+        """Combines a value with the current one."""
         entry, table = self._at.key, self._table
         before = self._dict.get(entry, MISSING)
         if before is not MISSING:

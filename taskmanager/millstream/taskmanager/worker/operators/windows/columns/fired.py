@@ -1,4 +1,4 @@
-"""What windows over columns have in common, of whatever kind. Owned by the task's thread, but for what is frozen."""
+"""What all windows over columns have in common. Owned by the task's thread, except for frozen tables."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 START, END = "start", "end"
-"""The columns of where in time a row belongs, in all tables that leave."""
+"""The columns of the interval of a row, in all emitted tables."""
 FIRED = "fired"
-"""Of stored rows: which windows have fired with them already, so that these do not after a restore."""
+"""Of stored rows: which windows have fired with them, so that these do not fire again after a restore."""
 
 Waiting = tuple[TimedKind, int, int | None]
-"""What kind of windows wait, how many, and the end of the first of them."""
+"""The kind of pending windows, their number, and the end of the first of them."""
 
 Frozen = Callable[[int], "pa.Table | None"]
-"""Makes one table, with a row for each group, of what is kept in a part, if there is any; on any thread."""
+"""Combines what is kept in a part into one table with a row per group, if there is any; called on any thread."""
 
 
 class ColumnWindows(Protocol):
-    """The windows of one operator's subtask. Windows that have fired are emitted as main tables with start and end."""
+    """The windows of one operator's subtask. Fired windows are emitted as main tables with start and end."""
 
     def late(self, data: pa.RecordBatch, times: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-        """Which records come when all their windows are gone, as a mask; None: there are none."""
+        """Which records arrive after all their windows were removed, as a mask; None: there are none."""
 
     def take(self, data: pa.RecordBatch, times: npt.NDArray[Any], first: int) -> Iterator[pa.Table]:
-        """Records that are not late, numbered from `first` on; windows that had fired and fire again with them."""
+        """Adds records that are not late, numbered from `first` on; returns windows that had fired and fire again."""
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
-        """Windows that end by then, in their order; what is not needed any more is forgotten."""
+        """Fires the windows that have ended, in order, and removes what is not needed any more."""
 
     def next_end(self) -> int | None:
-        """Not before when the next window ends."""
+        """The earliest time at which the next window may end."""
 
     def waiting(self) -> Waiting:
-        """What has not fired, for people; it costs little."""
+        """What has not fired, for users; it is cheap."""
 
     def freeze(self) -> Frozen:
-        """Everything as it is now, in tables with start, end and what has fired."""
+        """The current contents, in tables with start, end and what has fired."""
 
     def restore(self, part: int, table: pa.Table) -> None:
-        """Takes over such a table."""
+        """Restores such a table."""

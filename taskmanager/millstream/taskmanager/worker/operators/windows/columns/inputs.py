@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class InputColumns:
-    """Some columns of the records of one stream. What a batch holds in another type is cast, where nothing is lost."""
+    """Some columns of the records of one stream. A column of another type is cast, if the cast is lossless."""
 
     def __init__(self, record_type: TypeInformation, wanted: Sequence[str]) -> None:
         self._type = record_type
@@ -26,7 +26,7 @@ class InputColumns:
         self._by_position = isinstance(record_type, TupleType) or nameless
 
     def of(self, batch: Batch) -> pa.RecordBatch:
-        """The wanted columns."""
+        """The selected columns."""
         import pyarrow as pa
 
         if isinstance(batch, RowBatch):
@@ -48,7 +48,7 @@ class InputColumns:
             column = data.column(self._names.index(name))
         else:
             raise ConversionError(
-                f"a batch of columns {', '.join(names) or '(none)'} has not exactly one column '{name}', which "
+                f"a batch of columns {', '.join(names) or '(none)'} does not have exactly one column '{name}', which "
                 f"{self._type.describe()} declares"
             )
         if column.type == kind:

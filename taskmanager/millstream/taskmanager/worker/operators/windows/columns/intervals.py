@@ -1,4 +1,4 @@
-"""Which intervals of a key overlap or touch, and so belong together: sorted by key and start, in one pass. Pure."""
+"""Determines which intervals of a key overlap or touch: sorted by key and start, in one pass. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def components(spans: Sequence[pa.Table], keys: Sequence[str]) -> tuple[list[npt.NDArray[Any]], pa.Table]:
-    """The number of the session that each row of each table belongs to, and the sessions with start, end and key."""
+    """The number of the session of each row of each table, and the sessions with start, end and key."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -32,7 +32,7 @@ def components(spans: Sequence[pa.Table], keys: Sequence[str]) -> tuple[list[npt
     of_rows = np.empty(len(numbers), np.int64)
     of_rows[order.to_numpy()] = numbers
     first = np.flatnonzero(begins)
-    # Intervals are sorted by start, so the first one's is the session's; the highest end need not be the last one's.
+    # Intervals are sorted by start, so the first start is the session's; the highest end need not be the last.
     session_ends = np.maximum.reduceat(ends, first) if len(first) else ends
     sessions = ordered.select(list(keys)).take(pa.array(first))
     sessions = sessions.add_column(0, END, pa.array(session_ends)).add_column(0, START, pa.array(starts[first]))
@@ -41,7 +41,7 @@ def components(spans: Sequence[pa.Table], keys: Sequence[str]) -> tuple[list[npt
 
 
 def _changes(column: pa.Array) -> npt.NDArray[Any]:
-    """Where a value is another one than that before it; null is a value."""
+    """Where a value differs from the one before it; null is a value."""
     import pyarrow.compute as pc
 
     after, before = column.slice(1), column.slice(0, max(0, len(column) - 1))

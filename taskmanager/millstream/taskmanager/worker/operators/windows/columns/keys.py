@@ -1,6 +1,6 @@
-"""Columns by whose values rows are grouped, as columns that Arrow can group and sort by: equal values are equal bytes.
+"""Columns to group by, in a form that Arrow can group and sort: equal values are equal bytes.
 
-Floats become their bits, with one zero and one NaN; what has parts becomes pickles. Null is a value like any other.
+Floats become their bits, with one zero and one NaN; composite values become pickles. Null is a value like any other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class GroupedColumn:
         self._is_nested = not isinstance(kind, BasicType)
 
     def encode(self, column: pa.Array) -> pa.Array:
-        """What stands for the values."""
+        """Encodes the values."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -38,7 +38,7 @@ class GroupedColumn:
         return column
 
     def decode(self, column: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """The values, as a column of the declared type."""
+        """Decodes values into a column of the declared type."""
         import pyarrow as pa
 
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -51,7 +51,7 @@ class GroupedColumn:
 
 
 def _pickled(value: Any) -> bytes:
-    """The same bytes for equal values: a pickle that does not refer back to objects it has seen."""
+    """Pickles so that equal values have equal bytes: without references to objects that were pickled before."""
     buffer = BytesIO()
     pickler = pickle.Pickler(buffer, 5)
     pickler.fast = True

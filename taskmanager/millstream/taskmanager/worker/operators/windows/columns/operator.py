@@ -1,7 +1,9 @@
-"""Windows over columns of one key: time, lateness, outputs and state are here; which rows come together is elsewhere.
+"""Windows over columns of one key.
 
-Everything is done for whole batches. Windows of the machine's time are the same with another clock: a record's time is
-when it comes, and the time before now is the watermark, so no record is ever late.
+This operator handles time, lateness, outputs and state; `ColumnWindows` assigns rows.
+
+Whole batches are processed at once. Windows in processing time work the same with another clock: a record's time is its
+arrival, and the current time minus one is the watermark, so no record is ever late.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
 
 @builds(ColumnWindowSpec)
 class ColumnWindowOperator(Operator):
-    """Of one stream, in one subtask."""
+    """The windows of one stream, in one subtask."""
 
     def __init__(self, setup: OperatorSetup, spec: ColumnWindowSpec) -> None:
         super().__init__(setup)
@@ -69,13 +71,13 @@ class ColumnWindowOperator(Operator):
         self._windows = _windows(spec, self._partials)
         stored = StoredWindows(self._partials, spec.key_type, self._windows, backend)
         self._next_number = stored.next_number
-        self._waiting_records = 0  # that came since a window fired last
+        self._waiting_records = 0  # records since a window fired last
         self._late_dropped = setup.context.get_metrics_group().counter(LATE)
 
     # Records
 
     def process(self, batch: Batch) -> None:
-        """All records into their windows."""
+        """Adds all records to their windows."""
         if not len(batch):
             return
         try:
@@ -108,7 +110,7 @@ class ColumnWindowOperator(Operator):
         return times
 
     def _drop(self, batch: Batch, late: npt.NDArray[Any]) -> None:
-        """Records that come too late for all of their windows."""
+        """Drops records that are too late for all of their windows."""
         import pyarrow as pa
 
         tag = self._spec.late_tag
@@ -116,7 +118,7 @@ class ColumnWindowOperator(Operator):
             self._late_dropped.inc(int(late.sum()))
         elif (output := self.side_outputs.get(tag)) is not None:
             if isinstance(batch, RowBatch):
-                assert batch.timestamps is not None, "what is late has one"
+                assert batch.timestamps is not None, "a late record has one"
                 chosen = late.tobytes()
                 rows = [self.handover.one(row) for row in compress(batch.rows, chosen)]
                 output.emit(RowBatch(rows, chosen_times(batch.timestamps, chosen)))
@@ -127,23 +129,23 @@ class ColumnWindowOperator(Operator):
     # Time
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
-        """A watermark is sent on when all windows that it ends have fired."""
+        """Forwards a watermark after all windows that it ends have fired."""
         if isinstance(signal, Watermark) and (self._is_event_time or self._spec.only_at_the_end):
             self._advance(signal.timestamp)
         super().on_signal(signal, input_index)
 
     def on_time(self, now: float) -> float | None:
-        """Fires what the machine's clock has come to."""
+        """Fires the windows that have ended in processing time."""
         if self._is_event_time or self._spec.only_at_the_end:
             return None
         return fire_due(self, self._clock, now, lambda until: self._advance(until - 1))
 
     def next_timestamp(self) -> int | None:
-        """When the machine's clock ends the next window."""
+        """When the next window ends in processing time."""
         return self._windows.next_end()
 
     def progress(self) -> OperatorProgress | None:
-        """The windows that wait."""
+        """The pending windows."""
         if self._spec.only_at_the_end:
             return OperatorProgress(self.name, AwaitingEnd(self._waiting_records))
         kind, count, end = self._windows.waiting()

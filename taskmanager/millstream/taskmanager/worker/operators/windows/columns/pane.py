@@ -1,4 +1,4 @@
-"""The rows of one pane, grouped again whenever there are many more than when they were grouped last."""
+"""The rows of one pane, grouped again whenever their number has grown much since the last grouping."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 AT_LEAST = 64 * 1024
-"""Rows: from here on, grouping costs no more for each row than it does for a million."""
+"""Rows: with this many, grouping costs no more per row than with a million."""
 FEW = 0.7
-"""Grouping that leaves more than this of its rows is not worth it."""
+"""If grouping leaves more than this fraction of the rows, it is not worth it."""
 _MANY = 1 << 20  # rows: some 20 MB
 
 
 class Pane:
-    """The rows of one pane: a list of tables for each part. `restored` ones have fired with windows up to a time."""
+    """The rows of one pane: a list of tables for each part. `restored` rows have fired with windows up to a time."""
 
     __slots__ = ("_limits", "_partials", "_rows", "restored", "tables")
 
@@ -32,7 +32,7 @@ class Pane:
         self._limits = [AT_LEAST] * parts
 
     def add(self, part: int, table: pa.Table) -> None:
-        """More rows."""
+        """Adds rows."""
         self.tables[part].append(table)
         self._rows[part] += table.num_rows
         if self._rows[part] >= self._limits[part]:
@@ -41,12 +41,12 @@ class Pane:
             self.tables[part], self._rows[part] = [one], rows
             if rows < FEW * before:
                 self._limits[part] = max(AT_LEAST, 2 * rows)
-            else:  # hardly a key comes twice: it saves nothing, and is done less often
+            else:  # hardly any key is repeated: grouping saves nothing, and is done less often
                 self._limits[part] = max(4 * rows, min(16 * rows, _MANY))
 
 
 def by_start(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each start, without it."""
+    """The rows of each start, without that column."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,8 +1,8 @@
-"""Tumbling and sliding windows by panes: pieces of time that each window either contains as a whole or not at all.
+"""Tumbling and sliding windows by panes: intervals that each window contains either completely or not at all.
 
-A record is kept once, in its pane, however many windows it is in. New rows wait together, whatever their panes, until
-there are enough to be worth grouping; what comes of them is added to the panes, and grouped again when a pane has
-doubled. A window that ends combines its panes, for all keys at once. A pane is forgotten with its last window.
+A record is kept once, in its pane, however many windows contain it. New rows are buffered, whatever their panes, until
+there are enough to be worth grouping; the result is added to the panes, and grouped again when a pane has doubled. A
+window that ends combines its panes, for all keys at once. A pane is removed with its last window.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-_SKIPPED = 8  # how often it is left out then, before it is tried again
+_SKIPPED = 8  # how often it is skipped then, before it is tried again
 _MARK = "mark"
 
 
 class PaneWindows:
-    """Of one size, one beginning with each slide. See `ColumnWindows`."""
+    """Windows of one size, one starting at each slide. See `ColumnWindows`."""
 
     def __init__(self, size: int, slide: int, offset: int, lateness: int, partials: Partials) -> None:
         self._times = PaneTimes(size, slide, offset, lateness)
         self._partials = partials
         self._parts = 1 + len(partials.distinct)
         self._panes: dict[int, Pane] = {}
-        self._starts: list[int] = []  # of the panes, in order
+        self._starts: list[int] = []  # the starts of the panes, in order
         self._waiting: list[list[pa.Table]] = [[] for _ in range(self._parts)]
         self._waiting_rows = 0
         self._waiting_since: int | None = None  # the first pane among them
-        self._ungrouped = 0  # how many times grouping is left out yet
+        self._ungrouped = 0  # how many more times grouping is skipped
         self._watermark = MIN_TIMESTAMP
         self._has_restored = False
         self._suffixes = [Suffixes(partials, part) for part in range(self._parts)]
@@ -47,11 +47,11 @@ class PaneWindows:
     # Records
 
     def late(self, data: pa.RecordBatch, times: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-        """Those whose last window is gone."""
+        """The records whose last window was removed."""
         return self._times.late(times, self._watermark)
 
     def take(self, data: pa.RecordBatch, times: npt.NDArray[Any], first: int) -> Iterator[pa.Table]:
-        """Adds them to what waits; windows that had fired fire again at once."""
+        """Buffers records; windows that had fired fire again at once."""
         import numpy as np
         import pyarrow as pa
 
@@ -75,7 +75,7 @@ class PaneWindows:
             yield from self._fire_again(tables[0].filter(pa.array(late)).select([START, *self._partials.key_names]))
 
     def _fire_again(self, touched: pa.Table) -> Iterator[pa.Table]:
-        """Windows that have fired and are not gone, for the keys that have come to them late."""
+        """Fires windows again that have fired and were not removed, for the keys of late records."""
         import pyarrow.compute as pc
 
         panes = pc.unique(touched.column(START)).to_pylist()
@@ -90,7 +90,7 @@ class PaneWindows:
                 yield fired
 
     def _settle(self) -> None:
-        """All that waits goes to its panes."""
+        """Moves the buffered rows to their panes."""
         import pyarrow as pa
 
         if not self._waiting_rows:
@@ -125,7 +125,7 @@ class PaneWindows:
     # Windows
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
-        """Those that end by then."""
+        """Fires the windows that have ended."""
         before, self._watermark = self._watermark, watermark
         upcoming = self._next_after(before)
         if upcoming is None or upcoming - 1 > watermark:
@@ -138,11 +138,11 @@ class PaneWindows:
         self._forget()
 
     def next_end(self) -> int | None:
-        """Of the first window that has not fired."""
+        """The end of the first window that has not fired."""
         return self._next_after(self._watermark)
 
     def waiting(self) -> Waiting:
-        """Windows with rows that have not ended, each for all keys."""
+        """The windows with rows that have not ended, each counted once for all keys."""
         import numpy as np
 
         first = bisect_right(self._starts, self._watermark - self._times.size)  # those before it have fired
@@ -154,13 +154,13 @@ class PaneWindows:
         return TimedKind.WINDOWS_OF_ALL_KEYS, count, end
 
     def _next_after(self, time: int) -> int | None:
-        """The end of the first window behind a time that any row may be in."""
+        """The end of the first window after a time that may contain any row."""
         first_end = self._times.first_end
         ends = [first_end(start, time) for start in (self._waiting_since, *self._starts[:1]) if start is not None]
         return min(ends, default=None)
 
     def _due(self, after: int, until: int) -> Iterator[int]:
-        """The starts of windows with rows that end behind one time and by another."""
+        """The starts of windows with rows that end after one time and by another."""
         starts, times = self._starts, self._times
         end = times.first_end(starts[0], after)
         while end - 1 <= until:
@@ -174,7 +174,7 @@ class PaneWindows:
                 end = max(end + times.slide, times.first_start(starts[number]) + times.size)
 
     def _fire(self, start: int, touched: pa.Table | None = None) -> pa.Table | None:
-        """What a window has come to: for all keys, or for those that were touched."""
+        """The result of a window: for all keys, or for those that were touched."""
         import pyarrow as pa
 
         partials, end = self._partials, start + self._times.size
@@ -182,7 +182,7 @@ class PaneWindows:
         tables, restored = self._contents(0, start, end, touched)
         marks = [] if touched is None else [touched]
         if touched is None and any(fired >= end - 1 for fired, _ in restored):
-            # Others have fired before the restore; of a key that came since, all is fired again.
+            # Others have fired before the restore; a key with new records is fired completely.
             marks = [table.select(groups) for table in tables]
             marks += [table.select(groups) for fired, table in restored if fired < end - 1]
             if not marks:
@@ -209,7 +209,7 @@ class PaneWindows:
     def _contents(
         self, part: int, start: int, end: int, touched: pa.Table | None
     ) -> tuple[list[pa.Table], list[tuple[int, pa.Table]]]:
-        """Tables with all rows of some panes, and those that were restored; of touched keys at least, if there are."""
+        """Tables with all rows of some panes, and restored tables; at least those of touched keys, if given."""
         panes = self._starts[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
         restored: list[tuple[int, pa.Table]] = []
         if self._has_restored:
@@ -232,7 +232,7 @@ class PaneWindows:
         return table.filter(pc.is_in(table.column(name), value_set=touched.column(name).combine_chunks()))
 
     def _forget(self) -> None:
-        """Panes whose last window is gone, and what is no longer to be kept apart."""
+        """Removes panes whose last window was removed, and what need not be kept separate any more."""
         number = 0
         while number < len(self._starts) and self._times.is_gone(self._starts[number], self._watermark):
             del self._panes[self._starts[number]]
@@ -251,7 +251,7 @@ class PaneWindows:
     # Snapshots
 
     def freeze(self) -> Frozen:
-        """Holds all tables; they are made one by start and key where they are needed."""
+        """Keeps references to all tables; they are combined by start and key where needed."""
         parts: list[list[tuple[int | None, int, pa.Table]]] = [
             [(None, self._watermark, table) for table in waiting] for waiting in self._waiting
         ]
@@ -280,7 +280,7 @@ class PaneWindows:
         return table.append_column(END, pa.array(self._times.pane_ends(table.column(START).to_numpy())))
 
     def restore(self, part: int, table: pa.Table) -> None:
-        """Rows by start; those that have fired stay apart until the watermark has come there again."""
+        """Restores rows by start; those that have fired stay separate until the watermark passes them again."""
         import pyarrow.compute as pc
 
         table = table.drop_columns(END)

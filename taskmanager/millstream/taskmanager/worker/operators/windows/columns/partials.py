@@ -1,10 +1,10 @@
-"""What is kept of aggregates: partial columns, how records become them, how many become one, and what comes of them.
+"""Partial aggregates as columns: how records become partials, how partials are combined, and how results are made.
 
-A partial aggregate of one record is made of its columns as they are, and partial aggregates of one group are combined
-by Arrow's `group_by`, in whatever order they come: first and last values carry the number of their record.
+The partial aggregate of one record consists of its columns as they are, and partial aggregates of one group are
+combined by Arrow's `group_by`, in any order: first and last values carry the number of their record.
 
-All is in tables. The main one has a row for each group, with its partial columns. For each column whose different
-values are counted there is another, with a row for each group and value.
+All data is in tables. The main table has a row for each group, with its partial columns. For each column whose distinct
+values are counted there is another table, with a row for each group and value.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VALUE = "value"
-"""The column of different values."""
+"""The column of distinct values."""
 _RANGE = 1 << 63
 
 
 class SumOverflowError(MillstreamError):
-    """A sum of integers that 64 bits do not hold."""
+    """A sum of integers that overflows 64 bits."""
 
 
 class Of(Enum):
-    """What a single record has in a column that is kept."""
+    """The content of a kept column for a single record."""
 
     ROW = "one"
     PRESENCE = "one, or none if its value is null"
@@ -43,9 +43,9 @@ class Of(Enum):
 
 
 class Partial(Struct, frozen=True):
-    """A column that is kept: by which of Arrow's functions several become one.
+    """A kept column: the Arrow function that combines several values.
 
-    Or, with `at`, it is the value in the row whose number that function has chosen in the column of that name.
+    With `at`, it is the value in the row whose number that function has chosen in the column of that name.
     """
 
     name: str
@@ -57,19 +57,19 @@ class Partial(Struct, frozen=True):
 
 
 class DistinctColumn(Struct, frozen=True):
-    """A column whose different values are counted."""
+    """A column whose distinct values are counted."""
 
     column: str
     values: GroupedColumn
 
     @property
     def name(self) -> str:
-        """Of its count, in the main table."""
+        """The name of its count in the main table."""
         return f"distinct:{self.column}"
 
 
 class Partials:
-    """Of some aggregates, in groups by keys of some types."""
+    """Partial aggregates in groups by keys."""
 
     def __init__(self, keys: Sequence[tuple[str, TypeInformation]], aggregates: Sequence[PlannedAggregate]) -> None:
         self.key_names = [f"key:{number}" for number in range(max(1, len(keys)))]
@@ -87,7 +87,7 @@ class Partials:
         self._ones: pa.Array | None = None
 
     def inputs(self) -> set[str]:
-        """The columns that are needed of records."""
+        """The columns of records that are needed."""
         return {*self.key_columns, *(a.column for a in self.aggregates if a.column is not None)}
 
     # Records
@@ -95,7 +95,7 @@ class Partials:
     def of_records(self, data: pa.RecordBatch, first: int, places: dict[str, Any]) -> list[pa.Table]:
         """The tables of records that are numbered from `first` on, the main one first.
 
-        `places` are columns that the tables begin with, such as where in time a record belongs.
+        `places` are columns that the tables begin with, such as the window of a record.
         """
         import numpy as np
         import pyarrow as pa
@@ -152,7 +152,10 @@ class Partials:
     def combined(
         self, tables: Sequence[pa.Table], groups: Sequence[str], further: Sequence[tuple[str, str]] = ()
     ) -> pa.Table:
-        """One row for each group of main tables; further columns by Arrow's functions. Missing columns are null."""
+        """Combines main tables into one row per group; further columns by Arrow's functions.
+
+        Missing columns are null.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -169,23 +172,23 @@ class Partials:
         return grouped
 
     def different(self, tables: Sequence[pa.Table], groups: Sequence[str]) -> pa.Table:
-        """One row for each group and value of tables of different values."""
+        """Combines tables of distinct values into one row per group and value."""
         import pyarrow as pa
 
         table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
         return table.group_by([*groups, VALUE], use_threads=False).aggregate([])
 
     def compacted(self, part: int, tables: Sequence[pa.Table], groups: Sequence[str]) -> pa.Table:
-        """Tables of one part as one: the main part is number 0."""
+        """Combines tables of one part into one: the main part is number 0."""
         return self.combined(tables, groups) if part == 0 else self.different(tables, groups)
 
     def counted(self, number: int, tables: Sequence[pa.Table], groups: Sequence[str]) -> pa.Table:
-        """How many different values each group has, as a main table."""
+        """The number of distinct values of each group, as a main table."""
         counts = self.different(tables, groups).group_by(list(groups), use_threads=False).aggregate([([], "count_all")])
         return counts.rename_columns([*groups, self.distinct[number].name])
 
     def _check_sums(self, table: pa.Table, groups: Sequence[str]) -> None:
-        """Refuses sums that would not be right: Arrow's wrap around without a word."""
+        """Raises if a sum has overflowed: Arrow's sums wrap around silently."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -206,13 +209,13 @@ class Partials:
     # Results
 
     def results(self, table: pa.Table) -> list[pa.Array]:
-        """The aggregates of a main table that has the counts of different values too."""
+        """The aggregates of a main table that includes the counts of distinct values."""
         return [_result(aggregate, table) for aggregate in self.aggregates]
 
     def renumbered(self, table: pa.Table, first: int) -> tuple[pa.Table, int]:
-        """With other numbers of records, in the same order and each once; and the number that follows them.
+        """Renumbers records, in the same order and each once; returns the number that follows as well.
 
-        Tables that come from several subtasks have numbers of their own each.
+        Tables that come from several subtasks have overlapping numbers.
         """
         import numpy as np
         import pyarrow as pa

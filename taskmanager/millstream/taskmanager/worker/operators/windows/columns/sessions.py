@@ -1,9 +1,9 @@
 """Session windows of columns: rows of a key whose intervals overlap or touch are one session.
 
-Each record is an interval from its time on, as long as the gap. Records wait as they are; they are merged with the
-sessions that there are when one of these may have ended, or when there are many: rows are sorted by key and start, and
-a new session begins where a key does, or where a start lies behind all ends before it. Sessions of all keys are one
-table. Invariant: after each watermark, a session that has ended by then has fired, and `fired` is set.
+Each record is an interval from its time on, as long as the gap. Records are buffered; they are merged with the existing
+sessions when one of these may have ended, or when there are many: rows are sorted by key and start, and a new session
+begins with a new key, or where a start is after all ends before it. Sessions of all keys are in one table. Invariant:
+after each watermark, all sessions that have ended have fired, and `fired` is set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SESSION = "session"
 
 
 class SessionWindows:
-    """With one gap for all records. See `ColumnWindows`."""
+    """Session windows with one gap for all records. See `ColumnWindows`."""
 
     def __init__(self, gap: int, lateness: int, partials: Partials) -> None:
         self._gap, self._lateness = gap, lateness
@@ -35,13 +35,13 @@ class SessionWindows:
         self._rows = 0
         self._merged_rows = 0
         self._is_merged = True
-        self._next = MAX_TIMESTAMP  # not before this time does a session end, or is one forgotten
+        self._next = MAX_TIMESTAMP  # no session ends or is removed before this time
         self._watermark = MIN_TIMESTAMP
 
     # Records
 
     def late(self, data: pa.RecordBatch, times: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-        """Those whose session, with all that it merges with by then, is gone."""
+        """The records whose session, with all that it has merged with by then, was removed."""
         watermark = self._watermark
         suspects = times + (self._gap - 1 + self._lateness) <= watermark
         if not suspects.any():
@@ -55,7 +55,7 @@ class SessionWindows:
         (*of_sessions, of_records), merged = components([*sessions, spans], self._partials.key_names)
         ends = merged.column(END).to_numpy()
         late: npt.NDArray[Any] = suspects & (ends[of_records] - 1 + self._lateness <= watermark)
-        # What is left of the suspects is late or not by the order in which the records of its session come.
+        # Whether the remaining suspects are late depends on the order in which the records of their session arrive.
         unclear = np.unique(of_records[suspects & ~late])
         if len(unclear):
             spans_of: dict[int, list[tuple[int, int]]] = {number: [] for number in unclear.tolist()}
@@ -80,7 +80,7 @@ class SessionWindows:
         return False
 
     def take(self, data: pa.RecordBatch, times: npt.NDArray[Any], first: int) -> Iterator[pa.Table]:
-        """Adds them; sessions that had ended fire again at once."""
+        """Adds records; sessions that had ended fire again at once."""
         import pyarrow as pa
 
         rows = len(times)
@@ -107,17 +107,17 @@ class SessionWindows:
     # Windows
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
-        """Sessions that end by then, all in one table."""
+        """Fires all sessions that have ended, in one table."""
         self._watermark = watermark
         if self._next <= watermark:
             yield from self._fire()
 
     def next_end(self) -> int | None:
-        """Of the session that may end first."""
+        """The earliest possible end of a session."""
         return None if self._next == MAX_TIMESTAMP else self._next + 1
 
     def waiting(self) -> Waiting:
-        """Sessions, and records that may yet become part of one another's."""
+        """The sessions, and buffered records that may yet merge."""
         return TimedKind.SESSIONS, self._rows, self.next_end()
 
     def _fire(self) -> Iterator[pa.Table]:
@@ -150,7 +150,7 @@ class SessionWindows:
         self._rows = self._merged_rows = int(stays.sum())
 
     def _results(self, due: pa.Table) -> pa.Table:
-        """With the counts of different values."""
+        """Adds the counts of distinct values."""
         partials, groups = self._partials, self._span_columns()
         tables, counted = [due], []
         for number, distinct in enumerate(partials.distinct):
@@ -171,7 +171,7 @@ class SessionWindows:
     # Snapshots
 
     def freeze(self) -> Frozen:
-        """Holds all tables; they are merged where that is needed, once."""
+        """Keeps references to all tables; they are merged once, where needed."""
         tables, merged = [list(part) for part in self._tables], list[Any]()
 
         def frozen(part: int) -> pa.Table | None:
@@ -183,7 +183,7 @@ class SessionWindows:
         return frozen
 
     def restore(self, part: int, table: pa.Table) -> None:
-        """Sessions are as they were."""
+        """Restores sessions."""
         import pyarrow.compute as pc
 
         self._tables[part].append(table)
@@ -194,7 +194,7 @@ class SessionWindows:
 
 
 def _merged(partials: Partials, parts: Sequence[Sequence[pa.Table]]) -> list[pa.Table | None]:
-    """Rows of each part, one for each session, or for each session and value."""
+    """The rows of each part, one per session, or one per session and value."""
     import pyarrow as pa
 
     keys = partials.key_names

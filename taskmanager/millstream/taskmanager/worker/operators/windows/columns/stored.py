@@ -1,9 +1,9 @@
-"""The tables of windows as keyed state of a snapshot, and back.
+"""Converts the tables of windows to keyed state of a snapshot, and back.
 
-The main table is an aggregating state: for each key and piece of time its partial columns, and a zero for each column
-whose different values are counted, so that it identifies all aggregates. These values are a map state each, whose keys
-they are. Most columns are handed over as they are; those of types that a snapshot stores in another way than Arrow has
-them go through Python values.
+The main table is an aggregating state: for each key and window its partial columns, and a zero for each column whose
+distinct values are counted, so that it identifies all aggregates. The distinct values are a map state each, as keys.
+Most columns are stored unchanged; those of types that a snapshot stores differently from Arrow are converted through
+Python values.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MAIN = "window-aggregates"
 DISTINCT = "window-values-of-"
 _SPAN = TupleType((LONG, LONG), ("start", "end"))
 _AS_THEY_ARE = frozenset({STRING, BOOLEAN, BYTE, SHORT, INT, LONG, DOUBLE, BYTES, DATE})
-"""Types whose columns a snapshot stores as Arrow has them."""
+"""Types whose columns a snapshot stores as in Arrow."""
 
 
 class StoredWindows:
@@ -74,12 +74,12 @@ class StoredWindows:
     # To a snapshot
 
     def _freeze(self, part: int) -> Callable[[], KeyedColumns]:
-        """All parts are frozen with the first of them: nothing happens between."""
+        """Freezes all parts with the first of them: nothing is processed in between."""
         if part == 0:
             self._frozen = self._windows.freeze()
         frozen = self._frozen
         assert frozen is not None, "the main part is the first"
-        if part == len(self._partials.distinct):  # the last one: nothing is held here for longer than it is needed
+        if part == len(self._partials.distinct):  # the last one: nothing is held for longer than needed
             self._frozen = None
         return lambda: self._columns(part, frozen(part))
 
@@ -137,17 +137,17 @@ class StoredWindows:
         self._windows.restore(part, table)
 
     def _check_same(self, stored: list[str]) -> None:
-        """Refuses other aggregates than those that were stored, which tuples of the same types would not reveal."""
+        """Raises if the aggregates are not those that were stored, which tuples of the same types would not reveal."""
         if stored != [*self._names, FIRED]:
             detail = f"holds {', '.join(stored[:-1])}, and the program aggregates {', '.join(self._names)}"
             raise IncompatibleStateError(
                 f"state '{MAIN}'",
-                f"{detail}: the aggregates of open windows cannot be changed; another uid begins again",
+                f"{detail}: the aggregates of open windows cannot be changed; another uid starts without state",
             )
 
 
 def _stored(columns: Sequence[pa.Array], types: Sequence[TypeInformation], names: Sequence[str] | None) -> Any:
-    """Columns as a snapshot takes them: a struct of all, or the one; by Python values where it has to be."""
+    """Columns as a snapshot stores them: a struct of all, or the only one."""
     import pyarrow as pa
 
     if all(kind in _AS_THEY_ARE for kind in types):
@@ -159,7 +159,7 @@ def _stored(columns: Sequence[pa.Array], types: Sequence[TypeInformation], names
 
 
 def _restored(column: pa.Array, kind: TypeInformation, name: str) -> pa.Array:
-    """A column of a snapshot in the type that Arrow has for it."""
+    """A column of a snapshot in the Arrow type that is used here."""
     if kind in _AS_THEY_ARE:
         return column.cast(kind.arrow_type())
     values = from_array(column, kind, name, new_fields=True)

@@ -1,12 +1,12 @@
 """Sliding windows without combining all of their panes each time.
 
-Of the panes of one window, what those from each of them on come to is kept: the suffixes. Panes behind that window are
-combined as later windows reach them. So a window is one suffix and one more table. When all suffixes are used up, they
-are made again from the panes, from the last to the first: each pane is combined about three times in all, however many
-windows it is in. Rows that come late to a pane are kept beside until then.
+For the panes of one window, the combination of each pane with all later ones is kept: the suffixes. Panes after that
+window are combined as later windows reach them. So a window consists of one suffix and one more table. When all
+suffixes are used up, they are rebuilt from the panes, from the last to the first: each pane is combined about three
+times in total, however many windows contain it. Rows that arrive late in a pane are kept separately until then.
 
-This is only worth it where panes have mostly the same keys. Where a suffix grows to many times the size of a pane,
-there are no suffixes, and windows combine their panes.
+This pays off only if panes have mostly the same keys. If a suffix grows to many times the size of a pane, suffixes are
+not used, and windows combine their panes.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from millstream.taskmanager.worker.operators.windows.columns.partials import Par
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_GROWTH = 4  # times the largest pane: so many rows a suffix may have
-_MOST_LATE = 64  # tables: more are better combined with their panes
+_GROWTH = 4  # the largest number of rows of a suffix, as a multiple of the largest pane
+_MOST_LATE = 64  # tables: with more, it is cheaper to combine them with their panes
 
 PaneTables = tuple[int, list["pa.Table"]]
 """The start of a pane, and its rows."""
 
 
 class Suffixes:
-    """Of one part of the rows."""
+    """The suffixes of one part of the rows."""
 
     def __init__(self, partials: Partials, part: int) -> None:
         self._partials = partials
         self._part = part
         self._suffixes: dict[int, pa.Table] = {}
         self._until = 0  # the end of the window that they were made for
-        self._behind: list[pa.Table] = []  # at most one table: all panes from there on
+        self._behind: list[pa.Table] = []  # at most one table: all panes after that
         self._reached = 0  # the end of the last window
         self._late: list[tuple[int, pa.Table]] = []
         self._most = 0  # rows
-        self._pause = 0  # windows for which it is not tried again
+        self._pause = 0  # windows for which suffixes are not tried again
 
     def changed(self, pane: int, rows: pa.Table) -> None:
-        """Rows came to a pane."""
+        """Adds rows to a pane."""
         if self._suffixes and pane < self._reached:
             self._late.append((pane, rows))
             if len(self._late) > _MOST_LATE:
                 self.clear()
 
     def clear(self) -> None:
-        """Forgets everything; the next window begins again."""
+        """Removes everything; the next window starts over."""
         self._suffixes, self._behind, self._late = {}, [], []
 
     def tables(self, start: int, end: int, panes: Sequence[PaneTables]) -> list[pa.Table]:
-        """Tables with all rows of a window, of whose panes each has some."""
+        """Tables with all rows of a window; `panes` are those of its panes that have rows."""
         if not panes:
             return []
         if self._pause:

@@ -1,7 +1,7 @@
 """The arithmetic of tumbling and sliding windows and of their panes. Pure; times may be numbers or columns of them.
 
-A pane is a piece of time that each window either contains as a whole or not at all: as long as the slide, or, where the
-slide does not divide the size, two in each slide, since windows end between the starts of others.
+A pane is an interval of time that each window contains either completely or not at all: as long as the slide, or, if
+the slide does not divide the size, two in each slide, since windows end between the starts of others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PaneTimes(Struct, frozen=True):
-    """Of windows of one size, one beginning with each slide."""
+    """Windows of one size, one starting at each slide."""
 
     size: int
     slide: int
@@ -27,7 +27,7 @@ class PaneTimes(Struct, frozen=True):
 
     @property
     def rest(self) -> int:
-        """How long after the beginning of a window others end; 0: they end where it begins."""
+        """How long after the start of a window others end; 0: they end where it starts."""
         return self.size % self.slide
 
     @property
@@ -36,14 +36,14 @@ class PaneTimes(Struct, frozen=True):
         return self.size < self.slide
 
     def pane_of(self, time: Any) -> Any:
-        """The start of a time's pane."""
+        """The start of the pane of a time."""
         inside = (time - self.offset) % self.slide
         if not self.rest:
             return time - inside
         return time - inside + self.rest * (inside >= self.rest)
 
     def pane_ends(self, starts: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Of panes that begin then."""
+        """The ends of the panes with these starts."""
         import numpy as np
 
         if not self.rest:
@@ -51,16 +51,16 @@ class PaneTimes(Struct, frozen=True):
         return starts + np.where((starts - self.offset) % self.slide == 0, self.rest, self.slide - self.rest)
 
     def last_start(self, time: Any) -> Any:
-        """Of the windows that a pane, or any time, is in."""
+        """The start of the last window that contains a pane, or any time."""
         return time - (time - self.offset) % self.slide
 
     def first_start(self, time: int) -> int:
-        """Of the windows that a pane, or any time, is in."""
+        """The start of the first window that contains a pane, or any time."""
         before = time - self.size
         return before + self.slide - (before - self.offset) % self.slide
 
     def first_end(self, pane: int, after: int) -> int:
-        """Of windows that contain the pane, or come later, and do not end by a time."""
+        """The first end, after the given time, of a window that contains the pane or starts later."""
         following = after + 1 - self.size
         aligned = following + self.slide - (following - self.offset) % self.slide
         return max(self.first_start(pane), aligned) + self.size
@@ -85,8 +85,8 @@ class PaneTimes(Struct, frozen=True):
         return bool(self.last_start(pane) + self.size - 1 + self.lateness <= watermark)
 
     def late(self, times: npt.NDArray[Any], watermark: int) -> npt.NDArray[Any] | None:
-        """Which records come when all of their windows are gone; None: there are none."""
-        gone = watermark - self.lateness + 1 - self.size  # a window that begins by then
+        """Which records arrive after all of their windows were removed; None: there are none."""
+        gone = watermark - self.lateness + 1 - self.size  # a window that starts by then
         if not self.has_gaps and self.last_start(int(times.min())) > gone:
             return None
         late: npt.NDArray[Any] = self.last_start(times) <= gone
@@ -96,6 +96,6 @@ class PaneTimes(Struct, frozen=True):
         return late if late.any() else None
 
     def fired(self, pane: int, watermark: int) -> list[int]:
-        """The starts of the windows of a pane that have ended and are not gone."""
+        """The starts of the windows of a pane that have ended and were not removed."""
         starts = range(self.first_start(pane), pane + 1, self.slide)
         return [s for s in starts if s + self.size - 1 <= watermark < s + self.size - 1 + self.lateness]
