@@ -94,6 +94,11 @@ export function plural(number: number, one: string, many = `${one}s`): string {
   return `${WHOLE.format(number)} ${number === 1 ? one : many}`;
 }
 
+/** With a capital letter: messages of the cluster begin without one. */
+export function sentence(words: string): string {
+  return words.slice(0, 1).toUpperCase() + words.slice(1);
+}
+
 export function shortId(id: string): string {
   return id.length > 12 ? id.slice(0, 8) : id;
 }

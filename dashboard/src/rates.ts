@@ -78,15 +78,26 @@ export function between(first: Sample, last: Sample, id: string): Rates {
   };
 }
 
-/** The rates of edges that are the only one into their target or out of their source, by `edgeKey`: of these, the totals of a vertex tell. */
-export function edgeRates(nodes: readonly PlanNode[], rates: ReadonlyMap<string, Rates>): Map<string, number> {
+/** Records per second that the sources emit, together; null while no source has a rate. A source counts what it emits as read. */
+export function sourceRate(sources: readonly { id: string }[], rates: ReadonlyMap<string, Rates>): number | null {
+  const known = sources.map(({ id }) => rates.get(id)?.recordsIn ?? null).filter((one) => one !== null);
+  return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0);
+}
+
+/**
+ * The rates of edges, by `edgeKey`. The totals of a vertex give the rate of its only input or output. The others are as
+ * measured, unless their source has not reported since: that rate would be an old one.
+ */
+export function edgeRates(nodes: readonly PlanNode[], rates: ReadonlyMap<string, Rates>, measured: ReadonlyMap<string, number | null>): Map<string, number> {
   const leaving = new Map<string, number>();
   for (const node of nodes) for (const { id } of node.inputs ?? []) leaving.set(id, (leaving.get(id) ?? 0) + 1);
   const found = new Map<string, number>();
   for (const { id: target, inputs = [] } of nodes) {
     inputs.forEach(({ id: source }, input) => {
       const known = inputs.length === 1 ? rates.get(target)?.recordsIn : leaving.get(source) === 1 ? rates.get(source)?.recordsOut : null;
-      if (known != null) found.set(edgeKey(target, input), known);
+      const key = edgeKey(target, input);
+      const rate = known ?? (rates.get(source)?.recordsOut == null ? null : measured.get(key));
+      if (rate != null) found.set(key, rate);
     });
   }
   return found;

@@ -71,7 +71,7 @@ def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
         "checkpoints": (f"{job}/checkpoints", "orders to totals", "Savepoints.*savepoint-.*Copy path.*Settings"),
         "logs": (f"{job}/logs", "orders to totals", "Logged and printed"),
         "accumulators": (f"{job}/accumulators", "orders to totals", "accumulators"),
-        "events": (f"{job}/events", "orders to totals", "running"),
+        "events": (f"{job}/events", "orders to totals", "Running"),
         "configuration": (f"{job}/configuration", "orders to totals", "execution.checkpointing.interval"),
         "vertex": (vertex, "Latest of each key", r"Hot keys.*0(Of all records)?\s*\d\d %"),
         "vertex-metrics": (f"{vertex}/metrics", "Latest of each key", "Whole vertex.*Records in per second.*Subtask 0"),
@@ -400,7 +400,7 @@ def test_where_one_is_and_what_is_opened_first(browser: Browser, cluster: Cluste
         expect(page.locator("pre.log")).to_contain_text("INFO")
     watched.visit(f"#/jobs/{jobs.restarting}/events", "restarting")
     strip = page.get_by_role("img", name=re.compile(r"^From \d.* restarts?$"))
-    expect(strip.locator(".strip-mark.bad").first).to_have_attribute("title", re.compile(r"restart \d+: ValueError"))
+    expect(strip.locator(".strip-mark.bad").first).to_have_attribute("title", re.compile(r"Restart \d+: ValueError"))
     assert strip.locator(".strip-mark.bad").count() >= 1
     assert watched.errors == []
     watched.close()

@@ -43,12 +43,17 @@ export const GraphNode = memo(function GraphNode({ place, vertex, detail }: Node
   const inside = (
     <>
       {detail !== "bare" && vertex.status !== null && <TimeBar busy={rates.busy} backpressured={rates.backpressured} />}
-      <span class="vertex-name">{name}</span>
+      <span class="vertex-name">{unbroken(name)}</span>
       {detail === "full" && <Figures vertex={vertex} />}
     </>
   );
   return href === null ? <div {...box}>{inside}</div> : <a {...box} href={href}>{inside}</a>;
 }, isSame);
+
+/** The arrows between chained operators are not broken at the end of a line. */
+function unbroken(name: string): string {
+  return name.replaceAll("->", "-\u2060>");
+}
 
 function Figures({ vertex: { parallelism, status, rates, skew, watermark: mark, now } }: { vertex: GraphVertex }): JSX.Element {
   if (status === null) return <span class="vertex-line">×{parallelism}</span>;

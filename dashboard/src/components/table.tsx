@@ -77,7 +77,7 @@ export function Table<T>({ label, columns, rows, id, empty, sortedBy, descending
                   >
                     {column.name}
                     <span aria-hidden="true" class="sort-mark">
-                      {order.column === column.name ? (order.down ? "↓" : "↑") : ""}
+                      {order.column === column.name && (order.down ? "\u00a0↓" : "\u00a0↑")}
                     </span>
                   </button>
                 )}

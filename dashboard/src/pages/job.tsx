@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Badge, Loaded, Notice, Page, Tabs } from "../components/basics.tsx";
 import { TaskLog } from "../components/tasklog.tsx";
-import { plural, shortId } from "../format.ts";
+import { plural, sentence, shortId } from "../format.ts";
 import { useLive } from "../live.ts";
 import { link } from "../router.ts";
 import { noteJob } from "../places.ts";
@@ -76,10 +76,10 @@ export function JobPage({ id, tab, rest }: { id: string; tab: string; rest: stri
 function Condition({ job }: { job: Job }): JSX.Element | null {
   const failure = job["last-failure"];
   if (job.message === "" && (failure === null || job.state === "FINISHED")) return null;
-  const restarted = job.restarts > 0 ? `Restarted ${plural(job.restarts, "time")}, the last time for: ` : "Failed: ";
+  const restarted = job.restarts > 0 ? `Restarted ${plural(job.restarts, "time")}. Last failure: ` : "Failed: ";
   return (
     <Notice tone={job.state === "FAILED" ? "bad" : "warn"}>
-      {job.message !== "" ? job.message : <>{restarted}<code>{failure}</code></>}
+      {job.message !== "" ? sentence(job.message) : <>{restarted}<code>{failure}</code></>}
       {failure !== null && <> <a href={link("jobs", job.jid, "exceptions")}>Exceptions</a></>}
     </Notice>
   );

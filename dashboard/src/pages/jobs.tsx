@@ -5,7 +5,7 @@ import { useMemo, useState } from "preact/hooks";
 import { Badge, Card, Loaded, Page, Search } from "../components/basics.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { Sparkline } from "../components/sparkline.tsx";
-import { duration, rate, shortId, time } from "../format.ts";
+import { duration, rate, sentence, shortId, time } from "../format.ts";
 import { useLive } from "../live.ts";
 import { link } from "../router.ts";
 import type { JobHealth, JobSummary } from "../types.ts";
@@ -64,7 +64,7 @@ export function JobTable({ jobs, ended = false, empty }: { jobs: JobSummary[]; e
 
 /** What it waits for, why it is not well, or what failed last. */
 function noteOf(job: Row): string {
-  if (job.message !== "") return job.message;
+  if (job.message !== "") return sentence(job.message);
   if (job.state === "RUNNING" && job.health?.reason) return job.health.reason;
   return job.state === "FINISHED" || job.state === "RUNNING" ? "" : (job["last-failure"] ?? "");
 }

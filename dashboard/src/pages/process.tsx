@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Card, Loaded, Search } from "../components/basics.tsx";
 import { Table } from "../components/table.tsx";
-import { byName } from "../format.ts";
+import { byName, sentence } from "../format.ts";
 import { useLive } from "../live.ts";
 import { metricValue, readableMetric } from "../metricnames.ts";
 import { inParts, valuesOf } from "../metrics.ts";
@@ -12,7 +12,7 @@ import type { MetricValue } from "../types.ts";
 
 function labelOf(id: string): string {
   const { of, name } = readableMetric(id);
-  return of === "" ? name : `${of.slice(0, 1).toUpperCase()}${of.slice(1)}: ${name}`;
+  return of === "" ? name : `${sentence(of)}: ${name}`;
 }
 
 export function ProcessMetrics({ path }: { path: string }): JSX.Element {

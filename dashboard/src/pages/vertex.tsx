@@ -118,7 +118,7 @@ function columnsOf(job: string, vertex: string): Column<SubtaskRow>[] {
   return [
     { name: "Subtask", number: true, by: (row) => row.subtask, cell: (row) => row.subtask },
     { name: "Status", by: (row) => row.status, cell: (row) => <Badge state={row.status} /> },
-    { name: "Logs", cell: (row) => <a href={link("jobs", job, "vertices", vertex, "logs", row.subtask)} aria-label={`Logs of subtask ${row.subtask}`}>Logs</a> },
+    { name: "Logs", cell: (row) => <a class="short" href={link("jobs", job, "vertices", vertex, "logs", row.subtask)} aria-label={`Logs of subtask ${row.subtask}`}>Logs</a> },
     {
       name: "Busy",
       by: (row) => row.rates.busy ?? -1,
