@@ -21,7 +21,7 @@ export function packageOf(name: string, depth: number): string {
   if (/^\[|^millstream\./.test(name)) return RUNTIME; // in brackets: what the runtime does
   if (depth === 1) return OPERATOR;
   const file = /\(([^()]*?)(?::\d+)?\)$/.exec(name)?.[1] ?? "";
-  const top = /^([a-z_]\w*)\.\S/.exec(name)?.[1];
+  const top = /^([a-z_]\w*)\.(?!<locals>)\S/.exec(name)?.[1];
   if (top !== undefined) return STANDARD.has(top.replace(/^_+/, "")) ? PYTHON : top;
   return file === "" || file.startsWith("<frozen") ? PYTHON : file;
 }

@@ -182,6 +182,7 @@ test("frames of a flame graph by their package", () => {
   assert.equal(of("paced (flowing.py:9)"), "flowing.py");
   assert.equal(of("Pricing.discount (job.py:3)"), "job.py");
   assert.equal(of("shop.pricing.discount (pricing.py:42)"), "shop");
+  assert.equal(of("scored.<locals>.<genexpr> (job.py:40)"), "job.py");
   assert.equal(of("json.decoder.JSONDecoder.decode (decoder.py:337)"), PYTHON);
   assert.equal(of("runpy._run_code (<frozen runpy>:88)"), PYTHON);
   assert.equal(of("millstream.core.records.handover.Handover.mapped (handover.py:64)"), RUNTIME);

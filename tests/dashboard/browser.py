@@ -35,7 +35,8 @@ CUT_OFF = r"""() => {
     if (right > ends || left < -1 || clipped) found.push(`cell '${cell.textContent.slice(0, 40)}' ends at ${right}`);
   }
   for (const link of document.querySelectorAll('main td a')) {
-    if (/^\w+$/.test(link.textContent) && link.getClientRects().length > 1) found.push(`'${link.textContent}' is broken`);
+    const words = link.textContent;
+    if (/^\w+$/.test(words) && link.getClientRects().length > 1) found.push(`'${words}' is broken into two lines`);
   }
   for (const vertex of document.querySelectorAll('.vertex:not(.bare)')) {
     const {scrollWidth, clientWidth, scrollHeight, clientHeight} = vertex;
