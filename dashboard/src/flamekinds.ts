@@ -1,4 +1,4 @@
-// Which package a frame of a flame graph is of, told by its name, and how many samples were taken in each. Pure.
+// The package of a frame of a flame graph, by its name, and the number of samples in each package. Pure.
 
 import type { FlameNode } from "./types.ts";
 
@@ -44,7 +44,7 @@ export function samplesByPackage(root: FlameNode): [string, number][] {
 
 const HUES = 6;
 
-/** The class of a package's colour: that of the runtime and of Python are the quiet ones. */
+/** The class for a package's colour: the runtime and Python have muted ones. */
 export function packageClass(name: string): string {
   if (name === OPERATOR) return "frame-operator";
   if (name === RUNTIME) return "frame-runtime";

@@ -1,4 +1,4 @@
-// What a job does now, out of the totals that its answers hold: differences over the last seconds. Pure.
+// Current rates of a job, from the totals in the responses of the last seconds. Pure.
 
 import { edgeKey } from "./layout.ts";
 import type { Job, PlanNode, TaskMetrics } from "./types.ts";
@@ -61,7 +61,7 @@ export function between(first: Sample, last: Sample, id: string): Rates {
   const [before, after] = [first.totals.get(id), last.totals.get(id)];
   const seconds = (last.at - first.at) / 1000;
   if (before === undefined || after === undefined || seconds <= 0) return UNKNOWN;
-  const more = (name: keyof TaskMetrics): number => Math.max(0, after[name] - before[name]); // a restart begins at 0
+  const more = (name: keyof TaskMetrics): number => Math.max(0, after[name] - before[name]); // after a restart, totals begin at 0
   const busy = more("accumulated-busy-time");
   const backpressured = more("accumulated-backpressured-time");
   const idle = more("accumulated-idle-time");

@@ -1,4 +1,4 @@
-// Series over time, drawn by uPlot in the page's own colours. Its place is there before there is anything to draw.
+// Series over time, drawn by uPlot in the page's own colours. It takes its place before there is anything to draw.
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -41,9 +41,9 @@ export function Plot({
   series: Series[];
   show: (value: number) => string;
   span: number;
-  /** Whether the ground beneath a single line is coloured. */
+  /** Whether the area beneath a single line is filled. */
   fills?: boolean;
-  /** What is said while there is nothing to draw. */
+  /** Shown while there is nothing to draw. */
   empty: string;
 }): JSX.Element {
   const plot = useRef<uPlot | null>(null);
@@ -81,7 +81,7 @@ export function Plot({
               width: 2,
               spanGaps: false,
               points: { show: false },
-              ...(under > 0 ? { dash: [DASH, DASH * under] } : {}), // what lies beneath is seen between the dashes
+              ...(under > 0 ? { dash: [DASH, DASH * under] } : {}), // the line beneath is visible between the dashes
               ...(fills && series.length === 1 ? { fill: faded(stroke) } : {}),
               value: (_, value) => (value == null ? "–" : shown.current.show(value)),
             };

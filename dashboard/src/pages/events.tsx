@@ -1,4 +1,4 @@
-// What happened to a job: a timeline of its restarts, rescales and changes of leader, and the same in words.
+// The events of a job: restarts, rescales and changes of leader, as a timeline and as a list.
 
 import type { JSX } from "preact";
 import { Card, Empty, Loaded } from "../components/basics.tsx";
@@ -75,7 +75,7 @@ export function EventsTab({ job }: { job: Job }): JSX.Element {
   );
 }
 
-/** From the start of the job to its end, or to now; what there are too many restarts of is older than the first mark. */
+/** From the start of the job to its end, or to now; only the last restarts are marked. */
 function Timeline({ job, marks }: { job: Job; marks: readonly Mark[] }): JSX.Element {
   const from = Math.min(job["start-time"], ...marks.map((mark) => mark.at));
   const to = Math.max(job["end-time"] > 0 ? job["end-time"] : job.now, ...marks.map((mark) => mark.at), from + 1000);

@@ -1,4 +1,4 @@
-// A job: its state, what can be done with it, and its parts under tabs.
+// A job: its state, its actions, and its parts under tabs.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -72,7 +72,7 @@ export function JobPage({ id, tab, rest }: { id: string; tab: string; rest: stri
   );
 }
 
-/** What the job waits for, or what failed last, while that is worth knowing. */
+/** What the job waits for, or its last failure, unless it has finished. */
 function Condition({ job }: { job: Job }): JSX.Element | null {
   const failure = job["last-failure"];
   if (job.message === "" && (failure === null || job.state === "FINISHED")) return null;

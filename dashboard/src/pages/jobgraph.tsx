@@ -1,4 +1,4 @@
-// A job at work: its graph, live, and its vertices in a table.
+// The graph of a job with live figures, the plot of its source rate, and its vertices in a table.
 
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
@@ -19,7 +19,7 @@ const remembered = new Map<string, Sample[]>();
 const JOBS_REMEMBERED = 5;
 const MOST_PLOTTED = 6;
 
-/** The totals of the job as its answers came in, while somebody looked. */
+/** The totals of the job since its page was opened. */
 function samplesOf(job: Job): readonly Sample[] {
   const samples = withSample(remembered.get(job.jid) ?? [], sampleOf(job));
   remembered.delete(job.jid);

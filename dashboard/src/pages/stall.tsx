@@ -1,4 +1,4 @@
-// "Why is nothing coming out?": what holds a job back, in words, and what to do about it.
+// "Why is nothing coming out?": what holds a job back, and what to do about it.
 
 import type { JSX } from "preact";
 import { Card, Loaded, Notice } from "../components/basics.tsx";
