@@ -1,4 +1,4 @@
-// Requests to the REST API, with the session's token. What fails is an ApiError with the cluster's own words.
+// Requests to the REST API, with the session's token. Failures are ApiErrors with the cluster's message.
 
 import { authorization, logOut } from "./session.ts";
 
@@ -45,8 +45,8 @@ async function request(path: string, options: RequestInit & { headers: Record<st
     throw new ApiError("The dispatcher does not respond.", 0);
   }
   if (response.ok) return response;
-  const said = (await response.json().catch(() => ({}))) as { errors?: string[] };
-  const [first = `The cluster returned ${response.status}.`, ...rest] = said.errors ?? [];
+  const body = (await response.json().catch(() => ({}))) as { errors?: string[] };
+  const [first = `The cluster returned ${response.status}.`, ...rest] = body.errors ?? [];
   if (response.status === 401) logOut(first);
   throw new ApiError(first, response.status, rest);
 }
@@ -58,7 +58,7 @@ interface Operation {
   operation?: { location?: string; "failure-cause"?: { "stack-trace": string } };
 }
 
-/** What became of something that was triggered; asks until it is done. */
+/** The outcome of a triggered operation; polls until it has completed. */
 export async function outcome(path: string): Promise<{ location?: string }> {
   for (;;) {
     const { status, operation = {} } = await get<Operation>(path);

@@ -1,11 +1,11 @@
-// How the server shows that it knows a token before the token is sent to it, as millstream/core/services/challenge.py
-// has it: the page names the token without giving it away, with a number that is used once, and the server makes an
-// HMAC over the number. A process that has taken the dispatcher's port cannot. Pure.
+// How the server proves that it knows a token before the token is sent to it, as in millstream/core/services/challenge.py:
+// the page sends the token's name, which does not reveal it, and a number that is used once; the server returns an HMAC
+// over the number. A process that has taken the dispatcher's port cannot. Pure.
 
 const OF_SECRET = /^([a-z]+\.[0-9]{1,12})\.[0-9a-f]{64}$/;
 const encoder = new TextEncoder();
 
-/** Whether this page can tell: browsers do cryptography on pages of loopback and of HTTPS alone. */
+/** Whether this page can verify a proof: browsers offer cryptography only on pages of loopback and HTTPS. */
 export function canChallenge(): boolean {
   return globalThis.crypto?.subtle !== undefined;
 }

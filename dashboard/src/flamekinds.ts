@@ -1,4 +1,4 @@
-// Which package a frame of a flame graph is of, told by its name, and how many samples were taken in each. Pure.
+// The package of a frame of a flame graph, by its name, and the number of samples in each package. Pure.
 
 import type { FlameNode } from "./types.ts";
 
@@ -21,7 +21,7 @@ export function packageOf(name: string, depth: number): string {
   if (/^\[|^millstream\./.test(name)) return RUNTIME; // in brackets: what the runtime does
   if (depth === 1) return OPERATOR;
   const file = /\(([^()]*?)(?::\d+)?\)$/.exec(name)?.[1] ?? "";
-  const top = /^([a-z_]\w*)\.\S/.exec(name)?.[1];
+  const top = /^([a-z_]\w*)\.(?!<locals>)\S/.exec(name)?.[1];
   if (top !== undefined) return STANDARD.has(top.replace(/^_+/, "")) ? PYTHON : top;
   return file === "" || file.startsWith("<frozen") ? PYTHON : file;
 }
@@ -44,7 +44,7 @@ export function samplesByPackage(root: FlameNode): [string, number][] {
 
 const HUES = 6;
 
-/** The class of a package's colour: that of the runtime and of Python are the quiet ones. */
+/** The class for a package's colour: the runtime and Python have muted ones. */
 export function packageClass(name: string): string {
   if (name === OPERATOR) return "frame-operator";
   if (name === RUNTIME) return "frame-runtime";

@@ -1,4 +1,4 @@
-// Figures as people read them. Pure.
+// Figures in a readable form. Pure.
 
 const WHOLE = new Intl.NumberFormat("en"); // made once: `toLocaleString` makes one for each of thousands of figures
 
@@ -81,7 +81,7 @@ export function watermark(value: number | null): string {
 
 const YEAR_MS = 365 * 86_400_000;
 
-/** How far event time is behind the clock. Where it is of another time altogether, the day of it. */
+/** How far event time is behind the clock. Where they differ by more than a year, the date of the event time. */
 export function lag(mark: number, now: number): string {
   if (mark <= LOWEST) return "no watermark yet";
   if (mark >= HIGHEST) return "end of input";
@@ -92,6 +92,11 @@ export function lag(mark: number, now: number): string {
 
 export function plural(number: number, one: string, many = `${one}s`): string {
   return `${WHOLE.format(number)} ${number === 1 ? one : many}`;
+}
+
+/** With a capital letter: messages of the cluster begin without one. */
+export function sentence(words: string): string {
+  return words.slice(0, 1).toUpperCase() + words.slice(1);
 }
 
 export function shortId(id: string): string {

@@ -1,4 +1,4 @@
-// Where the vertices and edges of a plan are drawn. Pure; asked again only when the plan itself changes.
+// The layout of the vertices and edges of a plan. Pure; computed again only when the plan changes.
 
 import { Graph, layout } from "@dagrejs/dagre";
 import type { PlanNode } from "./types.ts";

@@ -1,8 +1,8 @@
-// What paths of the REST API answer, kept up to date while something on the page shows it.
+// Responses of the REST API by path, kept up to date while something on the page shows them.
 //
 // One stream of server-sent events carries all of them; it is opened again when other paths are wanted. While there is
-// no stream they are asked for one by one every few seconds, and each time the stream is tried again. Each path has one
-// signal, whose value is replaced when the answer changes: what shows it is updated in place.
+// no stream they are requested one by one every few seconds, and each time the stream is tried again. Each path has one
+// signal, whose value is replaced when the response changes: components that show it are updated in place.
 
 import { signal, type Signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -11,7 +11,7 @@ import { EventParser } from "./sse.ts";
 
 export interface Live<T> {
   data: T | undefined;
-  /** In the cluster's words; empty while all is well. */
+  /** The cluster's error message; empty if there is none. */
   error: string;
   status: number;
 }
@@ -19,35 +19,35 @@ export interface Live<T> {
 export type Connection = "connecting" | "live" | "polling" | "offline";
 
 export const connection = signal<Connection>("connecting");
-/** When the cluster was last heard of, in milliseconds since the epoch; 0: never. */
-export const heard = signal(0);
+/** When the last response came, in milliseconds since the epoch; 0: never. */
+export const lastResponse = signal(0);
 
 const EMPTY: Live<never> = { data: undefined, error: "", status: 0 };
 const REMEMBERED = 60;
 const POLL_MS = 3000;
-const ASKED_MS = 5000;
-const SILENCE_MS = 40_000; // the cluster says something every 15 s: a longer silence is a connection that was cut
+const POLLED_MS = 5000;
+const SILENCE_MS = 40_000; // the cluster sends something every 15 s: a longer silence is a connection that was cut
 const SHORTEST_MS = 500; // that a stream lasts; one that ends sooner is not opened again at once
-const answers = new Map<string, Signal<Live<unknown>>>();
+const responses = new Map<string, Signal<Live<unknown>>>();
 const wanted = new Map<string, number>();
-const EXPIRED = "The token does not count any more.";
+const EXPIRED = "The token is no longer valid.";
 let changed: () => void = () => undefined;
 let running = false;
 
-function answerOf(path: string): Signal<Live<unknown>> {
-  let found = answers.get(path);
+function responseOf(path: string): Signal<Live<unknown>> {
+  let found = responses.get(path);
   if (found === undefined) {
     found = signal<Live<unknown>>(EMPTY);
-    answers.set(path, found);
-    for (const old of answers.keys()) {
-      if (answers.size <= REMEMBERED) break;
-      if (!wanted.has(old) && old !== path) answers.delete(old);
+    responses.set(path, found);
+    for (const old of responses.keys()) {
+      if (responses.size <= REMEMBERED) break;
+      if (!wanted.has(old) && old !== path) responses.delete(old);
     }
   }
   return found;
 }
 
-/** What the path answers now; null: nothing is wanted. The component is rendered again when it changes. */
+/** What the path returns now; null: nothing is wanted. The component is rendered again when it changes. */
 export function useLive<T>(path: string | null): Live<T> {
   useEffect(() => {
     if (path === null) return undefined;
@@ -60,23 +60,23 @@ export function useLive<T>(path: string | null): Live<T> {
       reopen();
     };
   }, [path]);
-  return path === null ? EMPTY : (answerOf(path).value as Live<T>);
+  return path === null ? EMPTY : (responseOf(path).value as Live<T>);
 }
 
-/** The same of a path that answers more than readers may see, which the stream does not carry: asked for now and then. */
-export function useAsked<T>(path: string): Live<T> {
+/** The same for a path that needs more than the role of readers: the stream does not carry it, it is polled. */
+export function usePolled<T>(path: string): Live<T> {
   useEffect(() => {
-    const ask = () => {
+    const request = () => {
       if (document.visibilityState !== "hidden") void poll(path);
     };
-    ask();
-    const timer = setInterval(ask, ASKED_MS);
+    request();
+    const timer = setInterval(request, POLLED_MS);
     return () => clearInterval(timer);
   }, [path]);
-  return answerOf(path).value as Live<T>;
+  return responseOf(path).value as Live<T>;
 }
 
-/** Asks for the paths at once, after something was done that changes them. */
+/** Requests the paths at once, after an action that changes them. */
 export function refresh(...paths: string[]): void {
   for (const path of paths) if (wanted.has(path)) void poll(path);
 }
@@ -131,7 +131,7 @@ function key(): string {
   return [...wanted.keys()].sort().join("\n");
 }
 
-/** Takes what the paths answer, until the stream ends, fails or is silent. */
+/** Takes the responses of the paths, until the stream ends, fails or is silent. */
 async function stream(paths: string[], aborted: AbortSignal): Promise<void> {
   const query = new URLSearchParams(paths.map((path) => ["path", path]));
   const silent = new AbortController();
@@ -142,7 +142,7 @@ async function stream(paths: string[], aborted: AbortSignal): Promise<void> {
     const headers = await authorization();
     const response = await fetch(`/updates?${query}`, { headers, signal: either, cache: "no-store" });
     if (response.status === 401) logOut(EXPIRED);
-    if (!response.ok || response.body === null) throw new Error(`the stream answered ${response.status}`);
+    if (!response.ok || response.body === null) throw new Error(`the stream returned ${response.status}`);
     connection.value = "live";
     const parser = new EventParser();
     const decoder = new TextDecoder();
@@ -154,8 +154,8 @@ async function stream(paths: string[], aborted: AbortSignal): Promise<void> {
       clearTimeout(timer);
       timer = setTimeout(() => silent.abort(), SILENCE_MS);
       for (const event of parser.push(decoder.decode(value, { stream: true }))) {
-        const told = JSON.parse(event.data) as { path: string; status: number; body: unknown };
-        take(told.path, told.status, told.body);
+        const update = JSON.parse(event.data) as { path: string; status: number; body: unknown };
+        take(update.path, update.status, update.body);
       }
     }
   } finally {
@@ -174,13 +174,13 @@ async function poll(path: string): Promise<boolean> {
 }
 
 function take(path: string, status: number, body: unknown): void {
-  const answer = answerOf(path);
-  heard.value = Date.now();
+  const known = responseOf(path);
+  lastResponse.value = Date.now();
   if (status === 401) logOut(EXPIRED);
   if (status < 300) {
-    answer.value = { data: body, error: "", status };
+    known.value = { data: body, error: "", status };
   } else {
-    const said = (body as { errors?: string[] } | null)?.errors?.[0] ?? `The cluster answered ${status}.`;
-    answer.value = { data: status === 503 ? answer.peek().data : undefined, error: said, status };
+    const error = (body as { errors?: string[] } | null)?.errors?.[0] ?? `The cluster returned ${status}.`;
+    known.value = { data: status === 503 ? known.peek().data : undefined, error, status };
   }
 }

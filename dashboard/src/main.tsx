@@ -1,4 +1,4 @@
-// The dashboard's entry: who it is for is asked first, then the page that the address names is shown.
+// The dashboard's entry point: identifies the user first, then shows the page of the address.
 
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
@@ -33,7 +33,7 @@ function App(): JSX.Element {
   useEffect(() => {
     document.title = `${id ?? TITLES[first] ?? "Not found"} · Millstream`;
   }, [first, id]);
-  if (unreachable.value !== "" && caller.value === null) return <p class="loading" role="status">{unreachable.value} Trying again …</p>;
+  if (unreachable.value !== "" && caller.value === null) return <p class="loading" role="status">{unreachable.value} Retrying …</p>;
   if (caller.value === null) return <p class="loading" role="status">Millstream …</p>;
   if (!loggedIn.value) return <Login />;
   return <Shell><CurrentPage /></Shell>;
@@ -60,7 +60,7 @@ function CurrentPage(): JSX.Element {
     case "state":
       return <StatePage given={query.get("path") ?? ""} />;
     default:
-      return <Page title="Not found"><Empty>There is no such page. <a href={link("")}>Overview</a></Empty></Page>;
+      return <Page title="Not found"><Empty>This page does not exist. <a href={link("")}>Overview</a></Empty></Page>;
   }
 }
 

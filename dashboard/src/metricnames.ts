@@ -1,4 +1,4 @@
-// Metrics under names that can be read, with units. The REST API has Flink's names, which stay what they are. Pure.
+// Readable names and units of metrics. The REST API has Flink's names. Pure.
 
 import { bytes, count, duration, percent, rate, watermark } from "./format.ts";
 
@@ -113,7 +113,7 @@ const NANOS = /(Nanos|checkpointAlignmentTime|CPU\.Time)$/;
 const MILLIS = /(TimeMs|\.latency|GarbageCollector\.All\.Time|[a-z]TimeTotal|uptime|downtime|lastCheckpointDuration|watermarkLag|watermarkAlignmentDrift)$/;
 const BYTES = /(Bytes|Bytes(In|Out)|Memory\.[A-Za-z.]*Used|lastCheckpoint(Full)?Size|lastCheckpoint(Processed|Persisted)Data)$/;
 
-/** A value with its unit, in as many digits as mean anything. */
+/** A value with its unit, rounded to significant digits. */
 export function metricValue(id: string, text: string | number | null | undefined): string {
   if (text === null || text === undefined) return "–";
   const value = Number(text);

@@ -1,14 +1,14 @@
-// Which metrics are asked for at a time. Pure.
+// Which metrics one request is for. Pure.
 
-const ROOM = 3800; // characters: a path that is looked at has at most 4,000
+const ROOM = 3800; // characters: a path of the stream has at most 4,000
 const MOST = 40;
 
-/** The path that answers the values of these metrics. */
+/** The path that returns the values of these metrics. */
 export function valuesOf(path: string, ids: readonly string[]): string {
   return `${path}?get=${ids.map(encodeURIComponent).join(",")}`;
 }
 
-/** The metrics in parts, each of which one path can ask for. */
+/** The metrics in parts, each of which fits into one path. */
 export function inParts(path: string, ids: readonly string[]): string[][] {
   const parts: string[][] = [];
   let part: string[] = [];

@@ -1,10 +1,10 @@
-// Which jobs have ended, as far as their pages have seen: the navigation shows them among the ended ones.
+// Which jobs are known to have ended: the navigation shows them under ended jobs.
 
 import { signal } from "@preact/signals";
 
 export const endedJobs = signal<ReadonlySet<string>>(new Set());
 
-/** Called with every state of a job that a page is of. */
+/** Called by the pages of a job whenever its state is known. */
 export function noteJob(id: string, ended: boolean): void {
   const known = endedJobs.peek();
   if (known.has(id) === ended) return;

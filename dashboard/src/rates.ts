@@ -1,4 +1,4 @@
-// What a job does now, out of the totals that its answers hold: differences over the last seconds. Pure.
+// Current rates of a job, from the totals in the responses of the last seconds. Pure.
 
 import { edgeKey } from "./layout.ts";
 import type { Job, PlanNode, TaskMetrics } from "./types.ts";
@@ -61,7 +61,7 @@ export function between(first: Sample, last: Sample, id: string): Rates {
   const [before, after] = [first.totals.get(id), last.totals.get(id)];
   const seconds = (last.at - first.at) / 1000;
   if (before === undefined || after === undefined || seconds <= 0) return UNKNOWN;
-  const more = (name: keyof TaskMetrics): number => Math.max(0, after[name] - before[name]); // a restart begins at 0
+  const more = (name: keyof TaskMetrics): number => Math.max(0, after[name] - before[name]); // after a restart, totals begin at 0
   const busy = more("accumulated-busy-time");
   const backpressured = more("accumulated-backpressured-time");
   const idle = more("accumulated-idle-time");
@@ -78,15 +78,26 @@ export function between(first: Sample, last: Sample, id: string): Rates {
   };
 }
 
-/** The rates of edges that are the only one into their target or out of their source, by `edgeKey`: of these, the totals of a vertex tell. */
-export function edgeRates(nodes: readonly PlanNode[], rates: ReadonlyMap<string, Rates>): Map<string, number> {
+/** Records per second that the sources emit, together; null while no source has a rate. A source counts what it emits as read. */
+export function sourceRate(sources: readonly { id: string }[], rates: ReadonlyMap<string, Rates>): number | null {
+  const known = sources.map(({ id }) => rates.get(id)?.recordsIn ?? null).filter((one) => one !== null);
+  return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0);
+}
+
+/**
+ * The rates of edges, by `edgeKey`. The totals of a vertex give the rate of its only input or output. The others are as
+ * measured, unless their source has not reported since: that rate would be an old one.
+ */
+export function edgeRates(nodes: readonly PlanNode[], rates: ReadonlyMap<string, Rates>, measured: ReadonlyMap<string, number | null>): Map<string, number> {
   const leaving = new Map<string, number>();
   for (const node of nodes) for (const { id } of node.inputs ?? []) leaving.set(id, (leaving.get(id) ?? 0) + 1);
   const found = new Map<string, number>();
   for (const { id: target, inputs = [] } of nodes) {
     inputs.forEach(({ id: source }, input) => {
       const known = inputs.length === 1 ? rates.get(target)?.recordsIn : leaving.get(source) === 1 ? rates.get(source)?.recordsOut : null;
-      if (known != null) found.set(edgeKey(target, input), known);
+      const key = edgeKey(target, input);
+      const rate = known ?? (rates.get(source)?.recordsOut == null ? null : measured.get(key));
+      if (rate != null) found.set(key, rate);
     });
   }
   return found;

@@ -1,4 +1,4 @@
-// The address's fragment says which page is shown: `#/jobs/ID/exceptions?key=value`. Paths are the REST API's.
+// The address's fragment selects the page: `#/jobs/ID/exceptions?key=value`. Paths are the REST API's.
 
 import { signal } from "@preact/signals";
 import "./session.ts"; // takes a token out of the address before that is read here
@@ -17,7 +17,7 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // somebody typed a percent sign
+    return part; // a percent sign that was typed in
   }
 }
 

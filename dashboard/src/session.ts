@@ -1,12 +1,12 @@
 // Who is logged in. The token is in this tab's session storage only: it comes in the address's fragment, which browsers
-// send to nobody, or is typed in, and is taken out of the address bar at once. Before each request with the token, the
-// server shows that it knows it: another program may have taken the port of a dispatcher that is down.
+// do not send, or is typed in, and is removed from the address bar at once. Before each request with the token, the
+// server proves that it knows the token: another program may have taken the port of a dispatcher that is down.
 
 import { computed, signal } from "@preact/signals";
 import { canChallenge, nameOfToken, newNonce, proof } from "./challenge.ts";
 
 const KEY = "millstream-token";
-const UNKNOWN = "The token is none of this cluster's, or no longer.";
+const UNKNOWN = "The token is not valid for this cluster, or has expired.";
 const ROLES = ["anyone", "read", "operate", "submit"];
 
 export interface Caller {
@@ -17,7 +17,7 @@ export interface Caller {
 
 export const token = signal<string>(takeToken());
 export const caller = signal<Caller | null>(null);
-/** Why the login page is shown; empty: nothing was tried. */
+/** Why the login page is shown; empty: no token has been tried. */
 export const refusal = signal<string>("");
 export const unreachable = signal<string>("");
 
@@ -47,7 +47,7 @@ export async function authorization(): Promise<Record<string, string>> {
   return { Authorization: `Bearer ${given}` };
 }
 
-/** Whether the server knows the token; it says by itself when it does not. Throws when it pretends to. */
+/** Whether the server knows the token; it responds with 404 when it does not. Throws when its proof is wrong. */
 async function isKnown(given: string): Promise<boolean> {
   if (!canChallenge()) return true;
   const nonce = newNonce();
@@ -56,12 +56,12 @@ async function isKnown(given: string): Promise<boolean> {
   if (response.status === 404) return false;
   const shown = (await response.json()) as { proof?: string };
   if (!response.ok || shown.proof !== (await proof(given, nonce))) {
-    throw new Error("the server has not shown that it knows the token");
+    throw new Error("the server has not proven that it knows the token");
   }
   return true;
 }
 
-/** Asks the cluster who this is. */
+/** Requests the name and role that belong to the token. */
 export async function identify(): Promise<void> {
   try {
     const known = token.value === "" || (await isKnown(token.value));
@@ -72,8 +72,8 @@ export async function identify(): Promise<void> {
       caller.value = (await response.json()) as Caller;
       if (!known && !loggedIn.value) refusal.value = UNKNOWN;
     } else {
-      const said = (await response.json()) as { errors?: string[] };
-      logOut(said.errors?.[0] ?? `the cluster answered ${response.status}`);
+      const body = (await response.json()) as { errors?: string[] };
+      logOut(body.errors?.[0] ?? `The cluster returned ${response.status}.`);
     }
   } catch {
     unreachable.value = "The dispatcher does not respond.";

@@ -1,4 +1,4 @@
-// Server-sent events out of the pieces that a stream comes in. Pure: a parser holds what is not complete yet.
+// Parses server-sent events from the chunks of a stream. Pure: a parser holds what is not complete yet.
 
 export interface ServerEvent {
   event: string;

@@ -1,4 +1,4 @@
-// Light or dark: as the browser prefers, until the switch says otherwise; that is remembered.
+// Light or dark: as the browser prefers, unless one is selected; the selection is stored.
 
 import { effect, signal } from "@preact/signals";
 
@@ -7,7 +7,7 @@ export type Theme = "system" | "light" | "dark";
 const KEY = "millstream-theme";
 const stored = localStorage.getItem(KEY);
 export const theme = signal<Theme>(stored === "light" || stored === "dark" ? stored : "system");
-/** Counts up when colours may have changed: what is painted on a canvas looks them up again. */
+/** Counts up when colours may have changed: plots look them up again. */
 export const painted = signal(0);
 
 effect(() => {
@@ -25,7 +25,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   painted.value += 1;
 });
 
-/** A colour of the style sheet as it is now, for what is painted on a canvas. */
+/** The current value of a colour of the style sheet, for drawing on a canvas. */
 export function colour(name: string): string {
   const probe = document.createElement("span");
   probe.style.color = `var(${name})`;

@@ -9,7 +9,7 @@ import { metricValue, readableMetric } from "../src/metricnames.ts";
 import { inParts, valuesOf } from "../src/metrics.ts";
 import { overlaid } from "../src/overlaps.ts";
 import { pythonType } from "../src/pythontypes.ts";
-import { edgeRates, ratesOf, UNKNOWN, withSample, type Sample } from "../src/rates.ts";
+import { edgeRates, ratesOf, sourceRate, UNKNOWN, withSample, type Sample } from "../src/rates.ts";
 import { EventParser } from "../src/sse.ts";
 
 test("events are complete whatever pieces they come in", () => {
@@ -99,8 +99,22 @@ test("metrics are asked for in parts that fit into a path, and none is left out"
 test("the rate of an edge is that of an end which has no other edge", () => {
   const node = (id: string, ...from: string[]) => ({ id, parallelism: 1, description: "", ...(from.length > 0 ? { inputs: from.map((one) => ({ id: one, ship_strategy: "HASH" })) } : {}) });
   const rates = new Map(["a", "b", "c", "d"].map((id, number) => [id, { ...UNKNOWN, recordsIn: 10 * number, recordsOut: 100 * number }]));
-  const found = edgeRates([node("a"), node("b"), node("c", "a"), node("d", "a", "b")], rates);
-  assert.deepEqual(found, new Map([[edgeKey("c", 0), 20], [edgeKey("d", 1), 100]])); // of a into d, nobody's totals tell
+  const nodes = [node("a"), node("b"), node("c", "a"), node("d", "a", "b")];
+  const byTotals: [string, number][] = [[edgeKey("c", 0), 20], [edgeKey("d", 1), 100]];
+  assert.deepEqual(edgeRates(nodes, rates, new Map()), new Map(byTotals)); // the edge from a to d has to be measured
+  const measured = new Map([[edgeKey("d", 0), 7], [edgeKey("c", 0), 8]]);
+  assert.deepEqual(edgeRates(nodes, rates, measured), new Map([...byTotals, [edgeKey("d", 0), 7]]));
+});
+
+test("an edge has no rate while its source reports nothing", () => {
+  const nodes = [{ id: "a", parallelism: 1, description: "" }, { id: "b", parallelism: 1, description: "", inputs: [{ id: "a", ship_strategy: "HASH" }] }];
+  assert.deepEqual(edgeRates(nodes, new Map([["a", UNKNOWN], ["b", UNKNOWN]]), new Map([[edgeKey("b", 0), 252]])), new Map());
+});
+
+test("the rate of sources is what they emit, before what is chained to them", () => {
+  const rates = new Map([["a", { ...UNKNOWN, recordsIn: 188, recordsOut: 63 }], ["b", { ...UNKNOWN, recordsIn: 12, recordsOut: 12 }]]);
+  assert.equal(sourceRate([{ id: "a" }, { id: "b" }, { id: "c" }], rates), 200);
+  assert.equal(sourceRate([{ id: "c" }], rates), null);
 });
 
 test("how far event time is behind", () => {
@@ -168,6 +182,7 @@ test("frames of a flame graph by their package", () => {
   assert.equal(of("paced (flowing.py:9)"), "flowing.py");
   assert.equal(of("Pricing.discount (job.py:3)"), "job.py");
   assert.equal(of("shop.pricing.discount (pricing.py:42)"), "shop");
+  assert.equal(of("scored.<locals>.<genexpr> (job.py:40)"), "job.py");
   assert.equal(of("json.decoder.JSONDecoder.decode (decoder.py:337)"), PYTHON);
   assert.equal(of("runpy._run_code (<frozen runpy>:88)"), PYTHON);
   assert.equal(of("millstream.core.records.handover.Handover.mapped (handover.py:64)"), RUNTIME);
@@ -221,14 +236,14 @@ test("the token goes to a server that knows it alone", async () => {
 
   await assert.rejects(authorization());
   respond = () => Promise.resolve(Response.json({ proof: "0".repeat(64) }));
-  await assert.rejects(authorization(), /has not shown/);
+  await assert.rejects(authorization(), /has not proven/);
   let first = "";
   respond = async (path) => Response.json({ proof: await proof("secret-token", (first ||= nonceOf(path))) });
   assert.deepEqual(await authorization(), { Authorization: "Bearer secret-token" });
-  await assert.rejects(authorization(), /has not shown/, "a proof counts for one number");
+  await assert.rejects(authorization(), /has not proven/, "a proof counts for one number");
   assert.equal(token.value, "secret-token");
   respond = () => Promise.resolve(Response.json({ errors: [] }, { status: 404 }));
-  await assert.rejects(authorization(), /no longer/);
+  await assert.rejects(authorization(), /not valid/);
   assert.equal(token.value, "");
   assert.notEqual(refusal.value, "");
   assert.deepEqual(await authorization(), {});

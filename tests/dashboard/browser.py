@@ -21,7 +21,7 @@ _FLAGS = (
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
 _PATIENCE_MS = 90_000  # only bounds what would never come
-CUT_OFF = """() => {
+CUT_OFF = r"""() => {
   const found = [];
   const wide = document.documentElement.scrollWidth;
   if (wide > innerWidth) found.push(`the page is ${wide} wide, and the window ${innerWidth}`);
@@ -34,13 +34,17 @@ CUT_OFF = """() => {
     const clipped = cell.scrollWidth > cell.clientWidth + 1;
     if (right > ends || left < -1 || clipped) found.push(`cell '${cell.textContent.slice(0, 40)}' ends at ${right}`);
   }
+  for (const link of document.querySelectorAll('main td a')) {
+    const words = link.textContent;
+    if (/^\w+$/.test(words) && link.getClientRects().length > 1) found.push(`'${words}' is broken into two lines`);
+  }
   for (const vertex of document.querySelectorAll('.vertex:not(.bare)')) {
     const {scrollWidth, clientWidth, scrollHeight, clientHeight} = vertex;
     if (scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1) found.push(`vertex '${vertex.textContent}'`);
   }
   return found.slice(0, 5);
 }"""
-"""What is wider than its place: the page, cells of tables, vertices of a graph."""
+"""What does not fit: the page, cells of tables, words in links of tables, vertices of a graph."""
 LONG_TASKS = """() => {
   window.long = [];
   const seen = list => long.push(...list.getEntries().map(entry => entry.duration));

@@ -66,20 +66,20 @@ def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
             "restarting",
             r"no price in order 40.*Record\s*40.*in parsed",
         ),
-        "exceptions-none": (f"{job}/exceptions", "orders to totals", "Nothing has failed"),
+        "exceptions-none": (f"{job}/exceptions", "orders to totals", "No failures in this job"),
         "failed": (f"#/jobs/{jobs.failed}", "failed", "ZeroDivisionError"),
         "checkpoints": (f"{job}/checkpoints", "orders to totals", "Savepoints.*savepoint-.*Copy path.*Settings"),
-        "logs": (f"{job}/logs", "orders to totals", "Logged and printed"),
+        "logs": (f"{job}/logs", "orders to totals", "Logs and output"),
         "accumulators": (f"{job}/accumulators", "orders to totals", "accumulators"),
-        "events": (f"{job}/events", "orders to totals", "running"),
+        "events": (f"{job}/events", "orders to totals", "Running"),
         "configuration": (f"{job}/configuration", "orders to totals", "execution.checkpointing.interval"),
-        "vertex": (vertex, "Latest of each key", r"Hot keys.*0(Of all records)?\s*\d\d %"),
+        "vertex": (vertex, "Latest of each key", r"Hot keys.*0(Share of all records)?\s*\d\d %"),
         "vertex-metrics": (f"{vertex}/metrics", "Latest of each key", "Whole vertex.*Records in per second.*Subtask 0"),
         "vertex-watermarks": (f"{vertex}/watermarks", "Latest of each key", "none yet"),
         "vertex-backpressure": (f"{vertex}/backpressure", "Latest of each key", "Level"),
         "vertex-flamegraph": (f"{vertex}/flamegraph", "Latest of each key", "On-CPU"),
-        "vertex-logs": (f"{vertex}/logs", "Latest of each key", "Logged and printed"),
-        "vertex-accumulators": (f"{vertex}/accumulators", "Latest of each key", "have added no"),
+        "vertex-logs": (f"{vertex}/logs", "Latest of each key", "Logs and output"),
+        "vertex-accumulators": (f"{vertex}/accumulators", "Latest of each key", "No accumulators have been registered"),
         "taskmanagers": ("#/taskmanagers", "Task managers", manager),
         "taskmanager": (f"#/taskmanagers/{manager}", manager, "Slots in use.*orders to totals"),
         "taskmanager-metrics": (f"#/taskmanagers/{manager}/metrics", manager, r"Memory in use(Value)?\s*[\d.]+ MB"),
@@ -91,8 +91,8 @@ def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
         "jobmanager-metrics": ("#/jobmanager/metrics", "Job manager", r"Running jobs(Value)?\s*\d"),
         "jobmanager-threads": ("#/jobmanager/threads", "Job manager", "Dump threads"),
         "wheels": ("#/wheels", "Wheels", "tinyjob"),
-        "state": ("#/state", "State", "Latest of running jobs"),
-        "nowhere": ("#/nowhere", "Not found", "There is no such page"),
+        "state": ("#/state", "State", "Latest snapshots of running jobs"),
+        "nowhere": ("#/nowhere", "Not found", "This page does not exist"),
     }
 
 
@@ -119,7 +119,7 @@ def test_logging_in_and_out(browser: Browser, cluster: Cluster, jobs: Jobs) -> N
     page.goto(watched.url)
     page.get_by_label("Token").fill("wrong")
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("alert")).to_contain_text("none of this cluster's")
+    expect(page.get_by_role("alert")).to_contain_text("not valid for this cluster")
     assert watched.faults() == []
     watched.picture("light-login")
     refused = [error for error in watched.errors if "status of 401" in error or "/challenge?" in error]  # by Chromium
@@ -202,7 +202,7 @@ def test_without_a_stream_the_page_goes_on(browser: Browser, cluster: Cluster, j
     page.route("**/*", lambda route: route.abort())
     expect(connection).to_have_text("Not connected")
     expect(page.get_by_role("alert")).to_contain_text(
-        re.compile(r"does not respond: what is shown is as of \d\d:\d\d:\d\d")
+        re.compile(r"does not respond. Showing data as of \d\d:\d\d:\d\d")
     )
     expect(page.locator(".vertex").first).to_be_visible()
     watched.picture("light-offline")
@@ -233,7 +233,7 @@ def test_the_keyboard_is_enough(browser: Browser, cluster: Cluster, jobs: Jobs) 
 
     tab_to("Savepoint")
     page.keyboard.press("Enter")
-    expect(dialog).to_contain_text("The job continues meanwhile")
+    expect(dialog).to_contain_text("The job keeps running")
     watched.picture("light-dialog")
     faults = watched.faults()
     for _ in range(5):  # the focus stays inside, or with the browser itself
@@ -272,10 +272,10 @@ def test_looking_into_state_and_processes(browser: Browser, cluster: Cluster, jo
     expect(rows.locator("tbody tr")).to_have_count(1)
     faults += watched.faults()
     watched.picture("light-snapshot")
-    page.get_by_label("The later one").fill(later)
+    page.get_by_label("Later snapshot").fill(later)
     page.get_by_role("button", name="Compare").click()
-    expect(page.get_by_text("Both hold the same")).to_be_visible()
-    page.get_by_label("The later one").fill(jobs.savepoint)
+    expect(page.get_by_text("The snapshots are equal")).to_be_visible()
+    page.get_by_label("Later snapshot").fill(jobs.savepoint)
     page.get_by_role("button", name="Compare").click()
     changed = page.locator("details", has_text=re.compile("[1-7] changed")).first
     changed.locator("summary").click()
@@ -401,7 +401,7 @@ def test_where_one_is_and_what_is_opened_first(browser: Browser, cluster: Cluste
         expect(page.locator("pre.log")).to_contain_text("INFO")
     watched.visit(f"#/jobs/{jobs.restarting}/events", "restarting")
     strip = page.get_by_role("img", name=re.compile(r"^From \d.* restarts?$"))
-    expect(strip.locator(".strip-mark.bad").first).to_have_attribute("title", re.compile(r"restart \d+: ValueError"))
+    expect(strip.locator(".strip-mark.bad").first).to_have_attribute("title", re.compile(r"Restart \d+: ValueError"))
     assert strip.locator(".strip-mark.bad").count() >= 1
     assert watched.errors == []
     watched.close()
@@ -468,14 +468,14 @@ def test_what_is_done_from_the_pages(browser: Browser, cluster: Cluster, jobs: J
     expect(page.locator(".vertex", has_text="Latest of each key")).to_contain_text(re.compile("running · .3"))
     page.get_by_role("button", name="Stop", exact=True).click()
     dialog.get_by_role("button", name="Stop the job").click()
-    expect(dialog).to_contain_text("The job stops. Its savepoint: ")
+    expect(dialog).to_contain_text("The job stops. Savepoint: ")
     expect(dialog.locator("code")).to_contain_text("savepoint-")
     expect(badge).to_have_text("finished")
     dialog.get_by_role("button", name="Close").click()
     expect(page.get_by_role("heading", level=1)).to_be_focused()  # the button that opened it is gone
     watched.visit(f"#/jobs/{jobs.stalled}", "stalled")
     page.get_by_role("button", name="Cancel", exact=True).click()
-    expect(dialog).to_contain_text("ends at once")
+    expect(dialog).to_contain_text("ends immediately")
     dialog.get_by_role("button", name="Close").click()
     expect(badge).to_have_text("stalled")
     page.get_by_role("button", name="Cancel", exact=True).click()

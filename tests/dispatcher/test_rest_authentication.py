@@ -294,7 +294,7 @@ async def test_credentials_that_do_not_count_are_in_the_audit_log_and_not_too_of
     assert len(events) < len(asked)
     assert len(events) == statuses.count(401) or limit == "0"
     assert {(e["action"], e["role"], e["request"]) for e in events} == {("log in", "anyone", "GET /jobs")}
-    assert all("none of this cluster's" in e["outcome"] and "guess" not in e["outcome"] for e in events)
+    assert all("not valid for this cluster" in e["outcome"] and "guess" not in e["outcome"] for e in events)
 
 
 def test_who_looks_again_and_again_is_recorded_once_in_a_while(

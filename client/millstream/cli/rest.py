@@ -178,7 +178,7 @@ class RestClient:
         if not hmac.compare_digest(shown.encode(), expected.encode()):
             raise RestError(
                 f"the server at {self.address} does not know the token of '{_TOKEN_FILE}', which was not sent to it: "
-                "it is another program, or the token is none of this cluster's",
+                "it is another program, or the token is not valid for this cluster",
                 401,
             )
 

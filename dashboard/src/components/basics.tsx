@@ -1,4 +1,4 @@
-// The small parts that all pages are made of.
+// Small components that all pages share.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -46,7 +46,7 @@ export function Page({
     <>
       <header class="page-head">
         <div>
-          {above !== undefined && <nav class="crumbs" aria-label="Where this is">{above}</nav>}
+          {above !== undefined && <nav class="crumbs" aria-label="Breadcrumb">{above}</nav>}
           <h1 tabIndex={-1}>{title}</h1>
         </div>
         {actions !== undefined && <div class="actions">{actions}</div>}
@@ -56,7 +56,7 @@ export function Page({
   );
 }
 
-/** Links to the parts of a page, which lie beneath its own path. */
+/** Links to the parts of a page, at paths beneath its own. */
 export function Tabs({ label, root, parts, current }: { label: string; root: string[]; parts: [string, string][]; current: string }): JSX.Element {
   return (
     <nav class="tabs" aria-label={label}>
@@ -117,7 +117,7 @@ export function Empty({ children }: { children: ComponentChildren }): JSX.Elemen
   return <p class="empty">{children}</p>;
 }
 
-/** Shows what a path answers, or in a sentence why it cannot be shown. */
+/** Shows the response of a path, or the reason why there is none. */
 export function Loaded<T>({
   from,
   what,
@@ -130,7 +130,7 @@ export function Loaded<T>({
   if (from.data !== undefined) {
     return (
       <>
-        {from.error !== "" && <Notice tone="warn">Not up to date: {from.error}</Notice>}
+        {from.error !== "" && <Notice tone="warn">Out of date: {from.error}</Notice>}
         {children(from.data)}
       </>
     );
@@ -139,12 +139,12 @@ export function Loaded<T>({
   return <p class="loading" role="status">Loading {what} …</p>;
 }
 
-/** Why something cannot be shown, in the cluster's words. */
+/** An error of the cluster in place of what cannot be shown. */
 export function Unavailable({ status, error }: { status: number; error: string }): JSX.Element {
   return <Notice tone={status === 404 ? "quiet" : "bad"}>{error}</Notice>;
 }
 
-/** Time in three parts: busy, backpressured and idle. The figures are beside it, for who does not see it. */
+/** Time in three parts: busy, backpressured and idle. The figures are beside it, for screen readers. */
 export function TimeBar({ busy, backpressured }: { busy: number | null; backpressured: number | null }): JSX.Element {
   if (busy === null || backpressured === null) return <span class="time-bar unknown" aria-hidden="true" />;
   const ends = { "--busy-to": `${busy * 100}%`, "--backpressured-to": `${(busy + backpressured) * 100}%` };
@@ -185,7 +185,7 @@ export function Copy({ text, what }: { text: string; what: string }): JSX.Elemen
   );
 }
 
-/** Calls back with the element's size, now and whenever it changes; the element may come later, and be another one then. */
+/** Calls back with the element's size, now and whenever it changes; the element may appear later or be replaced. */
 export function useSize(onSize: (width: number, height: number) => void): { current: HTMLDivElement | null } {
   const element = useRef<HTMLDivElement>(null);
   const observed = useRef<HTMLDivElement | null>(null);

@@ -1,4 +1,4 @@
-// Dialogs: the browser's own, which keep the focus inside, close on Escape and give the focus back.
+// Dialogs: the browser's own, which keep the focus inside, close on Escape and return the focus.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -9,10 +9,10 @@ export interface DialogProps {
   title: string;
   action: string;
   danger?: boolean;
-  /** It was done, and what came of it is shown. */
+  /** The action is done, and its result is shown. */
   done?: boolean;
   children: ComponentChildren;
-  /** Does it, and says whether there is something to read. What it throws is shown, and the dialog stays open. */
+  /** Carries out the action; returns whether the dialog closes. An error is shown, and the dialog stays open. */
   onConfirm: () => Promise<"close" | "stay">;
   onClose: () => void;
 }

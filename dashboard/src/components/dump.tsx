@@ -1,4 +1,4 @@
-// The threads of a process and what each is doing, asked for on request.
+// The threads of a process and their stacks, on request.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -12,21 +12,21 @@ interface Dump {
 export function ThreadDump({ path }: { path: string }): JSX.Element {
   const [dump, setDump] = useState<Dump | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
-  const [asking, setAsking] = useState(false);
-  const ask = (): void => {
-    setAsking(true);
+  const [loading, setLoading] = useState(false);
+  const load = (): void => {
+    setLoading(true);
     get<Dump>(path)
       .then((found) => {
         setDump(found);
         setError(null);
       })
       .catch((caught: unknown) => setError(ApiError.of(caught)))
-      .finally(() => setAsking(false));
+      .finally(() => setLoading(false));
   };
   return (
-    <Card title="Threads" aside={<button type="button" onClick={ask} disabled={asking}>{asking ? "Collecting …" : "Dump threads"}</button>}>
+    <Card title="Threads" aside={<button type="button" onClick={load} disabled={loading}>{loading ? "Collecting …" : "Dump threads"}</button>}>
       {error !== null && <Unavailable status={error.status} error={error.message} />}
-      {dump === null && error === null && <Empty>A dump shows what each thread is doing at that moment. It does not pause the process.</Empty>}
+      {dump === null && error === null && <Empty>A thread dump shows the current stack of each thread. It does not pause the process.</Empty>}
       {dump?.threadInfos.map((thread, number) => (
         <details key={`${thread.threadName}-${number}`} open={number === 0}>
           <summary>{thread.threadName}</summary>

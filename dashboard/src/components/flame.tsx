@@ -1,4 +1,4 @@
-// A flame graph: what was on the stack, the widest first. Frames are buttons: one that is pressed fills the width.
+// A flame graph: what was on the stack, the widest first. Frames are buttons: pressing one zooms into it.
 
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
@@ -19,17 +19,17 @@ const KINDS: [string, string][] = [
   ["full", "Mixed"],
 ];
 
-interface Answer {
+interface Sampled {
   data: FlameNode | null;
   endTimestamp: number;
   problems: string[];
 }
 
-/** Of what the path samples: which samples count, and whether the runtime's own frames are shown, is chosen above it. */
+/** The samples of a path, with the choice of the kind of samples and of the runtime's own frames above them. */
 export function FlameGraph({ path }: { path: string }): JSX.Element {
   const [kind, setKind] = useState("on_cpu");
   const [runtime, setRuntime] = useState(false);
-  const live = useLive<Answer>(`${path}/flamegraph?type=${kind}&runtime=${runtime}`);
+  const live = useLive<Sampled>(`${path}/flamegraph?type=${kind}&runtime=${runtime}`);
   return (
     <>
       <fieldset class="choice">
@@ -105,7 +105,7 @@ function Flame({ root }: { root: FlameNode }): JSX.Element {
   );
 }
 
-/** A path is made of names, so that a chosen frame stays it when the next samples come in another order. */
+/** Frames are identified by their path of names: the chosen one stays chosen when the order of samples changes. */
 function framesOf(root: FlameNode, chosen: string): Frame[] {
   const frames: Frame[] = [];
   const visit = (node: FlameNode, path: string, from: number, share: number, depth: number): void => {

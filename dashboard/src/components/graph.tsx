@@ -1,9 +1,8 @@
 // A job's graph: vertices are links, edges are drawn beneath them. It scrolls as any page does, so that the focus, the
 // keyboard and touch move it by themselves.
 //
-// Of hundreds of vertices, only those in sight show more than their names, and only edges in sight have labels: what a
-// change of figures costs, and what the browser has to put together while the graph is scrolled (150 ms for 500 vertices
-// with all of their figures), goes with what is seen.
+// Of hundreds of vertices, only those in sight show more than their names, and only edges in sight have labels: the
+// cost of an update, and of scrolling (150 ms for 500 vertices with all of their figures), depends on what is visible.
 
 import type { JSX } from "preact";
 import { memo } from "preact/compat";
@@ -16,11 +15,11 @@ import { GraphNode, type GraphVertex } from "./graphnode.tsx";
 
 export interface GraphEdge {
   rate: number | null;
-  /** Buffers on the way: in the outputs of its source and the inputs of its target. */
+  /** Buffers in flight: in the outputs of its source and the inputs of its target. */
   waiting: number | null;
   /** Buffers that its target has room for; null: the ends share a worker, and need none. */
   credit: number | null;
-  /** Whether it holds its source up. */
+  /** Whether it backpressures its source. */
   backpressured: boolean;
 }
 
@@ -135,11 +134,11 @@ function edgeClass(edge: GraphEdge): string {
 
 type LabelProps = { x: number; y: number; strategy: string } & GraphEdge;
 
-/** Queues and credit change from moment to moment: they are shown where they last, on an edge that holds its source up. */
+/** Queues and credit change from moment to moment: they are shown only on an edge that backpressures its source. */
 const EdgeLabel = memo(function EdgeLabel({ x, y, strategy, rate: records, waiting, credit, backpressured }: LabelProps): JSX.Element {
-  const told = waiting === null ? "" : `${plural(waiting, "buffer")} waiting${credit === null ? "" : `, credit for ${credit}`}`;
+  const title = waiting === null ? "" : `${plural(waiting, "buffer")} waiting${credit === null ? "" : `, credit for ${credit}`}`;
   return (
-    <span class="edge-label" style={{ left: `${x}px`, top: `${y}px` }} aria-hidden="true" title={told}>
+    <span class="edge-label" style={{ left: `${x}px`, top: `${y}px` }} aria-hidden="true" title={title}>
       <span>
         <b>{strategy.toLowerCase()}</b>
         {records !== null && <strong>{rate(records)}</strong>}

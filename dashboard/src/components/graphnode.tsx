@@ -10,18 +10,18 @@ import { TimeBar } from "./basics.tsx";
 export interface GraphVertex {
   name: string;
   parallelism: number;
-  /** Null: it is only planned. */
+  /** Null in a plan, before the job runs. */
   status: string | null;
-  /** Null: there is no page of it. */
+  /** Null if the vertex has no page. */
   href: string | null;
   rates: Rates;
   watermark: number | null;
-  /** By the cluster's clock, when the watermark was known: what its lag is measured by. */
+  /** The cluster's clock when the watermark was reported: the lag is measured against it. */
   now: number;
   skew: number | null;
 }
 
-/** `full`: all figures; `far`: from so far away, only colours can be told; `bare`: out of sight, only the name. */
+/** `full`: all figures; `far`: too small for figures, only the name and colours; `bare`: out of sight, only the name. */
 export type Detail = "full" | "far" | "bare";
 
 interface NodeProps {
@@ -32,7 +32,7 @@ interface NodeProps {
 
 const UNEVEN = 50;
 
-/** Rendered again only when something that it shows is another figure. */
+/** Rendered again only when one of the figures that it shows has changed. */
 export const GraphNode = memo(function GraphNode({ place, vertex, detail }: NodeProps): JSX.Element {
   const { name, href, rates } = vertex;
   const box = {
@@ -43,12 +43,17 @@ export const GraphNode = memo(function GraphNode({ place, vertex, detail }: Node
   const inside = (
     <>
       {detail !== "bare" && vertex.status !== null && <TimeBar busy={rates.busy} backpressured={rates.backpressured} />}
-      <span class="vertex-name">{name}</span>
+      <span class="vertex-name">{unbroken(name)}</span>
       {detail === "full" && <Figures vertex={vertex} />}
     </>
   );
   return href === null ? <div {...box}>{inside}</div> : <a {...box} href={href}>{inside}</a>;
 }, isSame);
+
+/** The arrows between chained operators are not broken at the end of a line. */
+function unbroken(name: string): string {
+  return name.replaceAll("->", "-\u2060>");
+}
 
 function Figures({ vertex: { parallelism, status, rates, skew, watermark: mark, now } }: { vertex: GraphVertex }): JSX.Element {
   if (status === null) return <span class="vertex-line">×{parallelism}</span>;
@@ -85,7 +90,7 @@ function shown({ detail, vertex }: NodeProps): string {
   return [...times, status, parallelism, rate(rates.recordsIn), rate(rates.recordsOut), skew, mark === null ? "" : lag(mark, now)].join("|");
 }
 
-/** What the box is coloured by: where its time goes, unless it has ended. */
+/** The class for the colour of the box: by its busy and backpressured time, unless it has ended. */
 function tone({ status, rates: { busy, backpressured } }: GraphVertex): string {
   if (status === "FAILED") return "failed";
   if (status === "FINISHED") return "finished";

@@ -1,4 +1,4 @@
-// What the dispatcher has recorded, as a plot: it is there as soon as the page is, and after a reload.
+// History that the dispatcher has recorded, as a plot: complete when the page opens, and after a reload.
 
 import type { JSX } from "preact";
 import { signal } from "@preact/signals";
@@ -8,7 +8,7 @@ import { Card } from "./basics.tsx";
 import { Plot, type Series } from "./plot.tsx";
 
 export interface Recorded<S> {
-  /** False: the dispatcher had no room for the job. */
+  /** False if the dispatcher had no room for the history of the job. */
   recorded: boolean;
   since: number;
   now: number;
@@ -66,7 +66,7 @@ export function HistoryPlot<S extends { values: (number | null)[] }>({
         show={show}
         fills={fills}
         span={Math.min(span.value, Math.max(LEAST_MS, (data?.now ?? 0) - earliest))}
-        empty={data === undefined ? (error === "" ? "Loading the history …" : error) : data.recorded ? "No values yet." : "No history is recorded of this job."}
+        empty={data === undefined ? (error === "" ? "Loading the history …" : error) : data.recorded ? "No values yet." : "No history has been recorded for this job."}
       />
       {data !== undefined && data.recorded && data.since > from && data.since > started && (
         <p class="note">The history begins at {time(data.since)}, when this dispatcher became the leader.</p>

@@ -20,8 +20,8 @@ export function Logs({ root }: { root: string }): JSX.Element {
     <Card title="Logs">
       <Loaded from={files} what="log files">
         {({ logs }) => {
-          if (logs.length === 0) return <Empty>There are no log files.</Empty>;
-          const sorted = [...logs].sort((a, b) => byName(a.name, b.name)); // by what does not change while it is read
+          if (logs.length === 0) return <Empty>No log files.</Empty>;
+          const sorted = [...logs].sort((a, b) => byName(a.name, b.name)); // by name: sizes and times change while a file is read
           const name = (sorted.find((file) => file.name === chosen) ?? mainLog(sorted))?.name ?? "";
           return (
             <>

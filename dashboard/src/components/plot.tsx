@@ -1,4 +1,4 @@
-// Series over time, drawn by uPlot in the page's own colours. Its place is there before there is anything to draw.
+// Series over time, drawn by uPlot in the page's own colours. It takes its place before there is anything to draw.
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -21,7 +21,7 @@ function clock(seconds: number): string {
   return new Date(seconds * 1000).toLocaleTimeString("en-GB");
 }
 
-function shortClock(seconds: number, _: number, ticks: number[]): string {
+function shortClock(seconds: number, ticks: number[]): string {
   const whole = ticks.every((tick) => tick % 60 === 0);
   return new Date(seconds * 1000).toLocaleTimeString("en-GB", whole ? { hour: "2-digit", minute: "2-digit" } : {});
 }
@@ -41,9 +41,9 @@ export function Plot({
   series: Series[];
   show: (value: number) => string;
   span: number;
-  /** Whether the ground beneath a single line is coloured. */
+  /** Whether the area beneath a single line is filled. */
   fills?: boolean;
-  /** What is said while there is nothing to draw. */
+  /** Shown while there is nothing to draw. */
   empty: string;
 }): JSX.Element {
   const plot = useRef<uPlot | null>(null);
@@ -51,8 +51,9 @@ export function Plot({
   const beneath = overlaid(series.map((one) => one.values));
   const drawn = series.map((one, number) => `${one.name}\t${beneath[number] ?? 0}`).join("\n");
   const version = painted.value;
-  const shown = useRef({ span, show });
-  shown.current = { span, show };
+  const nothing = !series.some((one) => one.values.some((value) => value !== null));
+  const shown = useRef({ span, show, nothing });
+  shown.current = { span, show, nothing };
   const data: uPlot.AlignedData = [times.map((ms) => ms / 1000), ...series.map((one) => one.values)];
   useEffect(() => {
     if (frame.current === null) return undefined;
@@ -66,8 +67,8 @@ export function Plot({
         legend: { live: true },
         scales: { x: { time: true, range }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 0) > 0 ? (high ?? 0) * 1.08 : 1] } },
         axes: [
-          { ...axis, size: 30, space: 90, values: (_, ticks) => ticks.map((tick, at) => shortClock(tick, at, ticks)) },
-          { ...axis, size: 68, space: 30, values: (_, ticks) => ticks.map((tick) => shown.current.show(tick)) },
+          { ...axis, size: 30, space: 90, values: (_, ticks) => ticks.map((tick) => (shown.current.nothing ? "" : shortClock(tick, ticks))) },
+          { ...axis, size: 68, space: 30, values: (_, ticks) => ticks.map((tick) => (shown.current.nothing ? "" : shown.current.show(tick))) },
         ],
         series: [
           { label: "Time", value: (_, at) => (at == null ? "–" : clock(at)) },
@@ -80,7 +81,7 @@ export function Plot({
               width: 2,
               spanGaps: false,
               points: { show: false },
-              ...(under > 0 ? { dash: [DASH, DASH * under] } : {}), // what lies beneath is seen between the dashes
+              ...(under > 0 ? { dash: [DASH, DASH * under] } : {}), // the line beneath is visible between the dashes
               ...(fills && series.length === 1 ? { fill: faded(stroke) } : {}),
               value: (_, value) => (value == null ? "–" : shown.current.show(value)),
             };
@@ -101,7 +102,6 @@ export function Plot({
     });
     return () => cancelAnimationFrame(frames);
   });
-  const nothing = !series.some((one) => one.values.some((value) => value !== null));
   const last = series.map((one) => `${one.name} ${one.values.at(-1) == null ? "unknown" : show(one.values.at(-1) ?? 0)}`);
   return (
     <figure class="plot" aria-label={`${label}. Now: ${last.join(", ")}`} role="img">

@@ -1,9 +1,9 @@
-// What surrounds every page: the name, where one can go, and how the page is connected.
+// What surrounds every page: the name, the navigation, and the state of the connection.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { time } from "../format.ts";
-import { connection, heard } from "../live.ts";
+import { connection, lastResponse } from "../live.ts";
 import { link, route } from "../router.ts";
 import { endedJobs } from "../places.ts";
 import { caller, logOut, token } from "../session.ts";
@@ -42,7 +42,7 @@ export function Shell({ children }: { children: ComponentChildren }): JSX.Elemen
   }, [page]);
   return (
     <div class="shell">
-      <button type="button" class="skip" onClick={() => main.current?.focus()}>Skip to the content</button>
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>Skip to content</button>
       <header class="top">
         <a class="brand" href="#/">
           <img src="/assets/favicon.svg" alt="" width="28" height="28" />
@@ -76,7 +76,7 @@ export function Shell({ children }: { children: ComponentChildren }): JSX.Elemen
       </nav>
       <main id="main" ref={main} tabIndex={-1}>
         {connection.value === "offline" && (
-          <Notice tone="bad">The dispatcher does not respond{heard.value > 0 && <>: what is shown is as of {time(heard.value)}</>}. Trying again …</Notice>
+          <Notice tone="bad">The dispatcher does not respond.{lastResponse.value > 0 && <> Showing data as of {time(lastResponse.value)}.</>} Retrying …</Notice>
         )}
         {children}
       </main>
@@ -84,7 +84,7 @@ export function Shell({ children }: { children: ComponentChildren }): JSX.Elemen
   );
 }
 
-/** Which place a page is at: that of a job is among those that run, until the job has ended. */
+/** The entry of the navigation that a page belongs to: a job is under running jobs until it has ended. */
 function placeOf(here: string[]): string {
   const [first = "", id] = here;
   return first === "jobs" && id !== undefined && endedJobs.value.has(id) ? "ended" : first;

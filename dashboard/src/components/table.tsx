@@ -44,7 +44,7 @@ export function Table<T>({ label, columns, rows, id, empty, sortedBy, descending
   });
   const stacked = needed > 0 && room < needed;
   useLayoutEffect(() => {
-    if (!stacked && needed > 0 && room > 0) setNeeded(0); // there is room again: it is measured anew
+    if (!stacked && needed > 0 && room > 0) setNeeded(0); // there may be room again: measure once more
   }, [stacked, room]);
   if (rows.length === 0) return <p class="empty">{empty}</p>;
   if (stacked) return <div ref={frame}><Stacked label={label} columns={columns} rows={sorted} id={id} order={order} setOrder={setOrder} /></div>;
@@ -77,7 +77,7 @@ export function Table<T>({ label, columns, rows, id, empty, sortedBy, descending
                   >
                     {column.name}
                     <span aria-hidden="true" class="sort-mark">
-                      {order.column === column.name ? (order.down ? "↓" : "↑") : ""}
+                      {order.column === column.name && (order.down ? "\u00a0↓" : "\u00a0↑")}
                     </span>
                   </button>
                 )}

@@ -16,7 +16,7 @@ export function TaskLog({ path }: { path: string }): JSX.Element {
   const [sought, setSought] = useState("");
   const live = useLive<{ events: LogEvent[] }>(`${path}/logs?limit=${LIMIT}${level === "" ? "" : `&level=${level}`}`);
   return (
-    <Card title="Logged and printed">
+    <Card title="Logs and output">
       <div class="log-tools">
         <label class="field inline">
           Minimum level
@@ -33,7 +33,7 @@ export function TaskLog({ path }: { path: string }): JSX.Element {
       <Loaded from={live} what="logs by task">
         {({ events }) => {
           const found = events.filter((event) => `${event.message} ${event.exception ?? ""} ${event.task ?? ""}`.toLowerCase().includes(sought.toLowerCase()));
-          return found.length === 0 ? <Empty>Nothing was logged{sought !== "" || level !== "" ? " that matches" : " yet"}.</Empty> : <Lines events={found} />;
+          return found.length === 0 ? <Empty>{sought !== "" || level !== "" ? "No matching lines." : "No lines have been logged yet."}</Empty> : <Lines events={found} />;
         }}
       </Loaded>
     </Card>
@@ -51,7 +51,7 @@ function Lines({ events }: { events: LogEvent[] }): JSX.Element {
     if (shown !== null) follows.current = shown.scrollTop + shown.clientHeight >= shown.scrollHeight - AT_THE_END;
   };
   return (
-    <pre class="log" ref={frame} tabIndex={0} role="region" aria-label="Logged and printed" onScroll={scrolled}>
+    <pre class="log" ref={frame} tabIndex={0} role="region" aria-label="Logs and output" onScroll={scrolled}>
       {events.map((event, number) => (
         <span key={number} class={/ERROR|CRITICAL/.test(event.level) ? "error" : event.level === "WARNING" ? "warning" : ""}>
           <span class="context">{`${time(event.time)} ${event.task ?? event.logger}${event.subtask === null ? "" : ` (${event.subtask})`} `}</span>

@@ -27,7 +27,7 @@ export function AccumulatorTable({ rows }: { rows: Accumulator[] }): JSX.Element
       label="Accumulators"
       rows={rows}
       id={(row) => `${row.type}-${row.name}`}
-      empty="The job's functions have added no accumulators."
+      empty="No accumulators have been registered."
       sortedBy="Name"
       columns={[
         { name: "Name", by: (row) => row.name, cell: (row) => row.name },

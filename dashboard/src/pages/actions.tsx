@@ -1,4 +1,4 @@
-// What can be done with a job, each with a dialog that says what it means before it happens.
+// The actions on a job, each with a dialog that explains it and has to be confirmed.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -34,7 +34,7 @@ function CancelDialog({ job, onClose }: { job: Job; onClose: () => void }): JSX.
   };
   return (
     <Dialog title={`Cancel ${job.name}?`} action="Cancel the job" danger onConfirm={cancel} onClose={onClose}>
-      <p>It ends at once, without a savepoint. To continue from where it is later, stop it instead.</p>
+      <p>The job ends immediately, without a savepoint. To be able to resume it later, stop it instead.</p>
     </Dialog>
   );
 }
@@ -47,11 +47,11 @@ function SnapshotDialog({ job, stops, onClose }: { job: Job; stops: boolean; onC
     const body = stops
       ? { drain, ...(directory === "" ? {} : { targetDirectory: directory }) }
       : directory === "" ? {} : { "target-directory": directory };
-    const asked = (await send("POST", `/jobs/${job.jid}/${stops ? "stop" : "savepoints"}`, body)) as Triggered;
-    const found = await outcome(`/jobs/${job.jid}/savepoints/${asked["request-id"]}`);
+    const triggered = (await send("POST", `/jobs/${job.jid}/${stops ? "stop" : "savepoints"}`, body)) as Triggered;
+    const found = await outcome(`/jobs/${job.jid}/savepoints/${triggered["request-id"]}`);
     refresh(`/jobs/${job.jid}`, `/jobs/${job.jid}/checkpoints`);
     setDone(found.location ?? "taken");
-    return "stay"; // where the savepoint is has to be read
+    return "stay"; // so that the path can be read and copied
   };
   return (
     <Dialog
@@ -62,18 +62,18 @@ function SnapshotDialog({ job, stops, onClose }: { job: Job; stops: boolean; onC
       onConfirm={trigger}
       onClose={onClose}
     >
-      <p>{stops ? "Its sources end, what is under way is finished, and a job can continue from the savepoint." : "The job continues meanwhile."}</p>
+      <p>{stops ? "The sources stop, records in flight are processed, and a savepoint is taken, from which a job can resume." : "The job keeps running while the savepoint is taken."}</p>
       <label class="field">
-        Folder <span class="note">empty: the configured one</span>
+        Directory <span class="note">leave empty for the configured one</span>
         <input type="text" placeholder="file:///savepoints" value={directory} onInput={(event) => setDirectory(event.currentTarget.value.trim())} />
       </label>
       {stops && (
         <label class="check">
           <input type="checkbox" checked={drain} onChange={(event) => setDrain(event.currentTarget.checked)} />
-          Drain: event time goes to its end first, and all windows fire
+          Drain: advance event time to its end first, so that all windows fire
         </label>
       )}
-      <p aria-live="polite">{done !== "" && <>{stops ? "The job stops. Its savepoint: " : "The savepoint: "}<code>{done}</code></>}</p>
+      <p aria-live="polite">{done !== "" && <>{stops ? "The job stops. " : ""}Savepoint: <code>{done}</code></>}</p>
     </Dialog>
   );
 }
@@ -82,14 +82,14 @@ function RescaleDialog({ job, onClose }: { job: Job; onClose: () => void }): JSX
   const widest = Math.max(1, ...job.vertices.map((vertex) => vertex.parallelism));
   const [parallelism, setParallelism] = useState(widest);
   const rescale = async (): Promise<"close"> => {
-    const asked = (await send("PATCH", `/jobs/${job.jid}/rescaling?parallelism=${parallelism}`)) as Triggered;
-    await outcome(`/jobs/${job.jid}/rescaling/${asked["request-id"]}`);
+    const triggered = (await send("PATCH", `/jobs/${job.jid}/rescaling?parallelism=${parallelism}`)) as Triggered;
+    await outcome(`/jobs/${job.jid}/rescaling/${triggered["request-id"]}`);
     refresh(`/jobs/${job.jid}`);
     return "close";
   };
   return (
     <Dialog title={`Rescale ${job.name}?`} action="Rescale" onConfirm={rescale} onClose={onClose}>
-      <p>The job continues from a snapshot with all vertices whose parallelism the program left open at the new one.</p>
+      <p>The job restarts from a snapshot. Vertices whose parallelism the program does not set run with the new one.</p>
       <label class="field">
         Parallelism
         <input type="number" min="1" max="32768" required value={parallelism} onInput={(event) => setParallelism(Number(event.currentTarget.value))} />

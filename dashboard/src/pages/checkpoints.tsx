@@ -1,4 +1,4 @@
-// A job's checkpoints and savepoints: counts, sizes, the history, and of each what every subtask did.
+// A job's checkpoints and savepoints: counts, sizes, the history, and the details of each by subtask.
 
 import type { JSX } from "preact";
 import { Badge, Card, Copy, Empty, Loaded, Notice, Stat, Stats } from "../components/basics.tsx";
@@ -47,7 +47,7 @@ function History({ job }: { job: Job }): JSX.Element {
               label="Checkpoints"
               rows={data.history}
               id={(row) => row.id}
-              empty="No checkpoint was taken yet. They are taken when execution.checkpointing.interval is set, or on request."
+              empty="No checkpoint has been taken yet. Checkpoints are taken when execution.checkpointing.interval is set, or on request."
               columns={[
                 { name: "Id", number: true, by: (row) => row.id, cell: (row) => <a href={link("jobs", job.jid, "checkpoints", row.id)}>{row.id}</a> },
                 { name: "Status", by: (row) => row.status, cell: (row) => <Badge state={row.status} /> },
@@ -89,7 +89,7 @@ function Savepoints({ taken }: { taken: Savepoint[] }): JSX.Element {
         label="Savepoints"
         rows={taken}
         id={(row) => row.id}
-        empty="No savepoint was taken. Savepoint, at the top of the page, takes one."
+        empty="No savepoint has been taken. To take one, choose Savepoint at the top of the page."
         columns={[
           { name: "Path", cell: (row) => (row.external_path === null ? "–" : <code>{row.external_path}</code>) },
           { name: "Taken", by: (row) => row.trigger_timestamp, cell: (row) => time(row.trigger_timestamp) },
@@ -132,7 +132,7 @@ function CheckpointDetails({ job, id, vertex }: { job: Job; id: string; vertex?:
               <Stat label="Triggered" value={time(data.trigger_timestamp)} />
               <Stat label="Duration" value={duration(data.end_to_end_duration)} />
               <Stat label="State" value={bytes(data.state_size)} note={`${bytes(data.checkpointed_size)} written`} />
-              <Stat label="In flight" value={bytes(data.persisted_data)} note="persisted" />
+              <Stat label="In-flight data" value={bytes(data.persisted_data)} note="persisted" />
             </Stats>
             {data.failure_message && <Notice tone="bad">{data.failure_message}</Notice>}
             {data.external_path && (
@@ -145,7 +145,7 @@ function CheckpointDetails({ job, id, vertex }: { job: Job; id: string; vertex?:
                 label="Vertices of the checkpoint"
                 rows={Object.entries(data.tasks)}
                 id={([key]) => key}
-                empty="No vertex has acknowledged it yet."
+                empty="No vertex has acknowledged the checkpoint yet."
                 columns={[
                   { name: "Vertex", by: ([key]) => names.get(key) ?? key, cell: ([key]) => <a href={link("jobs", job.jid, "checkpoints", id, key)} aria-current={key === vertex ? "true" : undefined}>{names.get(key) ?? key}</a> },
                   { name: "Acknowledged", cell: ([, row]) => <Progress row={row} /> },
@@ -156,7 +156,7 @@ function CheckpointDetails({ job, id, vertex }: { job: Job; id: string; vertex?:
                 ]}
               />
             </Card>
-            {vertex === undefined ? <Empty>Choose a vertex to see what each of its subtasks did.</Empty> : <Subtasks job={job} id={id} vertex={vertex} name={names.get(vertex) ?? vertex} />}
+            {vertex === undefined ? <Empty>Select a vertex to see its subtasks.</Empty> : <Subtasks job={job} id={id} vertex={vertex} name={names.get(vertex) ?? vertex} />}
           </>
         )}
       </Loaded>
@@ -177,7 +177,7 @@ function Subtasks({ job, id, vertex, name }: { job: Job; id: string; vertex: str
               label="Subtasks"
               rows={subtasks}
               id={(row) => row.index}
-              empty="No subtask has acknowledged it yet."
+              empty="No subtask has acknowledged the checkpoint yet."
               columns={[
                 { name: "Subtask", number: true, by: (row) => row.index, cell: (row) => row.index },
                 { name: "Status", by: (row) => row.status, cell: (row) => <Badge state={row.status.toUpperCase()} /> },
@@ -187,7 +187,7 @@ function Subtasks({ job, id, vertex, name }: { job: Job; id: string; vertex: str
                 { name: "Waited for", by: (row) => row.alignment?.waited_for ?? "", cell: (row) => row.alignment?.waited_for ?? "–" },
                 { name: "Capture", number: true, by: (row) => row.checkpoint?.sync ?? -1, cell: (row) => figure(row.checkpoint?.sync, duration) },
                 { name: "Write", number: true, by: (row) => row.checkpoint?.async ?? -1, cell: (row) => figure(row.checkpoint?.async, duration) },
-                { name: "Persisted in flight", number: true, by: (row) => row.alignment?.persisted ?? -1, cell: (row) => figure(row.alignment?.persisted, bytes) },
+                { name: "In-flight data", number: true, by: (row) => row.alignment?.persisted ?? -1, cell: (row) => figure(row.alignment?.persisted, bytes) },
                 { name: "State", number: true, by: (row) => row.state_size ?? -1, cell: (row) => figure(row.state_size, bytes) },
               ]}
             />
@@ -198,17 +198,17 @@ function Subtasks({ job, id, vertex, name }: { job: Job; id: string; vertex: str
   );
 }
 
-/** Which part of the slowest subtask's time was the longest, in words. */
+/** What the slowest subtask spent the largest part of its time on. */
 function Waited({ subtasks }: { subtasks: CheckpointSubtask[] }): JSX.Element | null {
   const slowest = subtasks.filter((row) => row.end_to_end_duration !== undefined).sort((a, b) => (b.end_to_end_duration ?? 0) - (a.end_to_end_duration ?? 0))[0];
   if (slowest === undefined) return null;
   const parts: [number, string][] = [
-    [slowest.start_delay ?? 0, "waiting for the first barrier to arrive: records before it in the channels, or a slow task upstream"],
+    [slowest.start_delay ?? 0, "waiting for the first barrier: records before it in the channels, or a slow task upstream"],
     [slowest.alignment?.duration ?? 0, `aligning: waiting for the barrier of ${slowest.alignment?.waited_for ?? "another input"}`],
-    [slowest.checkpoint?.sync ?? 0, "capturing its state, while it processed nothing"],
-    [slowest.checkpoint?.async ?? 0, "writing its state, while it went on processing"],
+    [slowest.checkpoint?.sync ?? 0, "capturing its state, while it processed no records"],
+    [slowest.checkpoint?.async ?? 0, "writing its state, while it continued to process records"],
   ];
   const [longest, what] = parts.sort(([a], [b]) => b - a)[0] ?? [0, ""];
   if (longest === 0) return null;
-  return <p class="card-note">The slowest is subtask {slowest.index} with {duration(slowest.end_to_end_duration ?? 0)}, of which it spent {duration(longest)} {what}.</p>;
+  return <p class="card-note">The slowest subtask is {slowest.index}: {duration(slowest.end_to_end_duration ?? 0)}, of which it spent {duration(longest)} {what}.</p>;
 }

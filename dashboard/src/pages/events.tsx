@@ -1,8 +1,8 @@
-// What happened to a job: a timeline of its restarts, rescales and changes of leader, and the same in words.
+// The events of a job: restarts, rescales and changes of leader, as a timeline and as a list.
 
 import type { JSX } from "preact";
 import { Card, Empty, Loaded } from "../components/basics.tsx";
-import { duration, plural, time } from "../format.ts";
+import { duration, plural, sentence, time } from "../format.ts";
 import { useLive } from "../live.ts";
 import type { Exceptions, Job } from "../types.ts";
 
@@ -44,11 +44,11 @@ export function EventsTab({ job }: { job: Job }): JSX.Element {
       {({ events }) => {
         const restarts = failures
           .filter((failure) => failure.restart !== null)
-          .map((failure): Mark => ({ at: failure.timestamp, tone: "bad", words: `restart ${failure.restart}: ${failure.exception.split("\n")[0]}` }));
+          .map((failure): Mark => ({ at: failure.timestamp, tone: "bad", words: `Restart ${failure.restart}: ${failure.exception.split("\n")[0]}` }));
         const counted = new Set(restarts.map((restart) => restart.at));
         const others = events
           .filter((event) => event.kind !== "RESTARTED" || restarts.length === 0 || ![...counted].some((at) => Math.abs(at - event.timestamp) < 1000))
-          .map((event): Mark => ({ at: event.timestamp, tone: TONES[event.kind] ?? "quiet", words: event.message }));
+          .map((event): Mark => ({ at: event.timestamp, tone: TONES[event.kind] ?? "quiet", words: sentence(event.message) }));
         const entered = states.map(([state, at]): Mark => ({ at, tone: STATES[state] ?? "quiet", words: words(state) }));
         const marks = [...entered, ...others, ...restarts].sort((a, b) => a.at - b.at);
         return (
@@ -75,7 +75,7 @@ export function EventsTab({ job }: { job: Job }): JSX.Element {
   );
 }
 
-/** From the start of the job to its end, or to now; what there are too many restarts of is older than the first mark. */
+/** From the start of the job to its end, or to now; only the last restarts are marked. */
 function Timeline({ job, marks }: { job: Job; marks: readonly Mark[] }): JSX.Element {
   const from = Math.min(job["start-time"], ...marks.map((mark) => mark.at));
   const to = Math.max(job["end-time"] > 0 ? job["end-time"] : job.now, ...marks.map((mark) => mark.at), from + 1000);
@@ -97,5 +97,5 @@ function Timeline({ job, marks }: { job: Job; marks: readonly Mark[] }): JSX.Ele
 }
 
 function words(state: string): string {
-  return state.replaceAll("_", " ").toLowerCase();
+  return sentence(state.replaceAll("_", " ").toLowerCase());
 }

@@ -1,4 +1,4 @@
-// What failed in a job: Python's tracebacks, with the record that was worked on.
+// The failures of a job: Python's tracebacks, with the record that was being processed.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -14,13 +14,13 @@ export function ExceptionsTab({ job }: { job: Job }): JSX.Element {
     <Loaded from={live} what="the exceptions">
       {({ exceptionHistory }) =>
         exceptionHistory.entries.length === 0 ? (
-          <Empty>Nothing has failed in this job.</Empty>
+          <Empty>No failures in this job.</Empty>
         ) : (
           <>
             {exceptionHistory.entries.map((failure, number) => (
               <Root key={`${failure.timestamp}-${failure.taskName}-${failure.attempt}`} failure={failure} newest={number === 0} />
             ))}
-            {exceptionHistory.truncated && <p class="note">Older failures are not kept.</p>}
+            {exceptionHistory.truncated && <p class="note">Older failures are not retained.</p>}
           </>
         )
       }
@@ -29,7 +29,7 @@ export function ExceptionsTab({ job }: { job: Job }): JSX.Element {
 }
 
 function Root({ failure, newest }: { failure: RootFailure; newest: boolean }): JSX.Element {
-  const [opened] = useState(newest); // at first: what is being read stays open when another one comes
+  const [opened] = useState(newest); // initially: a failure that is being read stays open when the next one comes
   return (
     <Card>
       <details class="failure" open={opened}>
@@ -49,7 +49,7 @@ function Root({ failure, newest }: { failure: RootFailure; newest: boolean }): J
         )}
         {failure.concurrentExceptions.length > 0 && (
           <details>
-            <summary>{plural(failure.concurrentExceptions.length, "other task")} failed along with it</summary>
+            <summary>{plural(failure.concurrentExceptions.length, "other task")} failed at the same time</summary>
             {failure.concurrentExceptions.map((other, number) => (
               <One key={number} failure={other} />
             ))}
@@ -78,7 +78,7 @@ function One({ failure }: { failure: Failure }): JSX.Element {
 const FRAME = /^ {2}File "(.*)", line (\d+), in (.*)$/;
 const OWN = /\/millstream\/(core|taskmanager|jobmanager|dispatcher|datastream|common|table|cep)\//;
 
-/** The user's frames in the page's ink, those of the runtime and the interpreter paler. */
+/** The user's frames stand out; those of the runtime and the interpreter are paler. */
 function Traceback({ text }: { text: string }): JSX.Element {
   let theirs = true;
   return (

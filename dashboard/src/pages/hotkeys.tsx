@@ -1,17 +1,17 @@
-// Which keys come most often at a vertex, by a sample of its records: what skew comes from.
+// The most frequent keys of a vertex, by a sample of its records: the cause of skew.
 
 import type { JSX } from "preact";
 import { Card, Loaded, ShareBar } from "../components/basics.tsx";
 import { Table } from "../components/table.tsx";
 import { plural } from "../format.ts";
-import { useAsked } from "../live.ts";
+import { usePolled } from "../live.ts";
 import type { HotKeys } from "../types.ts";
 
 export function HotKeysCard({ path }: { path: string }): JSX.Element | null {
-  const live = useAsked<HotKeys>(`${path}/hot-keys`); // they are users' data: who looks is in the audit log
-  if (live.data?.subtasks.length === 0) return null; // its records have no keys, or none has come
+  const live = usePolled<HotKeys>(`${path}/hot-keys`); // keys are user data: each request is in the audit log
+  if (live.data?.subtasks.length === 0) return null; // its records have no keys, or none has arrived
   return (
-    <Card title="Hot keys" flush aside={live.data && <span class="note">{plural(Math.round(live.data.sampled), "sampled record")}, the older ones faded</span>}>
+    <Card title="Hot keys" flush aside={live.data && <span class="note">sample of {plural(Math.round(live.data.sampled), "record")}, recent ones weigh more</span>}>
       <Loaded from={live} what="the hot keys">{(data) => <HotKeyTable {...data} />}</Loaded>
     </Card>
   );
@@ -24,12 +24,12 @@ function HotKeyTable({ sampled, "hot-keys": keys, subtasks }: HotKeys): JSX.Elem
       label="Hot keys"
       rows={keys.map((hot) => ({ ...hot, within: (hot.share * sampled) / (sampledAt.get(hot.subtask) || 1) }))}
       id={(row) => `${row.subtask}-${row.key}`}
-      empty="No key was sampled yet."
+      empty="No keys have been sampled yet."
       columns={[
         { name: "Key", by: (row) => row.key, cell: (row) => <code>{row.key}</code> },
-        { name: "Of all records", by: (row) => row.share, cell: (row) => <ShareBar share={row.share} /> },
+        { name: "Share of all records", by: (row) => row.share, cell: (row) => <ShareBar share={row.share} /> },
         { name: "Subtask", number: true, by: (row) => row.subtask, cell: (row) => row.subtask },
-        { name: "Of the subtask's", by: (row) => row.within, cell: (row) => <ShareBar share={row.within} /> },
+        { name: "Share of its subtask", by: (row) => row.within, cell: (row) => <ShareBar share={row.within} /> },
       ]}
     />
   );

@@ -1,10 +1,10 @@
-// A job: its state, what can be done with it, and its parts under tabs.
+// A job: its state, its actions, and its parts under tabs.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Badge, Loaded, Notice, Page, Tabs } from "../components/basics.tsx";
 import { TaskLog } from "../components/tasklog.tsx";
-import { plural, shortId } from "../format.ts";
+import { plural, sentence, shortId } from "../format.ts";
 import { useLive } from "../live.ts";
 import { link } from "../router.ts";
 import { noteJob } from "../places.ts";
@@ -72,14 +72,14 @@ export function JobPage({ id, tab, rest }: { id: string; tab: string; rest: stri
   );
 }
 
-/** What the job waits for, or what failed last, while that is worth knowing. */
+/** What the job waits for, or its last failure, unless it has finished. */
 function Condition({ job }: { job: Job }): JSX.Element | null {
   const failure = job["last-failure"];
   if (job.message === "" && (failure === null || job.state === "FINISHED")) return null;
-  const restarted = job.restarts > 0 ? `Restarted ${plural(job.restarts, "time")}, the last time for: ` : "Failed: ";
+  const restarted = job.restarts > 0 ? `Restarted ${plural(job.restarts, "time")}. Last failure: ` : "Failed: ";
   return (
     <Notice tone={job.state === "FAILED" ? "bad" : "warn"}>
-      {job.message !== "" ? job.message : <>{restarted}<code>{failure}</code></>}
+      {job.message !== "" ? sentence(job.message) : <>{restarted}<code>{failure}</code></>}
       {failure !== null && <> <a href={link("jobs", job.jid, "exceptions")}>Exceptions</a></>}
     </Notice>
   );

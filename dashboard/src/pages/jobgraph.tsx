@@ -1,4 +1,4 @@
-// A job at work: its graph, live, and its vertices in a table.
+// The graph of a job with live figures, the plot of its source rate, and its vertices in a table.
 
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
@@ -10,7 +10,7 @@ import { Table } from "../components/table.tsx";
 import { bytes, count, duration, percent, plural, rate, time } from "../format.ts";
 import { edgeKey } from "../layout.ts";
 import { useLive } from "../live.ts";
-import { edgeRates, ratesOf, sampleOf, UNKNOWN, withSample, type Rates, type Sample } from "../rates.ts";
+import { edgeRates, ratesOf, sampleOf, sourceRate, UNKNOWN, withSample, type Rates, type Sample } from "../rates.ts";
 import { link } from "../router.ts";
 import type { Flow, Job, Vertex } from "../types.ts";
 import { isEnded } from "./jobs.tsx";
@@ -19,7 +19,7 @@ const remembered = new Map<string, Sample[]>();
 const JOBS_REMEMBERED = 5;
 const MOST_PLOTTED = 6;
 
-/** The totals of the job as its answers came in, while somebody looked. */
+/** The totals of the job since its page was opened. */
 function samplesOf(job: Job): readonly Sample[] {
   const samples = withSample(remembered.get(job.jid) ?? [], sampleOf(job));
   remembered.delete(job.jid);
@@ -37,14 +37,13 @@ export function GraphTab({ job }: { job: Job }): JSX.Element {
   const fed = new Set(job.plan.nodes.filter((node) => node.inputs !== undefined).map((node) => node.id));
   const sources = job.vertices.filter((vertex) => !fed.has(vertex.id));
   const ended = isEnded(job.state);
-  const read = sources.reduce((sum, { id }) => sum + (rates.get(id)?.recordsOut ?? 0), 0);
   return (
     <>
       <Stats>
         <Stat label="Started" value={time(job["start-time"])} note={`${duration(job.duration)} ${ended ? "in all" : "so far"}`} />
         <Stat label="Vertices" value={job.vertices.length} note={plural(job.vertices.reduce((sum, vertex) => sum + vertex.parallelism, 0), "subtask")} />
         <Stat label="Slots" value={`${job["slots-held"]} of ${job["slots-required"]}`} note="held of required" tone={!ended && job["slots-held"] < job["slots-required"] ? "warn" : ""} />
-        <Stat label="Source rate" value={samples.length > 1 ? rate(read) : "–"} note={`${count(sources.reduce((sum, source) => sum + source.metrics["write-records"], 0))} records so far`} />
+        <Stat label="Source rate" value={rate(sourceRate(sources, rates))} note={`${count(sources.reduce((sum, source) => sum + source.metrics["read-records"], 0))} records ${ended ? "in all" : "so far"}`} />
         <Stat label="Restarts" value={job.restarts} tone={job.restarts > 0 ? "warn" : ""} />
       </Stats>
       <Card title="Graph" flush>
@@ -87,13 +86,13 @@ function shownVertices(job: Job, rates: ReadonlyMap<string, Rates>, flow: Flow |
 
 function shownEdges(job: Job, rates: ReadonlyMap<string, Rates>, flow: Flow | undefined): Map<string, GraphEdge> {
   const flows = new Map(flow?.edges.map((edge) => [edgeKey(edge.target, edge.input), edge]));
-  const counted = edgeRates(job.plan.nodes, rates);
+  const counted = edgeRates(job.plan.nodes, rates, new Map([...flows].map(([key, edge]) => [key, edge.rate])));
   const edge = (source: string, key: string): GraphEdge => {
     const known = flows.get(key);
     const queued = [known?.["queued-out"], known?.["queued-in"]].filter((length) => length != null);
     const waiting = queued.length === 0 ? null : queued.reduce((sum, length) => sum + length, 0);
     const backpressured = (rates.get(source)?.backpressured ?? 0) > 0.5 && waiting !== 0;
-    return { rate: counted.get(key) ?? known?.rate ?? null, waiting, credit: known?.credit ?? null, backpressured };
+    return { rate: counted.get(key) ?? null, waiting, credit: known?.credit ?? null, backpressured };
   };
   return new Map(
     job.plan.nodes.flatMap(({ id, inputs = [] }) =>
@@ -113,7 +112,7 @@ function SourcePlot({ job, sources }: { job: Job; sources: Vertex[] }): JSX.Elem
   return (
     <HistoryPlot<VertexSeries>
       title="Source rate, records per second"
-      path={`/jobs/${job.jid}/history?figures=records-out`}
+      path={`/jobs/${job.jid}/history?figures=records-in`}
       name={({ vertex }) => names.get(vertex) ?? vertex}
       show={(value) => count(Math.round(value * 10) / 10)}
       started={job["start-time"]}

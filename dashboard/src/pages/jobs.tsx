@@ -1,11 +1,11 @@
-// Lists of jobs: those that run, and those that have ended.
+// The lists of running and of ended jobs.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { Badge, Card, Loaded, Page, Search } from "../components/basics.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { Sparkline } from "../components/sparkline.tsx";
-import { duration, rate, shortId, time } from "../format.ts";
+import { duration, rate, sentence, shortId, time } from "../format.ts";
 import { useLive } from "../live.ts";
 import { link } from "../router.ts";
 import type { JobHealth, JobSummary } from "../types.ts";
@@ -30,7 +30,7 @@ export function JobsPage({ ended }: { ended: boolean }): JSX.Element {
             <>
               <Search label="Name, id or state" value={sought} onInput={setSought} />
               <Card flush>
-                <JobTable jobs={found} ended={ended} empty={kind.length > 0 ? "No job matches." : ended ? "No job has ended yet." : "No job is running."} />
+                <JobTable jobs={found} ended={ended} empty={kind.length > 0 ? "No matching jobs." : ended ? "No jobs have ended yet." : "No jobs are running."} />
               </Card>
             </>
           );
@@ -62,14 +62,14 @@ export function JobTable({ jobs, ended = false, empty }: { jobs: JobSummary[]; e
   );
 }
 
-/** What it waits for, why it is not well, or what failed last. */
+/** What the job waits for, the reason of its health, or its last failure. */
 function noteOf(job: Row): string {
-  if (job.message !== "") return job.message;
+  if (job.message !== "") return sentence(job.message);
   if (job.state === "RUNNING" && job.health?.reason) return job.health.reason;
   return job.state === "FINISHED" || job.state === "RUNNING" ? "" : (job["last-failure"] ?? "");
 }
 
-/** A state is the newer one of the two: of a job that runs, its health says more. */
+/** The health of a running job, the state of any other: the state is the more recent of the two. */
 export function conditionOf(state: string, health: JobHealth | undefined): string {
   return state === "RUNNING" ? (health?.health ?? state) : state;
 }

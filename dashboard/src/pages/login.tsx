@@ -1,4 +1,4 @@
-// Asks for a token.
+// The login page: takes a token.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -16,7 +16,7 @@ export function Login(): JSX.Element {
       <form class="card" onSubmit={submit}>
         <img src="/assets/favicon.svg" alt="" width="44" height="44" />
         <h1>Millstream</h1>
-        <p>This cluster shows itself to those who have a token.</p>
+        <p>Log in with a token of this cluster.</p>
         {refusal.value !== "" && <Notice tone="bad">{refusal.value}</Notice>}
         <label class="field">
           Token
@@ -30,8 +30,8 @@ export function Login(): JSX.Element {
         </label>
         <button type="submit" class="primary">Log in</button>
         <p class="note">
-          <code>millstream dashboard --open</code> opens this page with one; <code>millstream cluster token</code> prints
-          one to paste here. It stays in this tab.
+          <code>millstream dashboard --open</code> opens this page with a token; <code>millstream cluster token</code>
+          prints one. The token is stored in this tab only.
         </p>
       </form>
     </main>

@@ -1,4 +1,4 @@
-// Metrics of a vertex, chosen from all that there are, plotted over the last hour.
+// Plots of selected metrics of a vertex over the last hour.
 
 import { Fragment, type JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -48,10 +48,10 @@ export function MetricsTab({ path, job, vertex }: { path: string; job: Job | und
                   </Fragment>
                 ))}
               </ul>
-              {found.length > LISTED && <p class="note">{found.length - LISTED} more; type to find them.</p>}
+              {found.length > LISTED && <p class="note">{found.length - LISTED} more: use the search to find them.</p>}
             </Card>
             <div class="plots">
-              {chosen.length === 0 ? <Card title="Plot"><Empty>Choose up to {MOST} metrics.</Empty></Card> : (
+              {chosen.length === 0 ? <Card title="Plot"><Empty>Select up to {MOST} metrics.</Empty></Card> : (
                 plotsOf(chosen).map((ids) => <MetricPlot key={ids.join()} path={path} job={job} ids={ids} vertices={vertices} vertex={vertex} />)
               )}
             </div>

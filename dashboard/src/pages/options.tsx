@@ -9,7 +9,7 @@ export function OptionTable({ rows }: { rows: { key: string; value: string }[] }
       label="Options"
       rows={rows}
       id={(row) => row.key}
-      empty="No options are set: all have their defaults."
+      empty="No options are set; all have their default values."
       sortedBy="Option"
       columns={[
         { name: "Option", by: (row) => row.key, cell: (row) => <code>{row.key}</code> },

@@ -1,4 +1,4 @@
-// The cluster at a glance: slots, jobs by how they are, and those that want attention first.
+// The cluster at a glance: slots, jobs by state, running jobs and those that ended last.
 
 import type { JSX } from "preact";
 import { Card, Loaded, Page, Stat, Stats } from "../components/basics.tsx";
@@ -40,7 +40,7 @@ export function OverviewPage(): JSX.Element {
               <JobTable
                 jobs={all.filter((job) => isEnded(job.state)).sort((a, b) => b["end-time"] - a["end-time"]).slice(0, 8)}
                 ended
-                empty="No job has ended yet."
+                empty="No jobs have ended yet."
               />
             </Card>
           </>
@@ -52,6 +52,6 @@ export function OverviewPage(): JSX.Element {
 
 const NONE_RUNNING = (
   <>
-    No job is running. <code>millstream run -d job.py</code> submits one, or <a href={link("wheels")}>upload a wheel</a>.
+    No jobs are running. <code>millstream run -d job.py</code> submits one, or <a href={link("wheels")}>upload a wheel</a>.
   </>
 );

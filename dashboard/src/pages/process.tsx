@@ -1,10 +1,10 @@
-// The metrics of a process, with their values now: as many at a time as one path can ask for.
+// The metrics of a process with their current values, in pages that fit into one request.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Card, Loaded, Search } from "../components/basics.tsx";
 import { Table } from "../components/table.tsx";
-import { byName } from "../format.ts";
+import { byName, sentence } from "../format.ts";
 import { useLive } from "../live.ts";
 import { metricValue, readableMetric } from "../metricnames.ts";
 import { inParts, valuesOf } from "../metrics.ts";
@@ -12,7 +12,7 @@ import type { MetricValue } from "../types.ts";
 
 function labelOf(id: string): string {
   const { of, name } = readableMetric(id);
-  return of === "" ? name : `${of.slice(0, 1).toUpperCase()}${of.slice(1)}: ${name}`;
+  return of === "" ? name : `${sentence(of)}: ${name}`;
 }
 
 export function ProcessMetrics({ path }: { path: string }): JSX.Element {
@@ -33,7 +33,7 @@ export function ProcessMetrics({ path }: { path: string }): JSX.Element {
           <>
             <button type="button" disabled={at === 0} onClick={() => setPage(at - 1)}>Previous</button>
             <button type="button" disabled={at === parts.length - 1} onClick={() => setPage(at + 1)}>Next</button>
-            <span class="note" role="status">{found.length} metrics, part {at + 1} of {parts.length}</span>
+            <span class="note" role="status">{found.length} metrics, page {at + 1} of {parts.length}</span>
           </>
         )}
       </div>
@@ -43,7 +43,7 @@ export function ProcessMetrics({ path }: { path: string }): JSX.Element {
             label="Metrics"
             rows={shown}
             id={(id) => id}
-            empty={all.length === 0 ? "It has reported none yet." : "No metric matches."}
+            empty={all.length === 0 ? "No metrics have been reported yet." : "No matching metrics."}
             columns={[
               { name: "Metric", by: (id) => labelOf(id).toLowerCase(), cell: (id) => <span title={id}>{labelOf(id)}</span> },
               { name: "Value", number: true, cell: (id) => metricValue(id, known.get(id)) },

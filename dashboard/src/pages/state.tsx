@@ -46,21 +46,21 @@ interface Listing {
   operators: Operator[];
 }
 
-/** What a path answers when it is asked once; asked again when the path is another one. */
-function useAnswer<T>(path: string | null): { data: T | undefined; error: ApiError | null; asking: boolean } {
-  const [answer, setAnswer] = useState<{ path: string; data?: T; error?: ApiError } | null>(null);
+/** The response of a path, requested once, and again when the path changes. */
+function useResponse<T>(path: string | null): { data: T | undefined; error: ApiError | null; loading: boolean } {
+  const [response, setResponse] = useState<{ path: string; data?: T; error?: ApiError } | null>(null);
   useEffect(() => {
     if (path === null) return undefined;
     let current = true;
     get<T>(path)
-      .then((data) => current && setAnswer({ path, data }))
-      .catch((caught: unknown) => current && setAnswer({ path, error: ApiError.of(caught) }));
+      .then((data) => current && setResponse({ path, data }))
+      .catch((caught: unknown) => current && setResponse({ path, error: ApiError.of(caught) }));
     return () => {
       current = false;
     };
   }, [path]);
-  const known = answer !== null && answer.path === path;
-  return { data: known ? answer.data : undefined, error: known ? (answer.error ?? null) : null, asking: path !== null && !known };
+  const known = response !== null && response.path === path;
+  return { data: known ? response.data : undefined, error: known ? (response.error ?? null) : null, loading: path !== null && !known };
 }
 
 export function StatePage({ given }: { given: string }): JSX.Element {
@@ -94,9 +94,9 @@ function Known(): JSX.Element {
     <Loaded from={live} what="the jobs">
       {({ jobs }) => {
         const running = jobs.filter((job) => !isEnded(job.state)).slice(0, MOST_JOBS);
-        if (running.length === 0) return <Empty>No job is running whose snapshots could be listed here; type the path of one.</Empty>;
+        if (running.length === 0) return <Empty>No jobs are running. Enter the path of a checkpoint or savepoint.</Empty>;
         return (
-          <Card title="Latest of running jobs">
+          <Card title="Latest snapshots of running jobs">
             <ul class="plain">{running.map((job) => <KnownOfJob key={job.jid} job={job} />)}</ul>
           </Card>
         );
@@ -111,7 +111,7 @@ function KnownOfJob({ job }: { job: JobSummary }): JSX.Element {
   return (
     <li>
       <b>{job.name}</b>{" "}
-      {found.length === 0 ? <span class="note">has none in files</span> : found.map((one) => (
+      {found.length === 0 ? <span class="note">none in files</span> : found.map((one) => (
         <a key={one.external_path} href={stateLink(one.external_path ?? "")}>
           {one.is_savepoint ? "savepoint" : "checkpoint"} {one.id}, {time(one.trigger_timestamp)}{" "}
         </a>
@@ -121,7 +121,7 @@ function KnownOfJob({ job }: { job: JobSummary }): JSX.Element {
 }
 
 function Snapshot({ path }: { path: string }): JSX.Element {
-  const listing = useAnswer<Listing>(`/snapshots?path=${encodeURIComponent(path)}`);
+  const listing = useResponse<Listing>(`/snapshots?path=${encodeURIComponent(path)}`);
   const [chosen, setChosen] = useState<{ operator: Operator; state: State } | null>(null);
   if (listing.error !== null) return <Unavailable status={listing.error.status} error={listing.error.message} />;
   if (listing.data === undefined) return <p class="loading" role="status">Reading {path} …</p>;
@@ -140,7 +140,7 @@ function Snapshot({ path }: { path: string }): JSX.Element {
             label={`States of ${operator.name}`}
             rows={operator.states}
             id={(row) => row.name}
-            empty="It keeps no state."
+            empty="This operator has no state."
             columns={[
               { name: "State", by: (row) => row.name, cell: (row) => row.name },
               { name: "Kind", by: (row) => row.kind, cell: (row) => row.kind.toLowerCase() },
@@ -166,7 +166,7 @@ function typesOf(state: State): string {
 
 const A_PAGE = 50;
 
-interface RowsAnswer {
+interface RowsPage {
   rows: Record<string, unknown>[];
   offset: number;
   total: number;
@@ -180,8 +180,8 @@ function Rows({ path, operator, state }: { path: string; operator: Operator; sta
   const query = new URLSearchParams({ path, operator: operator.uid ?? operator.id, state: state.name, limit: String(A_PAGE) });
   if (key !== "") query.set("key", key);
   else query.set("offset", String(offset));
-  const answer = useAnswer<RowsAnswer>(`/snapshots/rows?${query}`);
-  const rows = answer.data?.rows ?? [];
+  const response = useResponse<RowsPage>(`/snapshots/rows?${query}`);
+  const rows = response.data?.rows ?? [];
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   return (
     <Card title={`${state.name} of ${operator.name}`} flush>
@@ -193,18 +193,18 @@ function Rows({ path, operator, state }: { path: string; operator: Operator; sta
           setKey(typed);
         }}
       >
-        <label class="field">Key <span class="note">JSON for one with parts</span><input type="search" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} /></label>
+        <label class="field">Key <span class="note">composite keys as JSON</span><input type="search" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} /></label>
         <button type="submit">Find</button>
         <button type="button" disabled={key !== "" || offset === 0} onClick={() => setOffset(Math.max(0, offset - A_PAGE))}>Previous</button>
-        <button type="button" disabled={key !== "" || answer.data?.truncated !== true} onClick={() => setOffset(offset + A_PAGE)}>Next</button>
-        <span class="note" role="status">{answer.asking ? "Reading …" : answer.data === undefined ? "" : `${rows.length} of ${count(answer.data.total)} rows${key === "" ? `, from ${offset + 1}` : " have this key"}`}</span>
+        <button type="button" disabled={key !== "" || response.data?.truncated !== true} onClick={() => setOffset(offset + A_PAGE)}>Next</button>
+        <span class="note" role="status">{response.loading ? "Reading …" : response.data === undefined ? "" : `${rows.length} of ${count(response.data.total)} rows${key === "" ? `, from ${offset + 1}` : " have this key"}`}</span>
       </form>
-      {answer.error !== null ? <Notice tone="bad">{answer.error.message}</Notice> : (
+      {response.error !== null ? <Notice tone="bad">{response.error.message}</Notice> : (
         <Table
           label="Rows"
           rows={rows.map((row, number) => ({ row, number }))}
           id={({ number }) => number}
-          empty={answer.asking ? "Reading …" : "No row has this key."}
+          empty={response.loading ? "Reading …" : "No row has this key."}
           columns={names.map((name) => ({ name, cell: ({ row }: { row: Record<string, unknown> }) => <code class="value">{shown(row[name])}</code> }))}
         />
       )}
@@ -233,9 +233,9 @@ function Difference({ first }: { first: string }): JSX.Element {
   const [typed, setTyped] = useState("");
   const [second, setSecond] = useState("");
   const path = second === "" ? null : `/snapshots/diff?${new URLSearchParams({ first, second })}`;
-  const answer = useAnswer<Differences>(path);
+  const response = useResponse<Differences>(path);
   return (
-    <Card title="Compare with another">
+    <Card title="Compare with another snapshot">
       <form
         class="form-row"
         onSubmit={(event) => {
@@ -243,15 +243,15 @@ function Difference({ first }: { first: string }): JSX.Element {
           setSecond(typed.trim());
         }}
       >
-        <label class="field wide">The later one<input type="text" required value={typed} onInput={(event) => setTyped(event.currentTarget.value)} /></label>
-        <button type="submit">{answer.asking ? "Comparing …" : "Compare"}</button>
+        <label class="field wide">Later snapshot<input type="text" required value={typed} onInput={(event) => setTyped(event.currentTarget.value)} /></label>
+        <button type="submit">{response.loading ? "Comparing …" : "Compare"}</button>
       </form>
-      {answer.error !== null && <Notice tone="bad">{answer.error.message}</Notice>}
-      {answer.data?.equal === true && <Notice tone="good">Both hold the same.</Notice>}
-      {answer.data !== undefined && !answer.data.equal && (
+      {response.error !== null && <Notice tone="bad">{response.error.message}</Notice>}
+      {response.data?.equal === true && <Notice tone="good">The snapshots are equal.</Notice>}
+      {response.data !== undefined && !response.data.equal && (
         <>
-          {answer.data.properties.map((said) => <p key={said}>{said}</p>)}
-          {answer.data.operators.filter((operator) => !operator.equal).map((operator) => (
+          {response.data.properties.map((property) => <p key={property}>{property}</p>)}
+          {response.data.operators.filter((operator) => !operator.equal).map((operator) => (
             <section key={operator.id} aria-label={operator.name}>
               <h3>{operator.name} {operator.in !== "both" && <span class="badge warn">only in the {operator.in}</span>}</h3>
               {operator.states.filter((state) => !state.equal).map((state) => (

@@ -1,4 +1,4 @@
-// Task managers: the list, and one with its slots, memory, metrics, logs, threads, and where the time of its slots goes.
+// Task managers: the list, and one with its slots, memory, metrics, logs, threads, and the flame graphs of its slots.
 
 import { Fragment, type JSX } from "preact";
 import { Card, Empty, Loaded, Page, Stat, Stats, Tabs } from "../components/basics.tsx";
@@ -24,7 +24,7 @@ export function TaskManagersPage(): JSX.Element {
               label="Task managers"
               rows={taskmanagers}
               id={(row) => row.id}
-              empty={<>No task manager is registered: jobs wait for slots. <code>millstream cluster start taskmanager</code> adds one.</>}
+              empty={<>No task managers are registered; jobs wait for slots. <code>millstream cluster start taskmanager</code> adds one.</>}
               sortedBy="Id"
               columns={[
                 { name: "Id", by: (row) => row.id, cell: (row) => <a href={link("taskmanagers", row.id)}>{row.id}</a> },
@@ -138,7 +138,7 @@ function Memory({ configuration }: { configuration: Record<string, number> }): J
   );
 }
 
-/** Where the time of a slot worker goes: of the chosen slot, or of the first that is in use. */
+/** The flame graph of a slot's worker: of the chosen slot, or of the first that is in use. */
 function SlotFlames({ path, data, chosen }: { path: string; data: TaskManager; chosen: string }): JSX.Element {
   const names = useJobNames();
   const slots = data.allocatedSlots ?? [];

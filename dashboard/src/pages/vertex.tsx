@@ -101,7 +101,7 @@ function SubtasksTab({ job, path, details }: { job: string; path: string; detail
         <Stat label="Busiest subtask" value={received > 0 ? `${(most / received).toFixed(1)} ×` : "–"} note="the mean records in" tone={received > 0 && most / received > UNEVEN ? "warn" : ""} />
       </Stats>
       <Card title="Subtasks" flush>
-        <Table label="Subtasks" rows={rows} id={(row) => row.subtask} empty="There are no subtasks." columns={columnsOf(job, details.id)} />
+        <Table label="Subtasks" rows={rows} id={(row) => row.subtask} empty="No subtasks." columns={columnsOf(job, details.id)} />
       </Card>
       <HotKeysCard path={path} />
     </>
@@ -118,7 +118,7 @@ function columnsOf(job: string, vertex: string): Column<SubtaskRow>[] {
   return [
     { name: "Subtask", number: true, by: (row) => row.subtask, cell: (row) => row.subtask },
     { name: "Status", by: (row) => row.status, cell: (row) => <Badge state={row.status} /> },
-    { name: "Logs", cell: (row) => <a href={link("jobs", job, "vertices", vertex, "logs", row.subtask)} aria-label={`Logs of subtask ${row.subtask}`}>Logs</a> },
+    { name: "Logs", cell: (row) => <a class="short" href={link("jobs", job, "vertices", vertex, "logs", row.subtask)} aria-label={`Logs of subtask ${row.subtask}`}>Logs</a> },
     {
       name: "Busy",
       by: (row) => row.rates.busy ?? -1,
@@ -177,12 +177,12 @@ function WatermarksTab({ path }: { path: string }): JSX.Element {
             label="Watermarks"
             rows={marksOf(values)}
             id={(row) => row.subtask}
-            empty="No subtask has a watermark: event time does not go on here."
+            empty="No subtask has a watermark."
             columns={[
               { name: "Subtask", number: true, by: (row) => row.subtask, cell: (row) => row.subtask },
               { name: "Input", by: (row) => row.input ?? -Infinity, cell: (row) => (row.input === null ? "–" : watermark(row.input)) },
               { name: "Output", by: (row) => row.output ?? -Infinity, cell: (row) => (row.output === null ? "–" : watermark(row.output)) },
-              { name: "Ahead of its group", number: true, by: (row) => row.drift ?? -Infinity, cell: (row) => (row.drift === null ? "–" : duration(row.drift)) },
+              { name: "Ahead of alignment group", number: true, by: (row) => row.drift ?? -Infinity, cell: (row) => (row.drift === null ? "–" : duration(row.drift)) },
             ]}
           />
         )}
@@ -220,7 +220,7 @@ function BackpressureTab({ path }: { path: string }): JSX.Element {
             label="Backpressure"
             rows={data.subtasks}
             id={(row) => row.subtask}
-            empty="There are no subtasks."
+            empty="No subtasks."
             columns={[
               { name: "Subtask", number: true, by: (row) => row.subtask, cell: (row) => row.subtask },
               { name: "Level", by: (row) => row.ratio, cell: (row) => <span class={`badge ${LEVELS[row.backpressureLevel]}`}>{row.backpressureLevel}</span> },

@@ -1,4 +1,4 @@
-// Wheels: uploaded, looked into, run with their arguments, deleted.
+// Wheels: upload, plan, run with arguments, delete.
 
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
@@ -30,7 +30,7 @@ export function WheelsPage(): JSX.Element {
               label="Wheels"
               rows={files}
               id={(row) => row.id}
-              empty="No wheel was uploaded."
+              empty="No wheels have been uploaded."
               sortedBy="Uploaded"
               descending
               columns={[
@@ -67,7 +67,7 @@ export function WheelsPage(): JSX.Element {
             return "close";
           }}
         >
-          <p>Jobs that run from it go on.</p>
+          <p>Running jobs are not affected.</p>
         </Dialog>
       )}
     </Page>
@@ -78,22 +78,22 @@ export function WheelsPage(): JSX.Element {
 function Upload(): JSX.Element {
   const input = useRef<HTMLInputElement>(null);
   const [over, setOver] = useState(false);
-  const [said, setSaid] = useState<{ tone: "good" | "bad" | "quiet"; words: string } | null>(null);
+  const [outcome, setOutcome] = useState<{ tone: "good" | "bad" | "quiet"; words: string } | null>(null);
   const upload = (file: File | undefined): void => {
     if (file === undefined) return;
     if (!file.name.endsWith(".whl")) {
-      setSaid({ tone: "bad", words: `${file.name} is not a wheel: the name of a wheel ends with .whl.` });
+      setOutcome({ tone: "bad", words: `${file.name} is not a wheel: names of wheels end with .whl.` });
       return;
     }
     const form = new FormData();
     form.append("jarfile", file);
-    setSaid({ tone: "quiet", words: `Uploading ${file.name} …` });
+    setOutcome({ tone: "quiet", words: `Uploading ${file.name} …` });
     send("POST", "/wheels/upload", form)
       .then(() => {
-        setSaid({ tone: "good", words: `Uploaded ${file.name}.` });
+        setOutcome({ tone: "good", words: `Uploaded ${file.name}.` });
         refresh("/wheels");
       })
-      .catch((caught: unknown) => setSaid({ tone: "bad", words: ApiError.of(caught).message }))
+      .catch((caught: unknown) => setOutcome({ tone: "bad", words: ApiError.of(caught).message }))
       .finally(() => {
         if (input.current !== null) input.current.value = "";
       });
@@ -120,7 +120,7 @@ function Upload(): JSX.Element {
         </label>
         <span class="note">or drop a .whl file here</span>
       </div>
-      {said !== null && <Notice tone={said.tone}>{said.words}</Notice>}
+      {outcome !== null && <Notice tone={outcome.tone}>{outcome.words}</Notice>}
     </Card>
   );
 }
@@ -139,12 +139,12 @@ function RunDialog({ wheel, plans, onClose }: { wheel: Wheel; plans: boolean; on
       ...(parallelism === "" ? {} : { parallelism: Number(parallelism) }),
       ...(savepoint === "" ? {} : { savepointPath: savepoint, allowNonRestoredState: skips }),
     };
-    const answer = await send("POST", `/wheels/${encodeURIComponent(wheel.id)}/${plans ? "plan" : "run"}`, body);
+    const response = await send("POST", `/wheels/${encodeURIComponent(wheel.id)}/${plans ? "plan" : "run"}`, body);
     if (plans) {
-      setPlan((answer as { plan: Plan }).plan);
+      setPlan((response as { plan: Plan }).plan);
       return "stay";
     }
-    go("jobs", (answer as { jobid: string }).jobid);
+    go("jobs", (response as { jobid: string }).jobid);
     return "close";
   };
   return (
@@ -159,7 +159,7 @@ function RunDialog({ wheel, plans, onClose }: { wheel: Wheel; plans: boolean; on
         <input type="text" value={programArgs} onInput={(event) => setArguments(event.currentTarget.value)} />
       </label>
       <label class="field">
-        Parallelism <span class="note">empty: the default</span>
+        Parallelism <span class="note">leave empty for the default</span>
         <input type="number" min="1" value={parallelism} onInput={(event) => setParallelism(event.currentTarget.value)} />
       </label>
       {!plans && (
@@ -168,10 +168,10 @@ function RunDialog({ wheel, plans, onClose }: { wheel: Wheel; plans: boolean; on
             Savepoint to start from
             <input type="text" placeholder="file:///savepoints/savepoint-…" value={savepoint} onInput={(event) => setSavepoint(event.currentTarget.value.trim())} />
           </label>
-          {savepoint !== "" && <label class="check"><input type="checkbox" checked={skips} onChange={(event) => setSkips(event.currentTarget.checked)} /> Leave out state that no operator claims</label>}
+          {savepoint !== "" && <label class="check"><input type="checkbox" checked={skips} onChange={(event) => setSkips(event.currentTarget.checked)} /> Skip state that no operator of the program claims</label>}
         </>
       )}
-      {plan !== null && (plan.nodes.length === 0 ? <Empty>The program has no dataflow.</Empty> : <PlanGraph nodes={plan.nodes} />)}
+      {plan !== null && (plan.nodes.length === 0 ? <Empty>The plan is empty.</Empty> : <PlanGraph nodes={plan.nodes} />)}
     </Dialog>
   );
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from millstream.core.clock import ManualClock
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, TaskMetrics, VertexStatus
@@ -79,6 +80,22 @@ def test_what_is_not_reported_is_a_gap() -> None:
     assert values[4] is None
     assert values[5] is None
     assert values[-1] is not None
+
+
+def test_a_task_that_does_not_report_is_a_gap() -> None:
+    """As one whose function never returns: the reports of its job repeat its totals."""
+
+    def report(slot: int) -> JobDetails:
+        details = job(slot * 2.0)
+        (vertex,) = details.vertices
+        silent = job(20).vertices[0].subtasks[0]
+        return replace(details, vertices=(replace(vertex, subtasks=(silent, *vertex.subtasks[1:])),))
+
+    history = after(*((slot, [report(slot)]) for slot in range(10, 15)))
+    for figure in ("records-in", "busy"):
+        assert of(history, figure, 0) == [None] * 5
+    assert of(history, "records-in", 1) == [None] + [20.0] * 4
+    assert of(history, "records-in") == [None] + [20.0] * 4
 
 
 def test_a_restart_is_a_gap_and_no_rate_is_negative() -> None:

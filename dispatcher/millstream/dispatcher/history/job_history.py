@@ -97,7 +97,7 @@ def _added(totals: Sequence[_Totals]) -> _Totals:
 
 
 def _rates(before: _Totals | None, now: _Totals, seconds: int) -> tuple[float | None, ...]:
-    if before is None or not seconds:
+    if before is None or not seconds or before == now:  # not even its idle time has advanced: it does not report
         return None, None, None, None
     records_in, records_out, busy, backpressured, idle = (
         max(0, b - a)

@@ -110,7 +110,7 @@ class Authentication:
         for known in self._tokens.all() if self._tokens is not None else ():
             if known.is_of(token):
                 return Caller(known.name, Credential.TOKEN, known.role, shown.origin)
-        raise RefusedCredentials("the token is none of this cluster's, or no longer")
+        raise RefusedCredentials("the token is not valid for this cluster, or has expired")
 
     def _role_of_secret(self, token: str) -> Role | None:
         given, _, rest = token.partition(".")

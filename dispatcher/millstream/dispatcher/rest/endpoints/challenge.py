@@ -40,5 +40,5 @@ class ChallengeEndpoints:
             raise RestError(400, "nonce: expected 32 to 128 hexadecimal digits, used once")
         proof = self._authentication.proof(name, nonce)
         if proof is None:
-            raise RestError(404, "the token is none of this cluster's, or no longer")
+            raise RestError(404, "the token is not valid for this cluster, or has expired")
         return {"proof": proof}

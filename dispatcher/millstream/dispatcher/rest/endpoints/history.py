@@ -49,7 +49,7 @@ class HistoryEndpoints:
         """The rows of the table for these endpoints; before those of single jobs."""
         vertices = Parameter("vertices", _TEXT, "The ids of vertices, with commas between; the sources if not given.")
         known = ", ".join(VERTEX_FIGURES)
-        figures = Parameter("figures", _TEXT, f"Which of {known}, with commas between; records-out if not given.")
+        figures = Parameter("figures", _TEXT, f"Which of {known}, with commas between; records-in if not given.")
         get = Parameter("get", _TEXT, "The ids of metrics, with commas between; a number and a dot: of that subtask.")
         return [
             RestRoute(
@@ -75,7 +75,7 @@ class HistoryEndpoints:
         for vertex in ids:
             if vertex not in known:
                 raise RestError(404, f"the job has no vertex '{vertex[:100]}'")
-        figures = _listed(request, "figures", ["records-out"])
+        figures = _listed(request, "figures", ["records-in"])
         for figure in figures:
             if figure not in VERTEX_FIGURES:
                 raise RestError(400, f"figures: '{figure[:100]}' is not one of {', '.join(VERTEX_FIGURES)}")
@@ -121,7 +121,7 @@ class HistoryEndpoints:
         shown: list[Json] = []
         for details in jobs:
             kept = None if details.state.is_terminal else history.job(details.job_id)
-            rates = [kept.values((v, WHOLE), "records-out", axis) for v in _sources(details)] if kept else []
+            rates = [kept.values((v, WHOLE), "records-in", axis) for v in _sources(details)] if kept else []
             sums = _means([_sum(at) for at in zip(*rates, strict=True)])
             shown.append(
                 {
