@@ -30,7 +30,7 @@ _SESSIONS: dict[str, SessionContract[Any, Any]] = {
 }
 _DULL = (Heartbeat, Empty, JobList, Overview)
 """What nobody wants to read: that everyone is there, and what the client sees when it looks."""
-_ID = re.compile(r"[0-9a-f]{32}")
+_ID = re.compile(r"[0-9a-f]{32}|(?<=:\d{5}-)[0-9a-f]{6}\b")  # of anything, and the end of a task manager's
 _IDS = re.compile(r"(?:allocation_id|attempt_id)='([^']+)'|attempt_ids=\(([^)]*)\)")
 
 
