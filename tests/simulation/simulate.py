@@ -38,8 +38,8 @@ def main() -> int:
         for done, failed in pool.map(_run, chunks):
             outcomes += done
             failures += failed
-            for told in failed:
-                print(told, flush=True)
+            for failure in failed:
+                print(failure, flush=True)
     ends = Counter(end.value for run in outcomes for end in run.ends)
     print(
         f"{len(outcomes)} schedules in {time.monotonic() - began:.0f} s, and {len(failures)} that failed; "

@@ -60,7 +60,7 @@ class World:
             self._check_epochs(raw.message, call, up)
 
     def _check_epochs(self, message: Any, call: Call, up: bool) -> None:
-        """All that is said in a session is said under one leader's epoch, on which both ends agreed."""
+        """All messages of a session are sent under one leader's epoch, on which both ends agreed."""
         if type(message) is Hello:
             call.epochs[up] = message.epoch
         elif type(message) is not Heartbeat and len(call.epochs) == 2:
