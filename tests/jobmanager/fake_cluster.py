@@ -90,7 +90,7 @@ class FakeServer(Generic[S, R]):
 
 
 class FakeTaskManager(Link[tm.TaskManagerMessage, tm.JobManagerCommand]):
-    """Dials the job manager and does what the test says."""
+    """Connects to the job manager and does what the test prescribes."""
 
     def __init__(self, address: str, ident: str) -> None:
         registration = tm.RegisterAtJobManager(TaskManagerId(ident), "127.0.0.1", "127.0.0.1:1")
@@ -175,7 +175,7 @@ class Cluster:
     async def deployed_job(
         self, graph: JobGraph | None = None, ident: str = "127.0.0.1:1-a"
     ) -> tuple[FakeTaskManager, list[DeployTasks]]:
-        """A job of two slots on one task manager, which is told of its tasks."""
+        """A job of two slots on one task manager, whose tasks are deployed."""
         await self.submit(graph or pipeline(2))
         task_manager = self.task_manager(ident)
         for allocation in ("a0", "a1"):
@@ -185,7 +185,7 @@ class Cluster:
         return task_manager, [await task_manager.next(DeployTasks) for _ in range(2)]
 
     async def running_job(self, graph: JobGraph | None = None) -> tuple[FakeTaskManager, list[Task]]:
-        """The same with its tasks running; answers with (allocation, attempt) of each."""
+        """The same with its tasks running; returns (allocation, attempt) of each."""
         task_manager, deployed = await self.deployed_job(graph)
         tasks = [(d.allocation_id, d.tasks[0].attempt_id) for d in deployed]
         await task_manager.update_all(tasks, ExecutionState.RUNNING)

@@ -44,7 +44,7 @@ def of_type(effects: list[ev.Effect], kind: type[E]) -> list[E]:
 
 
 class JobDriver:
-    """Remembers what the JobMaster asked for; raises AssertionError at the first thing that it must not do."""
+    """Records the effects that the JobMaster returned; raises AssertionError at the first thing that it must not do."""
 
     def __init__(
         self,

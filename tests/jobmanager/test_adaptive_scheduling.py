@@ -77,7 +77,7 @@ def test_with_fewer_slots_it_starts_when_no_more_have_come_for_a_while() -> None
     assert [event.kind for event in driver.master.events] == [JobEventKind.PARALLELISM_CHOSEN]
 
 
-def test_without_any_slot_it_fails_after_the_wait_and_says_what_to_do() -> None:
+def test_without_any_slot_it_fails_after_the_wait_with_advice() -> None:
     driver = JobDriver(pipeline(2), adaptive=SETTINGS)
     driver.start()
     driver.tick(61)
@@ -85,7 +85,7 @@ def test_without_any_slot_it_fails_after_the_wait_and_says_what_to_do() -> None:
     assert "needs at least 1 slot and has 0 after waiting 60 s" in driver.master.failures[0].exception
 
 
-def test_a_reactive_job_waits_for_ever_and_starts_in_the_first_slot() -> None:
+def test_a_reactive_job_waits_without_a_limit_and_starts_in_the_first_slot() -> None:
     driver = JobDriver(pipeline(2), adaptive=REACTIVE)
     driver.start()
     assert driver.declared == 128

@@ -48,7 +48,7 @@ class Measured:
         return self.scaler.observe(self.graph, Reading(self.now, attempts, dict(self.totals)))
 
     def work(self, ms: int, shares: Shares, backlog: float = 0.0, records: int = 1_000) -> Decision | None:
-        """So long, every vertex at its shares; answers what is decided then."""
+        """So long, every vertex at its shares; returns what is decided then."""
         self.now += ms
         for v in self.graph.vertices:
             busy, held = shares[v.id]
@@ -84,7 +84,7 @@ def test_nothing_is_decided_before_the_window_is_full() -> None:
     assert measured.work(9_999, busy) is None, "one decision a window"
 
 
-def test_the_vertex_that_holds_its_source_back_gets_more_tasks_and_the_reason_says_why() -> None:
+def test_the_vertex_that_holds_its_source_back_gets_more_tasks_and_the_reason_names_it() -> None:
     decision = Measured(pipeline(1, 1)).window({"v0": (0.3, 0.7), "v1": (1.0, 0.0)})
     assert decision is not None
     assert decision.parallelism == {"v1": 3}
@@ -128,7 +128,7 @@ def test_a_backlog_is_measured_by_what_the_source_reads_and_not_by_what_its_chai
     assert decision.parallelism == {"v0": 3, "v1": 3}
 
 
-def test_tasks_that_ran_anew_are_measured_anew() -> None:
+def test_tasks_that_were_restarted_are_measured_from_their_start() -> None:
     measured = Measured(pipeline(1))
     busy = {"v0": (1.0, 0.0)}
     measured.observe()
@@ -193,7 +193,7 @@ def test_decisions_stay_within_their_limits_and_go_the_right_way(data: st.DataOb
             assert wanted >= v.parallelism * (1 - settings.scale_down_factor)
 
 
-def test_a_busy_vertex_that_cannot_be_scaled_is_told_of_in_the_same_words_each_time() -> None:
+def test_a_busy_vertex_that_cannot_be_scaled_has_the_same_reason_each_time() -> None:
     fixed = replace(vertex("work", 1), parallelism_fixed=True)
     measured = Measured(job([vertex("v0", 1), fixed], [edge("v0", "work", "REBALANCE")]))
     told = measured.window({"v0": (0.6, 0.0), "work": (1.0, 0.0)})

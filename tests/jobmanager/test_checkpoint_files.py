@@ -1,4 +1,4 @@
-"""What checkpoints leave in storage: removed when nobody needs it any more, and never sooner."""
+"""What checkpoints leave in storage: removed when it is no longer needed, and never sooner."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ async def checkpoint_files(storage: CheckpointStorage) -> AsyncIterator[Checkpoi
 
 
 async def gone(path: Path) -> None:
-    """Deletions happen on threads, which tell nobody."""
+    """For deletions, which happen on threads, without an event."""
     await asyncio.to_thread(wait_until, lambda: not path.exists(), f"{path} to be gone")
 
 
 class OtherStorage(MemoryStorage):
-    """Knows nothing of savepoints: in another place, they need other credentials."""
+    """Does not reach savepoints: in another place, they need other credentials."""
 
     def read_metadata(self, pointer: str) -> SnapshotMetadata:
         raise AssertionError(f"{pointer} is not here")
@@ -134,7 +134,7 @@ def acknowledged(*paths: Path, operator: str = "o") -> AcknowledgedState:
 
 
 async def test_what_an_earlier_run_under_the_same_id_left_is_not_deleted(tmp_path: Path) -> None:
-    """Also not what the job may have started from, whatever tasks say that their checkpoints refer to."""
+    """Nor what the job may have started from, whatever the checkpoints of tasks refer to."""
     base, other = shared_file(tmp_path, "base.arrow"), shared_file(tmp_path, "other.arrow")
     older = tmp_path / "job" / "chk-7"
     older.mkdir()

@@ -30,7 +30,7 @@ KEPT = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_
 
 
 class Frozen(MemorySession):
-    """Of a job manager that is not told that its leadership is over: it stood still meanwhile."""
+    """Of a job manager that was frozen, and is not notified of the end of its leadership."""
 
     async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
         never: asyncio.Future[KnownLeader | None] = asyncio.get_running_loop().create_future()
@@ -46,7 +46,7 @@ class Left:
         self.home = folder / JOB
 
     async def by_a_dead_leader(self, status: JobStatus) -> Path:
-        """Answers the metadata of its checkpoint."""
+        """Returns the path of the metadata of its checkpoint."""
         before = set(self.home.rglob(METADATA_FILE))
         session = self.store.connect()
         async with running_cluster(session, self.results) as cluster:
@@ -114,7 +114,7 @@ async def test_storage_that_does_not_delete_leaves_the_pointers_for_another_try(
     metadata = await left.by_a_dead_leader(JobStatus.FINISHED)
     content = metadata.read_bytes()
     metadata.unlink()
-    metadata.mkdir()  # no file, which reading it says
+    metadata.mkdir()  # no file: reading it fails
     async with running_cluster(left.store.connect(), left.results) as cluster:
         assert (await left.found_by(cluster)).state is JobStatus.FINISHED
         contest = Contest(Role.JOB_MANAGER, JOB)

@@ -1,4 +1,4 @@
-"""An enumerator process that says anything: it ends there, and the job fails with the reason instead of waiting."""
+"""An enumerator process that sends arbitrary bytes is ended, and the job fails with the reason instead of waiting."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def heard_from(said: list[bytes]) -> list[Any]:
 
 
 @given(said=st.lists(anything(MESSAGE, words("job")), max_size=5))
-def test_enumerators_may_say_anything(said: list[bytes]) -> None:
+def test_any_message_of_an_enumerator_process_is_handled(said: list[bytes]) -> None:
     end = heard_from(said)[-1]
     assert isinstance(end, TaskFailure)
     assert end.task_name == "split enumerators"

@@ -1,4 +1,4 @@
-"""Split enumerators on their thread, with sources that do what the test says."""
+"""Split enumerators on their thread, with sources that do what the test prescribes."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class RunningEnumerators:
         return event.subtask, pickle.loads(event.kind.splits)
 
     def request(self, host: str = "h", subtask: int = 0) -> list[str]:
-        """The splits that a reader gets when it asks."""
+        """The splits that a reader gets for a request."""
         self.reader(src.SplitRequest(host), subtask)
         receiver, splits = self.splits()
         assert receiver == subtask
@@ -226,7 +226,7 @@ def test_readers_register_send_events_and_give_splits_back(running: Start) -> No
     assert enumerators.request() == ["x for h"]
 
 
-def test_what_enumerators_have_done_is_told_a_second_after_it_changes(
+def test_figures_of_enumerators_are_reported_a_second_after_they_change(
     running: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     def told(enumerators: RunningEnumerators) -> src.EnumeratorFigures:
@@ -252,7 +252,7 @@ def test_what_enumerators_have_done_is_told_a_second_after_it_changes(
 
 @pytest.mark.parametrize("order", ["assign", "no more"])
 def test_what_is_given_to_a_reader_that_is_not_there_is_an_error(running: Start, order: str) -> None:
-    """Before it has registered, and after it was lost: nobody would get it."""
+    """Before it has registered, and after it was lost."""
     enumerators = running("x", readers=())
     enumerators.reader(src.Registered(), 2)
     enumerators.custom()
@@ -277,7 +277,7 @@ def test_each_source_has_an_enumerator_of_its_own(running: Start) -> None:
     assert enumerators.splits() == (0, ["a for h"])
 
 
-def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Start) -> None:
+def test_what_an_enumerator_raises_is_reported_with_the_users_traceback(running: Start) -> None:
     enumerators = running("raise", "a", readers=(0,))
     enumerators.reader(src.SplitRequest("h"))
     failure = enumerators.next(TaskFailure)
@@ -293,7 +293,7 @@ def test_what_an_enumerator_raises_is_told_as_the_users_traceback(running: Start
     assert enumerators.request() == ["a for h"]
 
 
-def test_a_source_that_cannot_start_fails_the_job_and_its_readers_are_not_answered(running: Start) -> None:
+def test_a_source_that_cannot_start_fails_the_job_and_its_readers_get_no_response(running: Start) -> None:
     enumerators = running("fail on start", w=to_bytes(FakeSource("second")))
     assert enumerators.next(TaskFailure).exception == "OSError: no such folder"
     enumerators.stop()
@@ -370,7 +370,7 @@ def test_a_snapshot_comes_after_what_was_assigned_before_it(running: Start) -> N
     assert enumerators.splits() == (0, ["b for h"])
 
 
-def test_a_source_that_is_reset_goes_on_from_its_state(running: Start) -> None:
+def test_a_source_that_is_reset_continues_from_its_state(running: Start) -> None:
     enumerators = running("a", "b", readers=(0,))
     state = enumerators.snapshot(1).states["v"]
     assert enumerators.request() == ["a for h"]
@@ -455,7 +455,7 @@ def end(running: RunningEnumerators) -> None:
     running.thread.join(DEADLINE)
 
 
-def test_an_enumerator_goes_on_with_readers_that_run_already() -> None:
+def test_an_enumerator_continues_with_readers_that_run_already() -> None:
     running = taking_over(FollowingSource(), "b", "c")
     running.ready()
     assert running.request(subtask=0) == ["a for h"]
@@ -464,7 +464,7 @@ def test_an_enumerator_goes_on_with_readers_that_run_already() -> None:
     end(running)
 
 
-def test_an_enumerator_that_knows_nothing_of_that_goes_on_if_readers_were_given_nothing() -> None:
+def test_an_enumerator_without_a_snapshot_continues_if_readers_have_no_splits() -> None:
     running = taking_over(FakeSource())
     assert [running.custom() for _ in range(2)] == [([0, 1], 2)] * 2, "they count as registered"
     running.ready()

@@ -1,4 +1,4 @@
-"""What slots are told to run: every channel has two ends that agree, whatever the graph."""
+"""What is deployed to slots: every channel has two ends that agree, whatever the graph."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_union_gives_its_target_one_gate_for_each_edge() -> None:
     assert [source.id for source in planned.inputs] == ["a", "b"], "edges are counted as in the plan"
 
 
-def test_a_deployment_says_who_the_task_is() -> None:
+def test_a_deployment_identifies_its_task() -> None:
     graph = pipeline(2)
     second = tasks_of(graph)["v0 (2/2)"]
     assert (second.job_id, second.job_name, second.vertex_id) == ("job", "the job", "v0")

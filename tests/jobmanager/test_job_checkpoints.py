@@ -42,7 +42,7 @@ FIRST_READER = Subtask(VertexId("s"), 0)
 
 
 class FakeSurroundings:
-    """Remembers what was said to whom."""
+    """Records the messages that are sent, with their receivers."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, Any]] = []
@@ -105,7 +105,7 @@ class Rig:
         return self.checkpoints.sources.to_reader(assignment(subtask, pickle.dumps(list(splits))))
 
     async def told(self, kind: type[M]) -> M:
-        """The next of this kind that the enumerator process is told."""
+        """The next message of this kind to the enumerator process."""
         while not isinstance(command := await self.surroundings.to_enumerators.get(), kind):
             pass
         return command
@@ -117,7 +117,7 @@ class Rig:
         return event.subtask, pickle.loads(event.kind.splits)
 
     async def snapshot(self, state: bytes) -> int:
-        """The enumerator process answers the next snapshot."""
+        """The enumerator process responds to the next request for a snapshot."""
         wanted = await self.told(src.SnapshotEnumerators)
         self.checkpoints.snapshotted(src.EnumeratorsSnapshot(wanted.checkpoint_id, {"s": state}))
         return wanted.checkpoint_id
@@ -154,7 +154,7 @@ class Rig:
         self.checkpoints.restore(ev.Restore(restart, affected, start_enumerators))
 
     async def next(self, kind: type[M]) -> M:
-        """The next event that the job is told, which is of this kind."""
+        """The next event for the job, which is of this kind."""
         event = await self.surroundings.events.get()
         assert isinstance(event, kind)
         return event
@@ -186,7 +186,7 @@ class SetClock(SystemClock):
         return super().now_ms() + self.hours * 3_600_000
 
 
-async def test_barriers_leave_when_the_enumerators_have_answered_and_only_then(rig: Rig) -> None:
+async def test_barriers_are_sent_after_the_snapshot_of_the_enumerators(rig: Rig) -> None:
     assert rig.surroundings.said == []
     await rig.snapshot(b"state")
     assert [type(command) for _, command in rig.surroundings.said] == [TriggerCheckpoint, TriggerCheckpoint]
@@ -212,7 +212,7 @@ async def test_checkpoints_go_on_when_the_wall_clock_is_set_back() -> None:
         (CheckpointSettings(**ONCE, mode=CheckpointingMode.AT_LEAST_ONCE), Alignment.AT_LEAST_ONCE, None),
     ],
 )
-async def test_tasks_are_told_how_to_treat_the_barriers_and_tell_what_came_of_it(
+async def test_tasks_receive_the_options_of_barriers_and_report_how_they_were_aligned(
     settings: CheckpointSettings, alignment: Alignment, timeout: int | None
 ) -> None:
     async with running_rig(settings) as rig:
@@ -266,7 +266,7 @@ async def test_a_new_enumerator_process_starts_from_the_checkpoint(rig: Rig) -> 
     assert rig.surroundings.said[-1] == ("enumerators", {"s": b"state"})
 
 
-async def test_restarted_tasks_are_told_of_savepoints_that_failed(tmp_path: Path) -> None:
+async def test_restarted_tasks_receive_the_savepoints_that_failed(tmp_path: Path) -> None:
     async with running_rig(CheckpointSettings()) as rig:
         request = SnapshotRequest(JobId("job"), "t", target_directory=str(tmp_path))
         rig.checkpoints.snapshot(request)
@@ -342,7 +342,7 @@ async def test_the_store_has_the_pointers_that_are_kept_and_nothing_of_a_job_tha
         rig.checkpoints.job_ended(JobStatus.FINISHED)
         await until(lambda: (tmp_path / "job").exists(), False)
         async with asyncio.timeout(DEADLINE):  # the pointers go after the files
-            while await rig.store.connect().names(Kind.CHECKPOINTS):  # noqa: ASYNC110  # the store tells only of leaders
+            while await rig.store.connect().names(Kind.CHECKPOINTS):  # noqa: ASYNC110  # the store notifies only of leaders
                 await asyncio.sleep(0)
         await rig.follow()
 
@@ -383,7 +383,7 @@ async def test_a_restart_waits_until_it_is_known_whether_the_pointer_is_stored(t
     assert [p.checkpoint_id for p in (await rig.stored()).pointers] == [checkpoint_id]
 
 
-async def test_what_is_told_of_the_checkpoints_of_a_job_that_has_ended_holds(tmp_path: Path) -> None:
+async def test_the_statistics_of_a_job_that_has_ended_are_final(tmp_path: Path) -> None:
     async with running_rig(CheckpointSettings(interval_ms=20, num_retained=1, directory=str(tmp_path))) as rig:
         await rig.complete(await rig.snapshot(b"state"))
         second = await rig.snapshot(b"state")

@@ -84,14 +84,14 @@ def test_more_slots_than_needed_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("available", "shown"), [(0, 1), (1, 1), (2, 2)])
-def test_what_the_resource_manager_can_give_is_told_with_what_is_there(available: int, shown: int) -> None:
+def test_the_message_has_the_slots_that_are_there_and_those_that_can_be_had(available: int, shown: int) -> None:
     driver = waiting(pipeline(3))
     driver.offer("a0")
     assert driver.tell(ev.NotEnoughSlots(available)) == [ev.ReportDetails()]
     assert driver.master.message == f"waiting for slots: {shown} of 3"
 
 
-def test_what_the_cluster_has_is_told_while_slots_are_missing() -> None:
+def test_the_message_has_the_slots_of_the_cluster_while_some_are_missing() -> None:
     driver = waiting(pipeline(2), slot_timeout=5)
     driver.tell(ev.NotEnoughSlots(0, ev.SlotSupply(free=1, total=4)))
     assert driver.master.message == "waiting for slots: 0 of 2 (1 free of 4 in the cluster)"
@@ -101,7 +101,7 @@ def test_what_the_cluster_has_is_told_while_slots_are_missing() -> None:
     assert "1 free of 4 in the cluster" in driver.master.failures[0].exception
 
 
-def test_a_job_whose_slots_need_more_than_task_managers_have_says_so() -> None:
+def test_the_message_of_a_job_whose_slots_are_larger_than_those_of_task_managers() -> None:
     graph = replace(pipeline(2), slot_resources=(SlotResources("default", 4.0, 2**30),))
     driver = JobDriver(graph, slot_timeout=5)
     driver.start()
@@ -218,7 +218,7 @@ def test_enumerators_that_are_ready_before_the_slots_deploy_nothing() -> None:
     assert driver.tell(ev.EnumeratorsReadied()) == []
 
 
-def test_a_worker_that_says_ready_twice_is_deployed_to_once() -> None:
+def test_a_worker_that_reports_ready_twice_is_deployed_to_once() -> None:
     driver = JobDriver(pipeline(1))
     driver.deploy()
     assert driver.ready("a0") == []
@@ -241,7 +241,7 @@ def test_a_job_finishes_with_its_last_task() -> None:
     assert driver.freed == {"a0": 1, "a1": 1}
 
 
-def test_a_task_may_finish_before_it_said_that_it_runs() -> None:
+def test_a_task_may_finish_before_it_reported_that_it_runs() -> None:
     driver = JobDriver(pipeline(1))
     driver.deploy()
     driver.update(driver.executions[0], _S.FINISHED)
@@ -427,7 +427,7 @@ def test_a_task_manager_without_slots_of_the_job_is_no_loss() -> None:
 
 
 @pytest.mark.parametrize("end", ["finished", "failed", "cancelled"])
-def test_after_the_end_only_offers_are_answered(end: str) -> None:
+def test_after_the_end_only_offers_get_a_response(end: str) -> None:
     driver = _at("running")
     first, second = driver.executions
     if end == "cancelled":

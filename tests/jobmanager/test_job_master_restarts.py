@@ -138,7 +138,7 @@ def test_echoes_of_a_failure_cost_no_attempt() -> None:
     assert driver.master.status is JobStatus.RUNNING
 
 
-def test_when_the_strategy_gives_up_the_job_fails_and_says_why() -> None:
+def test_when_the_strategy_gives_up_the_job_fails_with_the_reason() -> None:
     driver = running(pipeline(1), attempts=1)
     driver.update(driver.executions[0], _S.FAILED, "ValueError: one")
     driver.restart()
@@ -165,7 +165,7 @@ def fail_and_restart(driver: JobDriver, execution: Execution, **raised: Any) -> 
             driver.update(one, _S.RUNNING)
 
 
-def test_the_same_error_at_the_same_record_fails_the_job_and_says_how_to_change_that() -> None:
+def test_the_same_error_at_the_same_record_fails_the_job_and_names_the_option_for_that() -> None:
     driver = running(pipeline(1, 2), attempts=100)
     for subtask in (0, 1, 0):
         assert driver.master.status is JobStatus.RUNNING
@@ -179,7 +179,7 @@ def test_the_same_error_at_the_same_record_fails_the_job_and_says_how_to_change_
     assert job_details(driver.master).restarts == 2
 
 
-def test_a_job_that_gets_past_the_record_goes_on() -> None:
+def test_a_job_that_gets_past_the_record_continues() -> None:
     driver = running(pipeline(1, 2), attempts=100)
     for _ in range(10):
         execution = driver.execution("v1", 0)
@@ -461,7 +461,7 @@ def test_a_snapshot_that_is_refused_ends_the_job_whatever_the_restart_strategy()
     assert not driver.deployed
 
 
-def test_the_job_takes_over_what_the_snapshot_says_of_its_vertices() -> None:
+def test_the_job_takes_over_the_vertices_of_the_snapshot() -> None:
     driver = JobDriver(pipeline(1, 2), restoring=True)
     driver.start()
     graph = driver.master.graph

@@ -112,7 +112,7 @@ class JobMasterMachine(RuleBasedStateMachine):
         if succeeds > 1:
             self.driver.restored()
         else:
-            is_current = self.driver.restores[-1].restart == self.driver.master.restarts  # adaptive jobs ask later
+            is_current = self.driver.restores[-1].restart == self.driver.master.restarts  # adaptive: later
             waits = is_current and not self.driver.answered and ExecutionState.SCHEDULED in self.driver.states()
             self.driver.restore_failed(final=succeeds == 1)
             if succeeds == 1 and waits:
@@ -209,7 +209,7 @@ class JobMasterMachine(RuleBasedStateMachine):
         self.driver.cancel()
 
     def teardown(self) -> None:
-        """Whatever happened: a job that is cancelled ends as soon as the task managers have answered."""
+        """Whatever happened: a job that is cancelled ends as soon as the task managers have responded."""
         if not hasattr(self, "driver"):
             return
         driver = self.driver

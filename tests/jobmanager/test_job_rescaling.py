@@ -104,7 +104,7 @@ def test_attempts_of_subtasks_that_come_back_are_numbered_on() -> None:
     assert {e.attempt for e in driver.executions} == {2}
 
 
-def test_without_slots_in_time_the_job_goes_on_as_it_was() -> None:
+def test_without_slots_in_time_the_job_continues_as_it_was() -> None:
     driver = running(1, slot_timeout_ms=1_000)
     driver.rescale(3)
     driver.offer("a1")
@@ -196,7 +196,7 @@ def test_a_spare_worker_that_dies_is_started_again() -> None:
     assert driver.checkpoint_wanted == 1
 
 
-def test_a_job_that_is_cancelled_meanwhile_says_so() -> None:
+def test_the_rescale_of_a_job_that_is_cancelled_meanwhile_fails_with_that_reason() -> None:
     driver = running(1)
     gathered(driver, 2)
     driver.cancel()
@@ -217,7 +217,7 @@ def test_what_cannot_be_wanted_is_refused_with_what_would_do() -> None:
     assert "no vertex v2" in driver.rescales["t"].error
 
 
-def test_who_asks_again_is_served_as_long_as_the_tasks_still_run() -> None:
+def test_a_second_request_replaces_the_first_as_long_as_the_tasks_run() -> None:
     driver = running(1)
     driver.rescale(9, "mistyped")
     driver.rescale(129)
@@ -281,7 +281,7 @@ def test_vertices_with_a_forward_edge_between_them_keep_one_parallelism() -> Non
     assert "forward edges" in driver.rescales["t"].error
 
 
-def test_the_same_parallelism_is_answered_at_once() -> None:
+def test_the_same_parallelism_gets_a_response_at_once() -> None:
     driver = running(2)
     driver.rescale(2)
     assert driver.rescales["t"].message
@@ -290,7 +290,7 @@ def test_the_same_parallelism_is_answered_at_once() -> None:
 
 
 def accepted_before(parallelism: int) -> Requirements:
-    """What an earlier leader of a job of two vertices was asked for."""
+    """The requirements that an earlier leader of a job of two vertices received."""
     return dict.fromkeys((v.id for v in pipeline(1, 1).vertices), Bounds(1, parallelism))
 
 

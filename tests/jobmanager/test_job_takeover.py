@@ -1,4 +1,4 @@
-"""A job whose leader changed: when it goes on with the tasks that are found, and when it starts again."""
+"""A job whose leader changed: when it continues with the tasks that are found, and when it starts again."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def change(driver: JobDriver, attempt: AttemptId, state: ExecutionState, excepti
     return driver.tell(ev.TaskChanged(TaskUpdate(NO_ALLOCATION, attempt, state, failure)))
 
 
-def test_a_job_of_which_everything_is_found_goes_on_and_nothing_is_restarted() -> None:
+def test_a_job_of_which_all_tasks_are_found_continues_without_a_restart() -> None:
     driver = driver_of(pipeline(2, 2, source=True))
     effects = find_all(driver)
     assert all(answer.accepted for answer in of_type(effects, ev.AnswerOffer))
@@ -199,7 +199,7 @@ def test_a_task_manager_that_is_lost_when_all_was_found_has_the_job_start_again(
     assert driver.started_again
 
 
-def test_a_task_that_fails_meanwhile_has_the_job_start_again_and_says_why() -> None:
+def test_a_task_that_fails_meanwhile_has_the_job_start_again_with_its_failure() -> None:
     driver = driver_of(pipeline(2))
     driver.offer("a0", found=found_slot(driver, key(0)))
     effects = change(driver, attempt_of(driver.executions[0], 3), FAILED, "ValueError: bad")
@@ -235,7 +235,7 @@ def test_slots_in_which_nothing_runs_are_kept_for_a_new_start_and_given_back_oth
             assert [start.allocation_id for start in started] == ["b0", "b1"]
 
 
-def test_a_job_that_gets_all_its_slots_anew_waits_for_nothing() -> None:
+def test_a_job_that_gets_other_slots_for_all_its_tasks_waits_for_nothing() -> None:
     driver = driver_of(pipeline(2))
     assert len(driver.offer("b0")) == 1
     effects = driver.offer("b1")
@@ -283,7 +283,7 @@ def test_a_failure_of_the_whole_job_is_the_restart_strategys_to_decide() -> None
     assert driver.master.restarts == 1
 
 
-def test_what_tasks_say_meanwhile_is_not_forgotten() -> None:
+def test_what_tasks_report_meanwhile_is_not_forgotten() -> None:
     driver = driver_of(pipeline(1, source=True))
     attempt = attempt_of(driver.executions[0], 3)
     event = ReaderEvent(JobId("job"), VertexId("v0"), 0, SplitRequest("host"), attempt)

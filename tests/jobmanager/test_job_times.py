@@ -6,7 +6,7 @@ from millstream.core.jobs.states import JobStatus
 from millstream.jobmanager.job_times import JobTimes
 
 
-def test_times_of_states_are_told_now_and_in_all() -> None:
+def test_times_of_states_are_current_and_in_total() -> None:
     times = JobTimes(JobStatus.CREATED, 1_000)
     times.observe(JobStatus.RUNNING, 1_500)
     times.observe(JobStatus.RUNNING, 1_800)

@@ -31,7 +31,7 @@ async def test_a_job_runs_from_its_submission_to_its_end(cluster: Cluster) -> No
     assert (await cluster.details_in(JobStatus.FINISHED)).end_time > 0
 
 
-async def test_a_job_that_waits_says_what_for(cluster: Cluster) -> None:
+async def test_a_waiting_job_shows_what_it_waits_for(cluster: Cluster) -> None:
     await cluster.submit(pipeline(2))
     cluster.resource_manager.send(rm.NotEnoughSlots(JOB, available=1, required=2, free=0, total=3, startable=0))
     waiting = "waiting for slots: 1 of 2 (0 free of 3 in the cluster)"
@@ -124,7 +124,7 @@ async def test_a_lost_worker_fails_the_job_with_its_reason(cluster: Cluster) -> 
 
 
 @pytest.mark.parametrize("lost", ["worker", "task manager"])
-async def test_a_request_for_results_is_answered_when_the_one_who_was_asked_is_lost(
+async def test_a_request_for_results_gets_a_response_when_its_receiver_is_lost(
     lost: str, cluster: Cluster
 ) -> None:
     task_manager, _ = await cluster.running_job()
@@ -139,7 +139,7 @@ async def test_a_request_for_results_is_answered_when_the_one_who_was_asked_is_l
     assert (answer.request_id, answer.error) == ("r", "the collecting task is not running")
 
 
-async def test_a_resource_manager_that_comes_back_is_told_what_is_needed(cluster: Cluster) -> None:
+async def test_requirements_are_sent_again_to_a_resource_manager_that_comes_back(cluster: Cluster) -> None:
     await cluster.submit(pipeline(3))
     await cluster.resource_manager.stop()
     await cluster.resource_manager.start()
@@ -148,7 +148,7 @@ async def test_a_resource_manager_that_comes_back_is_told_what_is_needed(cluster
     assert register.address == cluster.service.address
 
 
-async def test_a_dispatcher_that_comes_back_is_told_of_all_jobs(cluster: Cluster) -> None:
+async def test_all_jobs_are_reported_to_a_dispatcher_that_comes_back(cluster: Cluster) -> None:
     task_manager, tasks = await cluster.running_job()
     await cluster.details_in(JobStatus.RUNNING)
     await cluster.dispatcher.stop()
@@ -172,7 +172,7 @@ async def test_a_peer_that_stays_away_is_the_services_failure() -> None:
         await service.stop()
 
 
-async def test_a_job_manager_stops_its_jobs_before_the_dispatcher_gives_it_up_and_goes_on_when_it_is_back() -> None:
+async def test_a_job_manager_stops_its_jobs_before_the_dispatcher_gives_it_up_and_resumes_when_it_is_back() -> None:
     async with running_cluster(heartbeat_timeout="3 s", **{"restart-strategy.type": "fixed-delay"}) as cluster:
         task_manager, _ = await cluster.running_job()
         await cluster.details_in(JobStatus.RUNNING)

@@ -21,7 +21,7 @@ EPOCHS = {JOB: LeaderEpoch(7), OTHER: LeaderEpoch(8)}
 
 
 class SeenSession(MemorySession):
-    """Says when it is asked."""
+    """Reports each read."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)
@@ -99,7 +99,7 @@ async def test_in_touch_with_the_dispatcher_nothing_is_left_or_even_looked_for()
         assert there.session.asked.empty()
 
 
-async def test_a_store_that_does_not_answer_is_asked_again_later() -> None:
+async def test_a_store_that_does_not_respond_is_read_again_later() -> None:
     async with setting() as there:
         await there.graphs.recall(JOB, EPOCHS[JOB])
         there.session.suspend()

@@ -55,7 +55,7 @@ def test_the_first_start_and_a_rescale_with_its_steps() -> None:
     assert first.requirements != last.requirements
 
 
-def test_a_rescale_that_fails_leaves_the_parallelism_and_says_why() -> None:
+def test_a_rescale_that_fails_leaves_the_parallelism_and_has_a_reason() -> None:
     driver = running(1, slot_timeout_ms=1_000)
     driver.rescale(3)
     driver.tick(2)

@@ -1,4 +1,4 @@
-"""A job that restarts over and over says so, and is only counted from then on."""
+"""Restarts with the same error are logged three times, then at the 10th, the 100th and so on, with their count."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def told(log: RestartLog, cause: TaskFailure | None, at: int, reason: str = "a r
     return answer.line, answer.event, answer.is_again
 
 
-def test_a_loop_is_told_with_cause_and_delay_then_counted() -> None:
+def test_a_loop_is_logged_with_cause_and_delay_then_counted() -> None:
     log = RestartLog()
     line, event, is_again = told(log, failure(1), SECOND)
     assert line == "restart 1 in 1.5 s: ValueError: bad 1, in operator 'map'\nTraceback\nValueError: bad 1"
@@ -40,7 +40,7 @@ def test_a_loop_is_told_with_cause_and_delay_then_counted() -> None:
     assert lines[-2][1].startswith("restart 999 in 1.5 s: the same error, 999th time")
 
 
-def test_another_error_and_the_same_one_much_later_are_told_in_full() -> None:
+def test_another_error_and_the_same_one_much_later_are_logged_in_full() -> None:
     log = RestartLog()
     for number in range(1, 6):
         told(log, failure(number), number * SECOND)

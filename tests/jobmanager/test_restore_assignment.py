@@ -142,8 +142,8 @@ def test_acknowledgements_become_one_metadata_and_go_back_to_their_subtasks() ->
     assert {p.index: o[0].states[0].files for p, o in assigned.items()} == {i: (kept.files[i],) for i in range(2)}
 
 
-def test_records_on_their_way_belong_to_their_producer_whoever_stored_them() -> None:
-    """A consumer acknowledges what it had received of a producer: that says nothing of the producer's vertex."""
+def test_records_in_flight_belong_to_their_producer_whichever_side_stored_them() -> None:
+    """A consumer acknowledges what it had received of a producer, which is no state of the producer's vertex."""
     received = StateSnapshot("in-flight-0-received", StateKind.IN_FLIGHT, files=(file(0), file(1), file(2)))
     queued = StateSnapshot("in-flight-0-queued", StateKind.IN_FLIGHT, files=(file(0),))
     graph = job([vertex("s", 1), vertex("a", 3)], [edge("s", "a", "HASH")])

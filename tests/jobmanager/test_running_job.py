@@ -28,19 +28,19 @@ class NoLinks:
     artifact_address = checkpoint_directory = ""
 
     async def record_end(self, details: JobDetails, leadership: Leadership) -> None:
-        """Nobody wants to know."""
+        """Not recorded."""
 
     def command(self, task_manager: TaskManagerId, command: JobManagerCommand) -> None:
-        """Nobody is there."""
+        """Without a receiver."""
 
     def declare(self, requirement: Requirement) -> None:
-        """Nobody is there."""
+        """Without a receiver."""
 
     def report_soon(self, job_id: JobId) -> None:
-        """Nobody is there."""
+        """Without a receiver."""
 
     def answer_snapshot(self, result: SnapshotResult) -> None:
-        """Nobody is there."""
+        """Without a receiver."""
 
     def in_charge(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""How tasks are told to reach the directory of a savepoint."""
+"""How tasks receive the directory of a savepoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints and restarts through the job manager's daemon: what task managers are told, and what lands in storage."""
+"""Checkpoints and restarts through the job manager's daemon: messages to task managers, and files in storage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def operators(subtask: int) -> bytes:
 
 
 async def triggered(task_manager: FakeTaskManager) -> tuple[int, str]:
-    """The next checkpoint that both tasks are asked for, and its folder."""
+    """The next checkpoint that is triggered at both tasks, and its folder."""
     first = await task_manager.next(cp.TriggerCheckpoint)
     second = await task_manager.next(cp.TriggerCheckpoint)
     while second.options.checkpoint_id != first.options.checkpoint_id:
@@ -160,7 +160,7 @@ async def test_when_all_inputs_have_ended_a_last_checkpoint_is_taken_and_failed_
     assert (again.checkpoint_id, again.completed, again.attempt_ids) == (checkpoint_id, True, (attempt,))
 
 
-async def test_workers_are_told_whether_a_last_checkpoint_will_be_taken(tmp_path: Path, cluster: Cluster) -> None:
+async def test_deployments_have_whether_a_last_checkpoint_will_be_taken(tmp_path: Path, cluster: Cluster) -> None:
     """A task manager with other defaults than the job manager's must not wait for a checkpoint that never comes."""
     graph = checkpointed(tmp_path)
     plain = {key: value for key, value in graph.configuration.items() if "checkpointing.interval" not in key}

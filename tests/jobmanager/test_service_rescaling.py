@@ -1,4 +1,4 @@
-"""Rescales through the job manager's daemon: what the dispatcher is answered, and what task managers are told."""
+"""Rescales through the job manager's daemon: responses to the dispatcher, and messages to task managers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def cancel_all(
             await task_manager.update(told.allocation_id, attempt, ending)
 
 
-async def test_a_job_goes_on_at_another_parallelism_from_the_checkpoint_that_was_taken_for_it(
+async def test_a_job_continues_at_another_parallelism_from_the_checkpoint_that_was_taken_for_it(
     tmp_path: Path, cluster: Cluster
 ) -> None:
     graph = checkpointed(tmp_path, **{"execution.checkpointing.interval": "1 h"})

@@ -1,4 +1,4 @@
-"""Snapshots through the job manager's daemon: asked for, answered once, shown, and started from."""
+"""Snapshots through the job manager's daemon: requested, completed with one response, shown, and started from."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def running(cluster: Cluster, graph: JobGraph) -> tuple[FakeTaskManager, l
 
 
 async def eventually(condition: Callable[[], Any]) -> None:
-    """What happens on threads of the service and on the disk tells nobody."""
+    """For what happens on threads of the service and on the disk, which no event reports."""
     await asyncio.to_thread(wait_until, condition, "what the test waits for")
 
 
@@ -104,13 +104,13 @@ async def test_the_format_travels_with_the_barrier(tmp_path: Path, wanted: str, 
     assert trigger.options.location.startswith(f"{tmp_path.as_uri()}/savepoint-job-")
 
 
-async def test_a_checkpoint_on_demand_is_answered_with_where_it_is(tmp_path: Path, cluster: Cluster) -> None:
+async def test_the_response_to_a_checkpoint_on_demand_has_its_path(tmp_path: Path, cluster: Cluster) -> None:
     task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
     await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT, full=True)
     assert (tmp_path / "job" / "chk-1" / "_metadata.json").exists()
 
 
-async def test_the_same_request_again_is_answered_again_and_does_nothing(tmp_path: Path, cluster: Cluster) -> None:
+async def test_the_same_request_again_gets_the_same_response_without_effect(tmp_path: Path, cluster: Cluster) -> None:
     task_manager, tasks = await running(cluster, checkpointed(None, **NO_PERIODIC))
     ask(cluster, "t1", target_directory=str(tmp_path))
     folder = await savepoint_of(cluster, task_manager, tasks, target_directory=str(tmp_path))
@@ -132,7 +132,7 @@ async def test_a_result_waits_for_a_dispatcher_that_is_away(tmp_path: Path, clus
     assert (result.trigger_id, result.location) == ("t1", location)
 
 
-async def test_what_cannot_be_done_is_answered_with_the_reason(tmp_path: Path, cluster: Cluster) -> None:
+async def test_a_snapshot_that_cannot_be_taken_is_refused_with_the_reason(tmp_path: Path, cluster: Cluster) -> None:
     async def error(trigger: str, **wanted: Any) -> str:
         ask(cluster, trigger, **wanted)
         result = await cluster.dispatcher.next(SnapshotResult)
@@ -164,7 +164,7 @@ def pipeline_with_odd_settings() -> JobGraph:
     return graph
 
 
-async def test_what_is_known_of_checkpoints_is_answered_and_outlives_the_job(tmp_path: Path, cluster: Cluster) -> None:
+async def test_checkpoint_statistics_are_returned_also_when_the_job_has_ended(tmp_path: Path, cluster: Cluster) -> None:
     task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
     await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT)
     assert (await query(cluster))["counts"]["completed"] == 1

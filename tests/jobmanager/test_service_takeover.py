@@ -1,4 +1,4 @@
-"""A job through the death of its job manager: what a second one, on the same store, tells the tasks that run on."""
+"""A job through the death of its job manager: what a second one on the same store sends to running tasks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def offer_all(cluster: Cluster, tasks: list[Task], **more: Any) -> FakeTas
     return task_manager
 
 
-async def test_a_job_goes_on_with_its_tasks_which_commit_what_is_complete_and_forget_what_was_under_way(
+async def test_a_job_continues_with_its_tasks_which_commit_completed_checkpoints_and_abort_pending_ones(
     tmp_path: Path,
 ) -> None:
     store, graph = MemoryStore(), checkpointed(tmp_path)
@@ -133,7 +133,7 @@ async def test_a_job_of_which_a_task_is_not_found_is_restored_from_its_last_chec
         ({"reader": FoundReader(is_known=False)}, "too many to be kept"),
     ],
 )
-async def test_tasks_that_cannot_go_on_from_the_restore_point_are_given_up(
+async def test_tasks_that_do_not_match_the_restore_point_are_cancelled(
     tmp_path: Path, more: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store, graph = MemoryStore(), checkpointed(tmp_path)
@@ -147,7 +147,7 @@ async def test_tasks_that_cannot_go_on_from_the_restore_point_are_given_up(
             assert reason in caplog.text
 
 
-async def test_a_job_that_took_no_checkpoint_goes_on_with_its_tasks_and_ends_with_them() -> None:
+async def test_a_job_that_took_no_checkpoint_continues_with_its_tasks_and_ends_with_them() -> None:
     store, graph = MemoryStore(), pipeline(2)
     session = store.connect()
     async with running_cluster(session) as first:
@@ -209,7 +209,7 @@ async def test_a_job_without_checkpoints_and_restarts_is_not_run_again_by_its_ne
         assert (failed.kind, failed.message[:11]) == (JobEventKind.FAILED, "NotResumed:")
 
 
-async def test_a_job_with_a_restart_strategy_is_run_again_which_is_counted_and_told() -> None:
+async def test_a_job_with_a_restart_strategy_is_run_again_which_is_counted_and_reported() -> None:
     async with lost_job(replace(pipeline(2), configuration=RESTARTING)) as second:
         assert (await second.details_in(JobStatus.CREATED)).resumption is Resumption.BEGINNING
         while not (details := await second.details_in(JobStatus.CREATED)).events:
@@ -371,7 +371,7 @@ async def test_tasks_that_wait_for_a_last_checkpoint_get_it_from_the_new_leader(
             await completion(again, final)
 
 
-async def test_a_checkpoint_in_the_memory_of_a_job_manager_that_is_gone_is_said_to_be() -> None:
+async def test_a_checkpoint_in_the_memory_of_a_lost_job_manager_is_reported_as_lost() -> None:
     store, graph = MemoryStore(), checkpointed(None, **{"restart-strategy.type": "none"})
     session = store.connect()
     async with running_cluster(session) as first:
@@ -387,7 +387,7 @@ async def test_a_checkpoint_in_the_memory_of_a_job_manager_that_is_gone_is_said_
             assert "memory" in failure.exception
 
 
-async def test_a_job_manager_that_does_not_run_a_job_says_so(cluster: Cluster) -> None:
+async def test_a_job_manager_that_does_not_run_a_job_responds_with_that(cluster: Cluster) -> None:
     task_manager = cluster.task_manager()
     await task_manager.send(tm.SlotOffer(AllocationId("a0"), 0, JobId("another")))
     assert await task_manager.next(tm.OfferAnswer) == tm.OfferAnswer(AllocationId("a0"), False, unknown_job=True)

@@ -1,4 +1,4 @@
-"""Sources that keep together in event time: the group, and how its readers are answered."""
+"""Sources that keep together in event time: the group, and the responses to its readers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_one_that_has_no_watermark_yet_holds_the_others_back() -> None:
     assert groups.reported(Subtask(ORDERS, 1), report(50)) == MIN_TIMESTAMP + 10
 
 
-def test_nobody_waits_for_those_that_are_idle_or_at_their_end() -> None:
+def test_idle_readers_and_those_at_their_end_hold_no_other_back() -> None:
     groups = AlignmentGroups()
     groups.reported(Subtask(ORDERS, 0), report(10))
     assert groups.reported(Subtask(ORDERS, 1), report(50)) == 20
@@ -51,7 +51,7 @@ def test_nobody_waits_for_those_that_are_idle_or_at_their_end() -> None:
     assert groups.reported(Subtask(ORDERS, 1), report(MAX_TIMESTAMP)) == MAX_TIMESTAMP, "all are: nothing is held back"
 
 
-def test_a_group_forms_anew_of_those_that_report_after_a_restart() -> None:
+def test_after_a_restart_a_group_consists_of_the_readers_that_report() -> None:
     groups = AlignmentGroups()
     groups.reported(Subtask(ORDERS, 0), report(10))
     groups.reported(Subtask(ORDERS, 1), report(20))
@@ -71,7 +71,7 @@ class Told(NoLinks):
         return [(told.attempt_id, told.watermark) for told in self.commands if isinstance(told, WatermarkLimit)]
 
 
-def test_readers_are_answered_where_they_run_and_those_of_earlier_attempts_do_not_count() -> None:
+def test_responses_go_to_the_workers_of_readers_and_earlier_attempts_do_not_count() -> None:
     async def scenario() -> None:
         options = Configuration({"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 s"})
         background, told = BackgroundTasks(), Told()

@@ -227,7 +227,7 @@ def test_timers_of_a_process_function_wait_as_windows_do() -> None:
     assert "(it is 1970-01-01 00:00:07.000 UTC now) with 3 keys with timers. It is held back" in message
 
 
-def test_windows_of_the_machine_s_clock_wait_for_nobody() -> None:
+def test_processing_time_windows_are_no_stall() -> None:
     orders = source(silent("p1", 7_000))
     clock = TimedWork(TimedKind.WINDOWS, 20_000, 5, None, NOW + 10)
     task = windows(channels(orders), progress=TaskProgress(channels(orders), (OperatorProgress("W", clock),)))
@@ -236,7 +236,7 @@ def test_windows_of_the_machine_s_clock_wait_for_nobody() -> None:
     assert stall.waiting[0].next_processing_time == NOW + 10
 
 
-def test_an_operator_is_one_over_all_its_subtasks_and_the_slowest_of_them_tells() -> None:
+def test_an_operator_is_one_over_all_its_subtasks_and_the_slowest_of_them_decides() -> None:
     orders = source(moving("p0", 60_000), silent("p1", 7_000))
     slow, done = windows(channels(orders), parallelism=2), windows(streams(moving("x", MAX_TIMESTAMP)), 12_000)
     done = replace(done, subtask=1, parallelism=2)
@@ -519,7 +519,7 @@ def test_tasks_that_have_not_started() -> None:
     )
 
 
-def test_what_is_said_of_jobs_that_have_ended() -> None:
+def test_findings_of_jobs_that_have_ended() -> None:
     def summary(state: JobStatus, *failures: TaskFailure) -> Any:
         return ended(JobDetails(JobId("j"), "n", state, failures=failures, end_time=5), NOW).as_json()["summary"]
 

@@ -1,4 +1,4 @@
-"""The job manager answers why nothing comes out of a job, from what its workers reported."""
+"""The job manager returns why a job emits nothing, from what its workers reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def ask(cluster: Cluster, job_id: str = JOB) -> StallAnswer:
     return answer
 
 
-async def test_a_job_that_waits_for_slots_says_so(cluster: Cluster) -> None:
+async def test_the_stall_of_a_job_that_waits_for_slots(cluster: Cluster) -> None:
     await cluster.submit(pipeline(2))
     told: Any = json.loads((await ask(cluster)).json)
     assert told["findings"][0]["message"] == "The job does not run, it is CREATED: waiting for slots: 0 of 2."

@@ -1,4 +1,4 @@
-"""A new leader under any order of reports, losses and late answers: all latest attempts continue, or none."""
+"""A new leader under any order of reports, losses and late responses: all latest attempts continue, or none."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class TakeoverMachine(RuleBasedStateMachine):
             self.driver.lose_worker(data.draw(st.sampled_from(sorted(self.driver.held))))
 
     @rule(answer=st.integers(0, 11))
-    def the_shell_answers(self, answer: int) -> None:
-        """Once it was asked; enumerators that start for something else than the takeover may be ready at any time."""
+    def the_shell_responds(self, answer: int) -> None:
+        """After a request; enumerators that start for something else than the takeover may be ready at any time."""
         match answer:
             case 0 if self.driver.asked:
                 self.driver.tell(ev.TakeoverRefused("it assigned splits"))
@@ -166,7 +166,7 @@ class TakeoverMachine(RuleBasedStateMachine):
         assert attempts != {LATEST} or driver.taken_over or not driver.deployed
 
     def teardown(self) -> None:
-        """Whatever happened: a job that is cancelled ends as soon as the task managers have answered."""
+        """Whatever happened: a job that is cancelled ends as soon as the task managers have responded."""
         if not hasattr(self, "driver"):
             return
         self.driver.cancel()

@@ -1,9 +1,9 @@
 """`make mutants SEED=1 COUNT=300`: small mutations of the pure machines, each run against the tests beside it.
 
-A mutant is killed when one of these tests fails, or takes far longer than without it. One that survives is a line that
-no test needs: it lacks a test, or it does nothing. `FILES=...` names the machines to mutate (`targets.py` has all).
-Each mutant is run in a process of its own, which is forked with all libraries loaded and imports the changed file in
-place of the one on the disk. The exit status is 1 when fewer than 98 % are killed.
+A mutant is killed when one of these tests fails, or takes far more time of the processor than without it. One that
+survives is a line that no test needs: it lacks a test, or it does nothing. `FILES=...` names the machines to mutate
+(`targets.py` has all). Each mutant is run in a process of its own, which is forked with all libraries loaded and
+imports the changed file in place of the one on the disk. The exit status is 1 when fewer than 98 % are killed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import ast
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import math
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -39,11 +41,11 @@ _LOADED = (hypothesis.stateful, pyarrow)
 """Before the first fork: mutants need not load these again."""
 _FLAGS = (
     "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line", "--assert=plain",
-    "-m", "not process and not long", "--hypothesis-profile=mutants",
+    "-m", "not process and not long", "--hypothesis-profile=mutants", "--timeout=120",
 )  # fmt: skip
 _EXAMPLES = 50
-_LEAST_LIMIT = 20.0
-_TIMES_AS_LONG = 10.0
+_LEAST_LIMIT = 20  # seconds of the processor, which are the same on a busy machine
+_TIMES_AS_LONG = 10
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,10 @@ class BrokenTestsError(Exception):
 class _Child:
     """A process that runs tests, with a mutation or without."""
 
-    def __init__(self, mutation: Mutation | None, tests: Sequence[str], limit: float, root: Path) -> None:
+    def __init__(self, mutation: Mutation | None, tests: Sequence[str], limit: int, root: Path) -> None:
         self.mutation = mutation
-        self.began = time.monotonic()
+        self.seconds = 0.0
+        """Of the processor, when it has ended."""
         self._limit = limit
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `ended`
         sys.stdout.flush()
@@ -82,7 +85,7 @@ class _Child:
                 os._exit(status)
 
     def _run(self, tests: Sequence[str], root: Path) -> int:
-        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (self._limit, resource.RLIM_INFINITY))
         for stream in (1, 2):
             os.dup2(self._output.fileno(), stream)
         os.chdir(root)
@@ -91,16 +94,13 @@ class _Child:
             sys.meta_path.insert(0, _Finder(root / self.mutation.path, tree))
         return int(pytest.main([*_FLAGS, *tests]))
 
-    def poll(self) -> tuple[int | None, str] | None:
-        """The exit status when it has ended, and what it wrote. None for a status: it took too long."""
-        pid, status = os.waitpid(self._pid, os.WNOHANG)
-        if pid:
-            return os.waitstatus_to_exitcode(status), self._words()
-        if time.monotonic() - self.began < self._limit:
+    def poll(self) -> tuple[int, str] | None:
+        """The exit status when it has ended, and what it wrote."""
+        pid, status, used = os.wait4(self._pid, os.WNOHANG)
+        if not pid:
             return None
-        os.killpg(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
-        return None, self._words()
+        self.seconds = used.ru_utime + used.ru_stime
+        return os.waitstatus_to_exitcode(status), self._words()
 
     def _words(self) -> str:
         self._output.seek(0)
@@ -110,7 +110,7 @@ class _Child:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds one module as its tree says, wherever it is imported."""
+    """Imports one module from the mutated tree."""
 
     def __init__(self, path: Path, tree: ast.Module) -> None:
         start = path.parts.index("millstream") if "millstream" in path.parts else len(path.parts) - 1
@@ -168,27 +168,27 @@ def run(
     return results
 
 
-def _result(mutation: Mutation | None, status: int | None, words: str) -> Result:
+def _result(mutation: Mutation | None, status: int, words: str) -> Result:
     assert mutation is not None
-    if status is None:
+    if status == -signal.SIGXCPU:
         return Result(mutation, True, "took too long", words)
     return Result(mutation, status != 0, f"exit status {status}", words)
 
 
-def _limits(files: Iterable[str], targets: dict[str, tuple[str, ...]], root: Path) -> dict[str, float]:
-    """How long the tests of each file may take, by how long they take without a mutation."""
-    limits: dict[str, float] = {}
+def _limits(files: Iterable[str], targets: dict[str, tuple[str, ...]], root: Path) -> dict[str, int]:
+    """How long the tests of each file may compute, by how long they do without a mutation."""
+    limits: dict[str, int] = {}
     taken: dict[tuple[str, ...], float] = {}
     for file in sorted(files):
         tests = targets[file]
         if tests not in taken:
-            child = _Child(None, tests, 600.0, root)
+            child = _Child(None, tests, 600, root)
             while (ended := child.poll()) is None:
                 time.sleep(0.01)
             if ended[0] != 0:
                 raise BrokenTestsError(f"{' '.join(tests)} fail without a mutation:\n{ended[1]}")
-            taken[tests] = time.monotonic() - child.began
-        limits[file] = max(_LEAST_LIMIT, _TIMES_AS_LONG * taken[tests])
+            taken[tests] = child.seconds
+        limits[file] = max(_LEAST_LIMIT, _TIMES_AS_LONG * math.ceil(taken[tests]))
     return limits
 
 

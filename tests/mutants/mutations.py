@@ -1,7 +1,8 @@
-"""Small mutations of a source file: each is one place that somebody may get wrong, changed in the syntax tree.
+"""Small mutations of a source file: each changes one place in the syntax tree.
 
 A comparison is turned, a condition negated, `and` becomes `or`, a statement is dropped, a small number or a truth value
-is changed. What only people read is left alone: messages of errors, log lines, annotations, docstrings.
+is changed. What never runs or only people read is left alone: `assert_never`, messages of errors, log lines,
+annotations, docstrings.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _functions(node: ast.AST, outer: str) -> Iterator[tuple[str, list[ast.stmt]]
 
 
 def _of_statement(statement: ast.stmt, function: str) -> Iterator[Change]:
-    if isinstance(statement, ast.Assert | ast.Raise | ast.Import | ast.ImportFrom) or _is_for_people(statement):
+    if isinstance(statement, ast.Assert | ast.Raise | ast.Import | ast.ImportFrom) or _is_without_effect(statement):
         return
     if _may_be_dropped(statement):
         yield statement, function, lambda: _drop(statement)
@@ -142,8 +143,8 @@ def _of_expression(node: ast.AST) -> Iterator[Callable[[], None]]:
         yield from _of_expression(child)
 
 
-def _is_for_people(statement: ast.stmt) -> bool:
-    """A docstring, or a line of the log."""
+def _is_without_effect(statement: ast.stmt) -> bool:
+    """A docstring, a line of the log, or `assert_never`."""
     if not isinstance(statement, ast.Expr):
         return False
     value = statement.value
@@ -151,6 +152,8 @@ def _is_for_people(statement: ast.stmt) -> bool:
         return True
     function = value.func if isinstance(value, ast.Call) else None
     owner = function.value if isinstance(function, ast.Attribute) else None
+    if isinstance(function, ast.Name):
+        return function.id == "assert_never"
     return isinstance(owner, ast.Name) and owner.id in _FOR_PEOPLE
 
 

@@ -70,7 +70,10 @@ def test_kinds_of_mutations(before: str, after: str) -> None:
     assert after in {m.after for m in mutations_of("f.py", f"def f(a, b, c):\n    {body}\n")}
 
 
-@pytest.mark.parametrize("body", ["raise OSError(1)", "assert a == 1", "return f'{a:{1}}'", "b: int = a", "return 64"])
+@pytest.mark.parametrize(
+    "body",
+    ["raise OSError(1)", "assert a == 1", "assert_never(a)", "return f'{a:{1}}'", "b: int = a", "return 64"],
+)
 def test_what_is_left_alone(body: str) -> None:
     assert not mutations_of("f.py", f"def f(a):\n    {body}\n")
 
@@ -88,12 +91,12 @@ def test_a_mutant_that_a_test_notices_is_killed_and_another_one_survives(tmp_pat
     (tmp_path / "test_machine.py").write_text(TEST)
     script = RUN.format(here=str(HERE), root=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
-    told = set(done.stdout.splitlines())
-    assert told >= {
+    reported = set(done.stdout.splitlines())
+    assert reported >= {
         "killed if at < now: -> if not at < now:",
         "killed return True -> return False",
         "survives if at < now: -> if at <= now:",
         "survives seen[0] = at == 3 -> pass",
         "killed seen[0] = at == 3 -> seen[1] = at == 3",
     }
-    assert len(told) == 8
+    assert len(reported) == 8

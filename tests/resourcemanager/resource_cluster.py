@@ -1,4 +1,4 @@
-"""A resource manager's daemon over real sessions, with peers that do what the test says."""
+"""A resource manager's daemon over real sessions, with peers that do what the test prescribes."""
 
 from __future__ import annotations
 

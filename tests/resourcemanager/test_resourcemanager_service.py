@@ -1,4 +1,4 @@
-"""The resource manager's daemon over real sessions, with peers that do what the test says."""
+"""The resource manager's daemon over real sessions, with peers that do what the test prescribes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_refused_slot_is_tried_again(cluster: Cluster) -> None:
     assert second.allocation_id != first.allocation_id
 
 
-async def test_a_broken_session_loses_the_task_manager_and_says_what_is_missing(cluster: Cluster) -> None:
+async def test_a_broken_session_loses_the_task_manager_and_the_leader_learns_what_is_missing(cluster: Cluster) -> None:
     task_manager = await cluster.task_manager("tm", 1)
     job_manager = await cluster.job_manager("jm", job=1)
     await task_manager.next()

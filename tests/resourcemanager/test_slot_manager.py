@@ -74,7 +74,7 @@ def test_fills_task_managers_one_after_the_other(driver: Driver) -> None:
     assert driver.states(TM2) == [SlotState.PENDING, SlotState.FREE]
 
 
-def test_tells_what_is_missing_whenever_it_changes(driver: Driver) -> None:
+def test_notifies_of_missing_slots_whenever_they_change(driver: Driver) -> None:
     assert driver(wants(3)) == [ev.NotifyNotEnoughSlots(JM, JOB, 0, 3, free=0, total=0)]
     assert driver(ev.Tick(), after=1) == []
     assert driver(ev.TaskManagerRegistered(TM1, free(1))) == [ev.NotifyNotEnoughSlots(JM, JOB, 0, 3, free=1, total=1)]
@@ -84,7 +84,7 @@ def test_tells_what_is_missing_whenever_it_changes(driver: Driver) -> None:
     assert driver(ev.Tick(), after=1) == []
 
 
-def test_a_job_that_cannot_have_all_its_slots_holds_none_and_blocks_nobody(driver: Driver) -> None:
+def test_a_job_that_cannot_have_all_its_slots_holds_none_and_blocks_no_other(driver: Driver) -> None:
     driver(ev.TaskManagerRegistered(TM1, free(3)))
     assert driver(wants(4)) == [ev.NotifyNotEnoughSlots(JM, JOB, 0, 4, free=3, total=3)]
     assert len(allocations(driver(wants(2, OTHER)))) == 2
@@ -149,7 +149,7 @@ def test_a_job_that_runs_with_fewer_gets_none_when_they_are_too_few_for_it(drive
     assert len(allocations(driver(wants(1, OTHER)))) == 1
 
 
-def test_a_job_that_runs_with_what_it_has_is_not_asked_for_it(driver: Driver) -> None:
+def test_slots_of_a_job_that_runs_with_fewer_than_it_wants_are_not_reclaimed(driver: Driver) -> None:
     driver(ev.TaskManagerRegistered(TM1, free(1)))
     driver(wants(4, minimum=1))
     driver(ev.SlotsReported(TM1, (held(0, "a1"),)))
@@ -185,7 +185,7 @@ def test_a_refused_slot_rests_before_it_is_tried_again(driver: Driver) -> None:
     assert driver.states(TM1) == [SlotState.PENDING]
 
 
-def test_an_allocation_that_is_never_answered_expires(driver: Driver) -> None:
+def test_an_allocation_without_a_response_expires(driver: Driver) -> None:
     driver(ev.TaskManagerRegistered(TM1, free(1)))
     driver(wants(1))
     assert driver(ev.Tick(), after=9) == []
@@ -215,7 +215,7 @@ def test_a_lost_job_manager_keeps_its_slots_and_declares_again(driver: Driver) -
     assert missing == ev.NotifyNotEnoughSlots(JM, JOB, 2, 3, free=0, total=2)
 
 
-def test_task_managers_that_hold_slots_of_a_job_are_told_of_its_new_leader_once(driver: Driver) -> None:
+def test_task_managers_that_hold_slots_of_a_job_learn_of_its_new_leader_once(driver: Driver) -> None:
     def led(job_manager: JobManagerId, number: int, epoch: int) -> list[ev.Effect]:
         requirement = ev.SlotRequirement(JOB, number, epoch=LeaderEpoch(epoch))
         return driver(ev.JobManagerRegistered(job_manager, f"at {job_manager}", (requirement,)))
@@ -292,7 +292,7 @@ class TestProvisioning:
         assert driver.manager.held_by(OTHER) == 1
         assert driver.manager.held_by(JOB) == 0
 
-    def test_asks_again_when_one_is_lost(self, driver: Driver) -> None:
+    def test_requests_again_when_one_is_lost(self, driver: Driver) -> None:
         driver(wants(2))
         assert ev.RequestTaskManagers(0) in driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
         assert ev.RequestTaskManagers(1) in driver(ev.TaskManagerLost(TM1))
@@ -338,7 +338,7 @@ def test_slots_that_need_something_take_it_from_each_other(driver: Driver) -> No
     assert allocations(driver(needs(1, 0.5, job=OTHER))) == [(TM1, 1, "a3")]
 
 
-def test_a_job_that_fits_nowhere_is_told_and_holds_nobody_up(driver: Driver) -> None:
+def test_a_job_that_fits_nowhere_is_notified_and_delays_no_other(driver: Driver) -> None:
     driver(ev.TaskManagerRegistered(TM1, free(2), resources=Resources(2, 100)))
     told = ev.NotifyNotEnoughSlots(JM, JOB, 0, 2, free=2, total=2, too_small=2)
     assert driver(needs(2, 4.0)) == [told]

@@ -290,7 +290,7 @@ class CommitWorld:
             self.later(self._carry_out, effect)
         for pending in self._coordinator.pending:
             self._next_id = max(self._next_id, pending.id + 1)
-        self.step(f"the coordinator was told {type(event).__name__}")
+        self.step(f"the coordinator handled {type(event).__name__}")
 
     def _carry_out(self, effect: ev.Effect) -> None:
         match effect:

@@ -58,8 +58,8 @@ class Faults:
     # Jobs and their processes
 
     def cancel_a_job(self) -> None:
-        if self._client.answered:
-            job_id = self._random.choice(self._client.answered)
+        if self._client.accepted:
+            job_id = self._random.choice(self._client.accepted)
             self.world.loop.create_task(self._client.cancel(job_id), context=self._client.process.context)
 
     def fail_a_task(self) -> None:
@@ -108,14 +108,14 @@ class Faults:
         living = [daemon for daemon in daemons if daemon.is_alive]
         if living:
             daemon, how = self._random.choice(living), self._random.random()
-            self.world.tell_fault(f"{'killed' if how < 0.7 else 'asked to stop'}: {daemon.name}")
+            self.world.tell_fault(f"{'killed' if how < 0.7 else 'stopped'}: {daemon.name}")
             if how < 0.7:
                 self._cluster.kill(daemon)
             else:
                 daemon.stop()
 
     def freeze_a_process(self) -> None:
-        """Time goes on for all others, and for its session with the store."""
+        """Time passes for all other processes, and for its session with the store."""
         process = self._random.choice(self._cluster.daemons()).process
         seconds = self._seconds(LONGEST_FREEZE)
         self.world.tell_fault(f"freezes for {seconds:.1f} s: {process.name}")
@@ -153,7 +153,7 @@ class Faults:
         self._cut_off([pair for other in hosts if other is not one for pair in ((one, other), (other, one))])
 
     def cut_one_way(self) -> None:
-        """What one says does not reach the other, which is heard all the same."""
+        """Messages of one do not reach the other; those of the other still arrive."""
         one, other = self._random.sample(self._hosts(), 2)
         self._cut_off([(one, other)])
 
@@ -163,8 +163,8 @@ class Faults:
     def _cut_off(self, ways: list[tuple[VirtualProcess, VirtualProcess]]) -> None:
         """What goes this way waits; often connections break with it, or are taken for broken."""
         seconds, network = self._seconds(LONGEST_CUT), self.world.network
-        told = ", ".join(f"{source.name} to {target.name}" for source, target in ways)
-        self.world.tell_fault(f"cut off for {seconds:.1f} s: {told}")
+        cut = ", ".join(f"{source.name} to {target.name}" for source, target in ways)
+        self.world.tell_fault(f"cut off for {seconds:.1f} s: {cut}")
         breaks = self._random.random() < 0.5
         for source, target in ways:
             network.cut_off(source, target, seconds)
@@ -175,9 +175,9 @@ class Faults:
     # The store
 
     def suspend_a_session(self) -> None:
-        """It goes on as the same."""
+        """Its session continues afterwards."""
         session = self._session()
-        self.world.tell_fault(f"the store does not answer {session.process.name}")
+        self.world.tell_fault(f"the store does not respond to {session.process.name}")
         session.suspend()
 
     def lose_a_session(self) -> None:

@@ -1,4 +1,4 @@
-"""What must be so at any time, and what must be so of what the cluster tells about its jobs."""
+"""What must hold at any time, and what must hold of the states of jobs that the cluster reports."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class Invariants:
                 ):
                     raise Violation(f"{other} and {daemon.name} both lead job {job_id}", job_id)
 
-    def told(self, jobs: dict[JobId, JobDetails]) -> None:
-        """What the dispatcher says: no job is forgotten, one that has ended stays so, and runs nowhere any more."""
+    def reported(self, jobs: dict[JobId, JobDetails]) -> None:
+        """What the dispatcher reports: no job is forgotten, and one that has ended stays ended and has no workers."""
         now, starts = self._cluster.world.loop.time(), self._cluster.starts
         if starts != self._starts and not self._recovers:
             self._starts = starts
-            self._ended.clear()  # the next one knows nothing of jobs that nobody runs
+            self._ended.clear()  # the next dispatcher does not know jobs that no job manager runs
         for job_id, job in self._client.jobs.items():
-            if job.answered and (self._recovers or job.known_since == starts):
+            if job.accepted and (self._recovers or job.known_since == starts):
                 must(job_id in jobs, f"job {job_id} is forgotten", job_id)
         for job_id, details in jobs.items():
             ended = self._ended.get(job_id)

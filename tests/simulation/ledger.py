@@ -1,4 +1,4 @@
-"""What sinks have committed, compared with what jobs read: the output of all jobs, as somebody outside sees it.
+"""What sinks have committed, compared with what jobs read: the output of all jobs, as seen from outside.
 
 A sink writes into transactions, which are pre-committed at a barrier and committed when the checkpoint is complete, or
 by the attempt that is restored from it. Whatever crashes:
@@ -128,7 +128,7 @@ class JobOutput:
 
 
 class Ledger:
-    """Watches the store for checkpoints that are completed, and is told what is committed."""
+    """Watches the store for completed checkpoints, and receives all commits."""
 
     def __init__(self, world: World, disk: SimulatedDisk) -> None:
         self._world = world
@@ -170,12 +170,12 @@ class Ledger:
                     self._check_cut(output, metadata, pointer.location)
 
     def is_current(self, job_id: JobId, place: Place, attempt: int) -> bool:
-        """Whether the job goes on, and this is the subtask's latest attempt: not so when who deploys it was slow."""
+        """Whether the job is running and this is the subtask's latest attempt; a late deployment is neither."""
         stored = self._pointers.get(job_id)
         return stored is not None and attempt == stored.attempt(*place)
 
     def takes(self, job_id: JobId, options: CheckpointOptions) -> None:
-        """A task takes a snapshot: an id stands for one checkpoint of its job, whoever leads that."""
+        """A task takes a snapshot: an id stands for one checkpoint of its job under all leaders."""
         known = self._taken.setdefault((job_id, options.checkpoint_id), options)
         same = known.timestamp == options.timestamp and known.location == options.location
         must(same, f"the id {options.checkpoint_id} has come twice: {known} and {options}", job_id)
@@ -220,7 +220,7 @@ class Ledger:
     def _emitted(
         self, output: JobOutput, metadata: SnapshotMetadata, states: _States, of_checkpoint: str
     ) -> list[Token]:
-        """The records that were read up to the checkpoint: of splits that nobody holds, all."""
+        """The records that were read up to the checkpoint: of splits that no reader or enumerator holds, all."""
         pending: list[Split] = [
             split for state in enumerator_states(output.graph, metadata).values() for split in pickle.loads(state)
         ]

@@ -46,7 +46,7 @@ def replay(failed: SimulationFailed, folder: str, shape: Shape) -> AssertionErro
 @contextlib.contextmanager
 def _few_collections() -> Iterator[None]:
     gc.collect()
-    gc.freeze()  # what was imported is not looked at
+    gc.freeze()  # what was imported is not traversed
     gc.disable()
     try:
         yield

@@ -1,6 +1,6 @@
 """Mistakes that the simulator has to find: each is put into the product, and taken out again.
 
-Each is one line that somebody may lose, in a place that everything else relies on.
+Each is one line, in a place that everything else relies on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millstream.taskmanager.supervisor.slot_table import SlotTable
 
 @contextlib.contextmanager
 def epochs_not_compared() -> Iterator[None]:
-    """A session begins with whoever is found, also when that is another leader than the one that was looked for."""
+    """A session begins also with another leader than the one that was looked for."""
 
     def agrees(*_epochs: Any) -> str:
         return ""
@@ -72,7 +72,7 @@ def pointer_before_metadata() -> Iterator[None]:
 
 @contextlib.contextmanager
 def commits_before_pointer() -> Iterator[None]:
-    """Tasks are told that a checkpoint is complete when its metadata is written."""
+    """Tasks are notified of a checkpoint when its metadata is written, before the pointer is stored."""
     metadata_written = completing.Completion.metadata_written
 
     def told_early(self: Any, checkpoint_id: Any, pointer: str, now: Any) -> list[ev.Effect]:
@@ -89,7 +89,7 @@ def commits_before_pointer() -> Iterator[None]:
 
 @contextlib.contextmanager
 def slot_freed_twice() -> Iterator[None]:
-    """A slot is freed once more after a while, by its index: whoever has it by then has it no more."""
+    """A slot is freed once more after a while, by its index: a job that was assigned it meanwhile loses it."""
     freed = TaskManagerService._freed
 
     def freed_twice(self: TaskManagerService, allocation_id: Any) -> None:
@@ -112,7 +112,7 @@ def slot_freed_twice() -> Iterator[None]:
 def ids_come_again() -> Iterator[None]:
     """Ids of checkpoints are not reserved behind those that an earlier leader has had."""
     with (
-        patch.object(restore_points.RestorePoints, "reserve", _begin_anew),
+        patch.object(restore_points.RestorePoints, "reserve", _reserve_from_one),
         patch.object(restore_points.RestorePoints, "may_use", lambda _self, _id: True),
     ):
         yield
@@ -129,5 +129,5 @@ def recalls_not_looked_for() -> Iterator[None]:
         yield
 
 
-async def _begin_anew(_self: Any, _at_least: int) -> int:
+async def _reserve_from_one(_self: Any, _at_least: int) -> int:
     return 1

@@ -90,7 +90,7 @@ def overtaken_records_not_recorded() -> Seeded:
 
 @contextlib.contextmanager
 def aborted_checkpoint_commits() -> Seeded:
-    """Tasks are told that a checkpoint is complete when it was given up."""
+    """Tasks are notified of the completion of a checkpoint that was aborted."""
 
     def notices(checkpoint_id: Any, attempts: Any, _completed: bool, place_of: Any) -> Any:
         return real(checkpoint_id, attempts, True, place_of)
@@ -114,7 +114,7 @@ def all_transactions_are_due() -> Seeded:
 
 @contextlib.contextmanager
 def open_transaction_committed_by_a_restore() -> Seeded:
-    """Nothing says where a barrier divides what was written into a transaction that was open then."""
+    """A restore commits all of a transaction that was open at the barrier, also what was written behind it."""
 
     def recovery(own: Iterable[Any], shown: Iterable[Any]) -> Any:
         closed = {ElementKind.OPEN.value: ElementKind.PRE_COMMITTED.value}
@@ -151,7 +151,7 @@ def _key_groups(changed: Callable[[range, int], range]) -> Seeded:
 
 @contextlib.contextmanager
 def timers_not_restored() -> Seeded:
-    """The operator is said not to hold any."""
+    """The graph lists no timers among the states of the operator."""
 
     def takes(self: OperatorInfo, kind: StateKind) -> bool:
         return kind is not StateKind.TIMERS and real(self, kind)
@@ -193,7 +193,7 @@ def splits_lost_in_a_failover() -> Seeded:
 
 
 @contextlib.contextmanager
-def enumerator_begins_anew() -> Seeded:
+def enumerator_starts_from_the_beginning() -> Seeded:
     """It is reset to the beginning, and not to what the checkpoint has of it."""
 
     def begin(self: SourceRollback, subtasks: Any, _states: Any) -> None:
@@ -238,7 +238,7 @@ LOSING: Collection[Callable[[], contextlib.AbstractContextManager[None]]] = (
     states_of_one_subtask_left_out,
     splits_assigned_twice_after_a_failover,
     splits_lost_in_a_failover,
-    enumerator_begins_anew,
+    enumerator_starts_from_the_beginning,
     in_flight_records_dropped,
     in_flight_records_replayed_twice,
 )

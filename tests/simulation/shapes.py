@@ -46,7 +46,7 @@ class Shape:
     """Candidates for one role; job managers always are, for each job."""
     resource_managers: Range = (1, 1)
     thorough: float = 1.0
-    """Of runs that go on after all is at rest: they wait out every timeout, and have a job run on every slot."""
+    """Of runs that continue after all is at rest: they wait out every timeout, and run a job on every slot."""
     out_of_touch: float = 0.0
     """Of runs with several job managers in which no dispatcher reaches one of them any more, also when faults stop."""
     converted: float = 1.0

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 
 from schedules import run_all
 from shapes import SHAPES
@@ -32,12 +33,13 @@ def main() -> int:
     began = time.monotonic()
     outcomes: list[Outcome] = []
     failures: list[str] = []
-    with multiprocessing.get_context("fork").Pool() as pool:
-        for done, failed in pool.imap(_run, chunks):
+    # Forked, they would end at the first error of an operator: `leave_if_forked`.
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done, failed in pool.map(_run, chunks):
             outcomes += done
             failures += failed
-            for told in failed:
-                print(told, flush=True)
+            for failure in failed:
+                print(failure, flush=True)
     ends = Counter(end.value for run in outcomes for end in run.ends)
     print(
         f"{len(outcomes)} schedules in {time.monotonic() - began:.0f} s, and {len(failures)} that failed; "

@@ -139,7 +139,7 @@ class DataPlane:
             self._early.setdefault(link.channel, []).append(element)
 
     def lost(self, producer: SimulatedTask) -> None:
-        """With its worker; who consumes from it may notice, before anyone else has told."""
+        """With its worker. Its consumers may notice that before the task manager has reported it."""
         for output in producer.outputs:
             for link in output.links:
                 if link.channel in self._inputs and self._world.mishap(0.5):

@@ -256,7 +256,7 @@ class SimulatedEnumerators(SimulatedChild):
             case src.SplitRequest(host):
                 enumerator.handle_split_request(event.subtask, host)
             case src.Custom():
-                raise AssertionError("readers have nothing to say")
+                raise AssertionError("readers send no such message")
 
     def _snapshot(self, checkpoint_id: int) -> None:
         """What was assigned before has left before."""
@@ -311,7 +311,7 @@ class Children:
             progress("making the environment")
             await asyncio.sleep(self._world.up_to(0.5))
             if self._world.mishap(0.02):
-                raise MillstreamError("the package index does not answer")
+                raise MillstreamError("the package index does not respond")
             if self._world.mishap(0.005):
                 raise UnrecoverableError("there is no such package")
             self._number += 1

@@ -1,4 +1,4 @@
-"""A program outside of the cluster: it submits jobs, cancels them, and looks at what there is."""
+"""A program outside of the cluster: it submits jobs, cancels them, and requests the states of jobs and slots."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _vertices: dict[tuple[str, int, bool], JobVertex] = {}
 
 @dataclass(slots=True)
 class SubmittedJob:
-    """What the client knows of a job. It is `answered` when the cluster has said that it has it."""
+    """What the client knows of a job. It is `accepted` once the cluster has confirmed the submission."""
 
     graph: JobGraph
-    answered: bool = False
+    accepted: bool = False
     known_since: int = 0
-    """Under how many starts of dispatchers it was answered."""
+    """How many starts of dispatchers there had been when it was accepted."""
 
 
 class SimulatedClient:
@@ -54,13 +54,13 @@ class SimulatedClient:
         self._numbers = itertools.count(1)
 
     @property
-    def answered(self) -> list[JobId]:
-        return [job_id for job_id, job in self.jobs.items() if job.answered]
+    def accepted(self) -> list[JobId]:
+        return [job_id for job_id, job in self.jobs.items() if job.accepted]
 
     async def submit(self, widths: list[int], options: dict[str, str], with_source: bool) -> JobId | None:
-        """A pipeline of vertices as wide as that; none when nobody said that it has it.
+        """A pipeline of vertices as wide as that; None when the submission was not confirmed.
 
-        What was not answered is sometimes sent again, under the same id: it must not run twice.
+        A submission without a response is sometimes sent again, under the same id: the job must not run twice.
         """
         job_id = JobId(f"{next(self._numbers):032x}")
         names = [f"{'source' if with_source and i == 0 else 'vertex'}{i}" for i in range(len(widths))]
@@ -80,7 +80,7 @@ class SimulatedClient:
         self._cluster.ledger.submitted(graph, given)
         if not await self._submit(self.jobs[job_id]) and self._world.random.random() < 0.5:
             await self._submit(self.jobs[job_id])
-        return job_id if self.jobs[job_id].answered else None
+        return job_id if self.jobs[job_id].accepted else None
 
     async def _submit(self, job: SubmittedJob) -> bool:
         starts = self._cluster.starts
@@ -92,8 +92,8 @@ class SimulatedClient:
         except grpc.RpcError as error:
             if "already submitted" not in (getattr(error, "details", str)() or ""):
                 return False
-        self._world.tell(f"job {job.graph.job_id} is answered")
-        job.answered, job.known_since = True, starts
+        self._world.tell(f"job {job.graph.job_id} is accepted")
+        job.accepted, job.known_since = True, starts
         return True
 
     async def cancel(self, job_id: JobId) -> None:
@@ -102,16 +102,16 @@ class SimulatedClient:
             await stub.cancel_job(JobRequest(job_id), timeout=self._timeout)
 
     async def list_jobs(self) -> dict[JobId, JobDetails] | None:
-        """As the dispatcher reports them; none when it does not answer."""
+        """As the dispatcher reports them; None when it does not respond."""
         try:
             stub = await self._stub(Role.DISPATCHER, DISPATCHER)
-            answer = await stub.list_jobs(Empty(), timeout=self._timeout)
+            response = await stub.list_jobs(Empty(), timeout=self._timeout)
         except (grpc.RpcError, UnreachableError):
             return None
-        return {JobId(details.job_id): details for details in answer.jobs}
+        return {JobId(details.job_id): details for details in response.jobs}
 
     async def overview(self) -> Overview | None:
-        """Of the resource manager; none when it does not answer."""
+        """Of the resource manager; None when it does not respond."""
         try:
             stub = await self._stub(Role.RESOURCE_MANAGER, RESOURCE_MANAGER)
             overview = await stub.get_overview(Empty(), timeout=self._timeout)

@@ -50,7 +50,7 @@ class SimulatedDisk:
         return next((metadata for metadata in found if metadata is not None), None)
 
     def write_file(self, location: str, path: str, content: Any) -> str:
-        """Answers its checksum. Nothing may change the content afterwards."""
+        """Returns its checksum. Nothing may change the content afterwards."""
         checksum = f"sha256:{next(self._numbers):064x}"
         self._files.setdefault(location, {})[path] = checksum, content
         return checksum

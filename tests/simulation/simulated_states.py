@@ -41,7 +41,7 @@ class Captured:
 
 
 def write(disk: SimulatedDisk, deployment: TaskDeployment, location: str, captured: Captured) -> bytes:
-    """Writes the files; answers what the task acknowledges."""
+    """Writes the files; returns what the task acknowledges."""
 
     def stored(operator: str, name: str, kind: StateKind, content: Any) -> StateSnapshot:
         path = f"{operator}/{name}/part-{deployment.subtask}"

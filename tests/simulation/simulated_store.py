@@ -1,7 +1,7 @@
 """The store that all simulated services share: that of `core.store.memory`, some way off, with trouble on the way.
 
 A call takes time to get there and back, and belongs to the store while it does: a write of a process that is frozen or
-killed meanwhile may take effect, and nobody learns of it. Sessions are suspended, lost and resumed by faults; that of a
+killed meanwhile may take effect without a response. Sessions are suspended, lost and resumed by faults; that of a
 process that stands still is lost when it has stood still for the `session_timeout`.
 
 Every write is seen by those who `watch`: what must never be stored is found out in the moment in which it is.
@@ -142,14 +142,14 @@ class SimulatedSession(MemorySession):
         return await self._ask(lambda: self._shared.candidates(contest))
 
     async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
-        """News travel, too, and often slower than what is said elsewhere meanwhile."""
+        """Notifications take time as well, and often more than messages on other connections."""
         known = await super().changed(contest, epoch)
         world = self._shared.world
         await asyncio.sleep(world.up_to(_SLOW_NEWS) if world.mishap(0.5) else _LATENCY)
         return known
 
     async def _ask(self, ask: Callable[[], T]) -> T:
-        """There and back; what happens to the session on the way is the answer then."""
+        """A request and its response; raises what happens to the session meanwhile."""
         self._check()
         loop, world = self._shared.world.loop, self._shared.world
         answer: asyncio.Future[T] = loop.create_future()

@@ -55,7 +55,7 @@ _MOST_ROWS = 1
 _PACES = (0.0, 0.3, 0.8)
 _TIMERS = StateDeclaration("timers", StateKind.TIMERS, StateTypes(key=INT, namespace=LONG))
 _COMMIT_ATTEMPTS = 5
-_FAILS_AFTER_CHECKPOINT = 0.1  # of tasks: a restore from what was just completed says most
+_FAILS_AFTER_CHECKPOINT = 0.1  # of tasks: a restore from the checkpoint that was just completed finds most
 
 
 class SimulatedTask:
@@ -219,7 +219,7 @@ class SimulatedTask:
             case src.NoMoreSplits():
                 self._reader.notify_no_more_splits()
             case src.Custom():
-                raise AssertionError("the enumerator has nothing to say")
+                raise AssertionError("the enumerator sends no such message")
         self._read_later()
 
     def _read_later(self) -> None:

@@ -34,12 +34,12 @@ PATIENCE = 30.0  # jobs that still run then are cancelled: with mishaps, some wo
 REST_WITHIN = 300.0
 FOR_EVER = 1e9
 COMES_TWICE = 0.05
-TOLD = 150  # lines of a story at most
+STORY_LINES = 150
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the jobs came to, for tests that look at many runs."""
+    """How the jobs ended, for tests of many runs."""
 
     ends: tuple[JobStatus, ...]
     faults: tuple[str, ...]
@@ -140,7 +140,7 @@ class Simulation:
         return max(self._random.randint(*least_and_most), self._random.randint(*least_and_most))
 
     def _bring_back(self) -> None:
-        """What ended, whoever it was that ended it; one that is not alone sometimes stays away."""
+        """Restarts the daemons that ended; one that is not the only one of its role sometimes stays away."""
         cluster = self.cluster
         for daemons, names, start in (
             (cluster.dispatchers, self._dispatchers, cluster.start_dispatcher),
@@ -167,11 +167,11 @@ class Simulation:
         jobs = await self._client.list_jobs()
         self._looked_at = self.world.loop.time()
         if jobs is not None and self.cluster.starts == starts:
-            self._invariants.told(jobs)
+            self._invariants.reported(jobs)
         return jobs
 
     async def _come_to_rest(self, thorough: bool) -> dict[JobId, JobDetails]:
-        """Until all jobs have ended and nothing is left of them, for good; answers them."""
+        """Waits until all jobs have ended and nothing is left of them; returns their details."""
         loop, scale = self.world.loop, self._shape.scale
         still_for = self._shape.heartbeat_timeout + self._shape.allocation_timeout if thorough else 0.0
         self.world.tell_fault("no more faults")
@@ -190,7 +190,7 @@ class Simulation:
             self._bring_back()
             self._invariants.check()
             if self._is_busy() and loop.time() - self._looked_at < 3.0 * scale:
-                continue  # to ask takes more time than to see
+                continue  # a request takes longer than the check
             jobs = await self._look_at_jobs()
             unrest, about = await self._unrest(jobs)
             late = loop.time() - began_at > REST_WITHIN
@@ -213,9 +213,9 @@ class Simulation:
         return any(not job.master.status.is_terminal for service in services for job in service.jobs.values())
 
     async def _unrest(self, jobs: dict[JobId, JobDetails] | None) -> tuple[str, tuple[str, ...]]:
-        """What is still going on, and of whom; empty when nothing is."""
+        """What is still running, and the ids or names concerned; empty when all is at rest."""
         if jobs is None:
-            return "the dispatcher does not answer", ("dispatcher",)
+            return "the dispatcher does not respond", ("dispatcher",)
         if going := {job: details.state.value for job, details in jobs.items() if not details.state.is_terminal}:
             return f"jobs {going}", tuple(going)
         if children := self.cluster.children.living():
@@ -226,7 +226,7 @@ class Simulation:
             return f"the store has graphs of jobs that have ended: {left}", tuple(left)
         overview = await self._client.overview()
         if overview is None:
-            return "the resource manager does not answer", ("resourcemanager",)
+            return "the resource manager does not respond", ("resourcemanager",)
         return self._unrest_of_slots(overview)
 
     def _unrest_of_slots(self, overview: Overview) -> tuple[str, tuple[str, ...]]:
@@ -248,7 +248,7 @@ class Simulation:
         width = sum(cluster.slots[name] for name in living)
         job_id = await self._client.submit([width], self._shape.restarts()[0], True)
         assert job_id is not None
-        if self._random.random() < 0.5:  # all that it knew has to be told to the next one
+        if self._random.random() < 0.5:  # the next one must learn from others all that this one knew
             for daemon in [daemon for daemon in cluster.resource_managers if daemon.is_alive]:
                 cluster.kill(daemon)
                 cluster.start_resource_manager(daemon.name)
@@ -271,7 +271,7 @@ def _restored(details: JobDetails) -> int:
 
 
 def simulate(seed: int, folder: str, shape: Shape, with_logs: bool = False, with_digest: bool = False) -> Outcome:
-    """One run; what goes wrong is told with the seed and the story."""
+    """One run. Raises SimulationFailed with the seed and the story."""
     simulation = Simulation(seed, folder, shape)
     world = simulation.world
     logger = logging.getLogger("millstream")
@@ -293,7 +293,7 @@ def simulate(seed: int, folder: str, shape: Shape, with_logs: bool = False, with
         is_wrapped = isinstance(raised, OperatorError) and isinstance(raised.__cause__, Violation)
         error = raised.__cause__ if is_wrapped and raised.__cause__ is not None else raised
         about = error.about if isinstance(error, Violation) else ()
-        raise SimulationFailed(seed, shape, error, world.loop.time(), world.story.of(about, TOLD)) from error
+        raise SimulationFailed(seed, shape, error, world.loop.time(), world.story.of(about, STORY_LINES)) from error
     finally:
         if collects:
             gc.enable()

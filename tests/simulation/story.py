@@ -1,6 +1,6 @@
 """What happened in a run, in order; and of that, what concerns one job, task or checkpoint.
 
-Nothing is written out while the run goes well: what is told are objects, which become text when the story is asked for.
+Nothing is written out while the run goes well: events are kept as objects, which become text when the story is printed.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from millstream.core.messages.session import Empty, Heartbeat
 from millstream.core.wire import contracts
 from millstream.core.wire.contract import SessionContract
 
-LONGEST_TOLD = 300  # characters of a message
-MOST_TIMES = 3  # that the same is told
+LONGEST_LINE = 300
+MOST_TIMES = 3  # that the same line is printed
 _SESSIONS: dict[str, SessionContract[Any, Any]] = {
     f"/{contract.service.full_name}/{contract.method}": contract
     for contract in vars(contracts).values()
     if isinstance(contract, SessionContract)
 }
 _DULL = (Heartbeat, Empty, JobList, Overview)
-"""What nobody wants to read: that everyone is there, and what the client sees when it looks."""
-_ID = re.compile(r"[0-9a-f]{32}")
+"""Left out of stories: signs of life, and responses to the client's regular requests."""
+_ID = re.compile(r"[0-9a-f]{32}|(?<=:\d{5}-)[0-9a-f]{6}\b")  # of anything, and the end of a task manager's
 _IDS = re.compile(r"(?:allocation_id|attempt_id)='([^']+)'|attempt_ids=\(([^)]*)\)")
 
 
 class Violation(AssertionError):
-    """Something is so that must never be. `about` are ids or names: whose story says how it came about."""
+    """An invariant does not hold. `about` are the ids or names whose story shows how it came about."""
 
     def __init__(self, message: str, *about: object) -> None:
         super().__init__(message)
@@ -116,7 +116,7 @@ class Story:
                 times[text] += 1
                 if times[text] <= MOST_TIMES:
                     more = ", and again" if times[text] == MOST_TIMES else ""
-                    told.append(f"{time:9.3f} {text[:LONGEST_TOLD]}{more}")
+                    told.append(f"{time:9.3f} {text[:LONGEST_LINE]}{more}")
         left_out = f"({len(told) - lines} lines before)\n" if lines and len(told) > lines else ""
         return left_out + "\n".join(told[-(lines or 0) :])
 

@@ -25,8 +25,8 @@ def run(count: int, crashes: Crashes, **options: Any) -> CommitWorld:
 def test_the_straight_run_goes_through_every_kind_of_step() -> None:
     world = run(3, ())
     story = "\n".join(world.story)
-    for told in ("is pre-committed", "the metadata of", "the pointer to", "is committed", "is deleted", "InputsEnded"):
-        assert told in story
+    for part in ("is pre-committed", "the metadata of", "the pointer to", "is committed", "is deleted", "InputsEnded"):
+        assert part in story
     assert {transaction.status for transaction in world.store.values()} == {"committed"}
 
 

@@ -18,20 +18,20 @@ from simulation import SimulationFailed, simulate
 Bug = Callable[[], AbstractContextManager[None]]
 
 
-def first_failure(bug: Bug, shape: Shape, seeds: Iterable[int], told: str) -> SimulationFailed | None:
-    """Of schedules that are part of CI, in their order: the first that is told like that."""
+def first_failure(bug: Bug, shape: Shape, seeds: Iterable[int], message: str) -> SimulationFailed | None:
+    """The first of these schedules that fails with such a message."""
     with bug(), tempfile.TemporaryDirectory() as folder:
         for seed in seeds:
             try:
                 simulate(seed, folder, shape)
             except SimulationFailed as failed:
-                if re.search(told, str(failed.cause)):
+                if re.search(message, str(failed.cause)):
                     return failed
     return None
 
 
 @pytest.mark.parametrize(
-    ("bug", "shape", "seeds", "told"),
+    ("bug", "shape", "seeds", "message"),
     [
         (seeded_bugs.pointer_before_metadata, SHORT, range(200), "was stored before its metadata"),
         (seeded_bugs.commits_before_pointer, SHORT, range(200), "no completed checkpoint holds it"),
@@ -44,8 +44,8 @@ def first_failure(bug: Bug, shape: Shape, seeds: Iterable[int], told: str) -> Si
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_a_mistake_is_found_within_few_schedules(bug: Bug, shape: Shape, seeds: range, told: str) -> None:
-    assert first_failure(bug, shape, seeds, told) is not None
+def test_a_mistake_is_found_within_few_schedules(bug: Bug, shape: Shape, seeds: range, message: str) -> None:
+    assert first_failure(bug, shape, seeds, message) is not None
 
 
 LOST_OR_DOUBLED = "is no cut|twice|has not committed|is aborted after|no completed checkpoint|counts|deleted checkpoint"
@@ -60,7 +60,7 @@ def test_the_same_schedules_find_nothing_without_a_mistake(tmp_path: Path) -> No
     assert len(run_all(range(200), str(tmp_path), SHORT)) == 200
 
 
-def test_a_seed_that_fails_does_so_again_at_the_same_event_and_tells_the_story_of_its_job() -> None:
+def test_a_seed_that_fails_does_so_again_at_the_same_event_with_the_story_of_its_job() -> None:
     bug = seeded_bugs.commits_before_pointer
     failed = first_failure(bug, SHORT, range(200), "no completed checkpoint holds it")
     assert failed is not None
@@ -69,8 +69,8 @@ def test_a_seed_that_fails_does_so_again_at_the_same_event_and_tells_the_story_o
     assert isinstance(again, SimulationFailed)
     assert str(again).splitlines()[0] == str(failed).splitlines()[0]
     story = str(again)
-    for told in ("SubmitJobRequest", "SlotOffer", "DeployTasks", "TriggerCheckpoint", "CheckpointAck", "commits"):
-        assert told in story
+    for part in ("SubmitJobRequest", "SlotOffer", "DeployTasks", "TriggerCheckpoint", "CheckpointAck", "commits"):
+        assert part in story
     for dull in ("Heartbeat", "Overview", "JobList"):
         assert dull not in story
     assert f"make simulate SEEDS={failed.seed}" in story

@@ -1,6 +1,6 @@
 """One call over the virtual network: two directions, and two ends.
 
-What an end may know, and when, is as with gRPC: the client's `read` answers frames, then the end of the call or an
+What an end may know, and when, is as with gRPC: the client's `read` returns frames, then the end of the call or an
 error; the server's method is cancelled when the call broke or the client cancelled it.
 """
 
@@ -46,7 +46,7 @@ class Call:
     def __init__(self, network: VirtualNetwork, client: VirtualProcess, server: VirtualProcess, path: str) -> None:
         self.path = path
         self.epochs: dict[bool, int] = {}
-        """Which leader each end has said that it means, once it has: the client's under True."""
+        """The leader epoch that each end has sent in its `Hello`: the client's under True."""
         self.client = ClientEnd(self, client)
         self.server = ServerEnd(self, server)
         self.to_server = Direction(network, self, self.client, self.server)
@@ -68,7 +68,7 @@ class Call:
 
 
 class Direction:
-    """Frames on their way from one end to the other."""
+    """Frames in flight from one end to the other."""
 
     def __init__(self, network: VirtualNetwork, call: Call, source: Any, target: Any) -> None:
         self.is_closed = False
@@ -162,7 +162,7 @@ class _Inbox:
 
 
 class ClientEnd:
-    """A call as the client has it: awaitable when it has one answer, to be iterated or read when it has many."""
+    """A call as the client has it: awaitable when it has one response, to be iterated or read when it has many."""
 
     def __init__(self, call: Call, process: VirtualProcess) -> None:
         self.process = process

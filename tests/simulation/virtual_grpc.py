@@ -90,7 +90,7 @@ class VirtualChannel(grpc.aio.Channel):
                 async with asyncio.timeout(timeout):
                     await end.write(request_serializer(request))
                     if self._network.random.random() < self._network.comes_twice:
-                        await self._dial(method).write(request_serializer(request))  # nobody reads its answer
+                        await self._dial(method).write(request_serializer(request))  # its response is not read
                     return response_deserializer(await end.read())
             except TimeoutError:
                 raise End(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded").error() from None

@@ -26,7 +26,7 @@ _process: contextvars.ContextVar[VirtualProcess] = contextvars.ContextVar("proce
 
 
 class VirtualProcess:
-    """What can be frozen and killed by itself. `stands_still` is kept, not computed: it is asked for every action."""
+    """What can be frozen and killed by itself. `stands_still` is kept, not computed: every action reads it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -88,7 +88,7 @@ def _nothing() -> None: ...
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """Satisfies what tasks, futures and asyncio's own functions ask of a loop, without any I/O."""
+    """Has the methods of a loop that tasks, futures and asyncio's own functions call, without any I/O."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -154,7 +154,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 self._processes[0].context.copy().run(task.cancel)
             self._errors.clear()
             while self._ready:
-                with contextlib.suppress(Exception):  # the run is over, and has been told why
+                with contextlib.suppress(Exception):  # the run is over, and its failure is known
                     self._run_ready()
 
     # Processes
@@ -181,7 +181,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._ready.extend(process.waiting)
             process.waiting.clear()
 
-    # What asyncio asks for
+    # What asyncio calls
 
     def time(self) -> float:
         return self._now
@@ -212,14 +212,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None
     ) -> asyncio.Task[Any]:
         task = asyncio.Task(coro, loop=self, name=name, context=context)
-        self._tasks[task] = None  # those of dead processes, too: nobody else might
+        self._tasks[task] = None  # those of dead processes too, which may have no other reference
         self._tasks_started += 1
         if self._tasks_started % _FORGET_AFTER == 0:
             self._tasks = {task: None for task in self._tasks if not task.done()}
         return task
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """On this thread, a little later; to its end, even if nobody waits for it any more."""
+        """On this thread, a little later; to its end, even if its waiter was cancelled."""
         result = self.create_future()
 
         def work() -> None:

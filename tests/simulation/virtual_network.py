@@ -34,7 +34,7 @@ TIMED_OUT = End(grpc.StatusCode.UNAVAILABLE, "connection attempt timed out")
 
 
 class VirtualNetwork:
-    """All of it. `sent` is told of every message: its bytes, the call, and whether it goes to the server."""
+    """All of it. `sent` is called with every message: its bytes, the call, and whether it goes to the server."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class VirtualNetwork:
         self.has_news = False
         """Whether something else than heartbeats has arrived since this was set back."""
         self.comes_twice = 0.0
-        """How often a call that has one answer does."""
+        """How often a call that has one response arrives twice."""
 
     def of(self, process: VirtualProcess) -> ProcessNetwork:
         """As this process reaches it."""
@@ -68,7 +68,7 @@ class VirtualNetwork:
         self._cut_off[source, target] = self.loop.time() + seconds
 
     def heal(self) -> None:
-        """Nobody is cut off any more."""
+        """Ends all partitions."""
         self._cut_off.clear()
         for call in self.open_calls():
             call.to_server.go_on()
@@ -102,7 +102,7 @@ class VirtualNetwork:
         return server in self._servers.values()
 
     def dial(self, process: VirtualProcess, address: str, path: str) -> Call:
-        """A call, on its way to whoever listens."""
+        """A call in flight to the server at the address."""
         self.calls = self.open_calls()
         server = self._servers.get(address)
         if server is None:

@@ -14,6 +14,7 @@ from virtual_loop import VirtualClock, VirtualLoop, VirtualProcess
 from virtual_network import VirtualNetwork
 
 from millstream.core.jobs.ids import ANY_EPOCH
+from millstream.core.logs.logs import is_reported
 from millstream.core.messages.session import Heartbeat, Hello
 
 
@@ -59,7 +60,7 @@ class World:
             self._check_epochs(raw.message, call, up)
 
     def _check_epochs(self, message: Any, call: Call, up: bool) -> None:
-        """All that is said in a session is said under one leader's epoch, on which both ends agreed."""
+        """All messages of a session are sent under one leader's epoch, on which both ends agreed."""
         if type(message) is Hello:
             call.epochs[up] = message.epoch
         elif type(message) is not Heartbeat and len(call.epochs) == 2:
@@ -71,7 +72,7 @@ class World:
 
 
 class StoryOfLogs(logging.Handler):
-    """What services log becomes part of the story; an error is a bug that nothing may provoke."""
+    """What services log becomes part of the story. An error is a bug, unless it reports the failure of a job."""
 
     def __init__(self, world: World, level: int) -> None:
         super().__init__(level)
@@ -79,7 +80,7 @@ class StoryOfLogs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._world.tell(f"    {record.name.removeprefix('millstream.')}: {record.getMessage()}")
-        if record.levelno >= logging.ERROR:
+        if record.levelno >= logging.ERROR and not is_reported(record):
             error = record.exc_info[1] if record.exc_info else None
             self._world.loop.call_exception_handler(
                 {"message": record.getMessage(), "exception": error or AssertionError(record.getMessage())}

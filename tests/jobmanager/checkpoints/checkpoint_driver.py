@@ -119,7 +119,7 @@ class CheckpointDriver:
         return self.attempts[Subtask(VertexId(vertex), index)]
 
     def pass_time(self, milliseconds: int) -> list[ev.Effect]:
-        """To the end of the time, waking up whenever the coordinator wants to."""
+        """To the end of the time, waking up whenever the coordinator requests it."""
         effects: list[ev.Effect] = []
         end = self.now + milliseconds
         while (at := self.coordinator.next_wake_up()) is not None and at <= end:

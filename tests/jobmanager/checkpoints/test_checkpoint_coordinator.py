@@ -251,7 +251,7 @@ def test_more_failures_in_a_row_than_tolerable_fail_the_job_once() -> None:
     assert driver.started == [1, 2, 3]
 
 
-def test_what_made_a_task_decline_is_told_with_the_failure_of_the_job() -> None:
+def test_the_failure_of_the_job_has_the_reason_of_the_decline() -> None:
     driver = checkpointing(CheckpointSettings(interval_ms=1000))
     cause = OSError("disk full")
     decline = ev.Declined(CheckpointId(1), driver.attempt("sink"), Reason.CHECKPOINT_DECLINED, "it raised", cause)
@@ -441,7 +441,7 @@ def test_the_last_checkpoint_waits_for_room() -> None:
     assert driver.started == [1, 2]
 
 
-def test_a_task_that_has_ended_is_asked_itself_and_so_are_its_consumers() -> None:
+def test_a_task_that_has_ended_is_triggered_itself_and_so_are_its_consumers() -> None:
     driver = started(PERIODIC, job=topology(source=2, sink=1))
     driver.end_inputs(driver.attempt("source", 0))
     barrier = only(ev.TriggerBarrier, driver.pass_time(1000))
@@ -554,7 +554,7 @@ def test_no_checkpoint_completes_with_consumers_that_finished_before_their_produ
     assert driver.coordinator.retained[-1].checkpoint_id == (1 if held else 2)
 
 
-def test_a_savepoint_that_would_miss_entries_of_a_union_list_says_so() -> None:
+def test_a_savepoint_that_would_miss_entries_of_a_union_list_fails_with_the_reason() -> None:
     driver = started(MANUAL, job=UNION, union="source")
     driver.finish(driver.attempt("source", 0))
     driver.savepoint("t1")
@@ -653,7 +653,7 @@ def test_a_failed_savepoint_is_abandoned_until_a_later_snapshot_holds_what_it_wa
     assert coordinator.abandoned_savepoints == (), "all tasks have begun again since, and cleaned up"
 
 
-def test_a_savepoint_that_fails_is_answered_and_counts_only_when_a_task_declined() -> None:
+def test_a_savepoint_that_fails_gets_a_response_and_counts_only_when_a_task_declined() -> None:
     driver = started(replace(MANUAL, tolerable_failures=0, timeout_ms=500))
     driver.savepoint("t1")
     effects = driver.pass_time(500)
@@ -743,7 +743,7 @@ def test_a_drain_that_fails_restarts_the_job() -> None:
     assert "drain" in failed.message
 
 
-def test_a_failure_after_the_stop_savepoint_is_told_with_its_path() -> None:
+def test_a_failure_after_the_stop_savepoint_has_its_path() -> None:
     driver = started()
     driver.savepoint("t1", stop=True)
     driver.complete(1)
@@ -757,7 +757,7 @@ def test_a_failure_after_the_stop_savepoint_is_told_with_its_path() -> None:
     assert barrier.options.full, "the user's savepoint is not to be referred to"
 
 
-def test_a_failure_while_the_stop_savepoint_is_stored_is_told_with_its_path() -> None:
+def test_a_failure_while_the_stop_savepoint_is_stored_has_its_path() -> None:
     driver = started()
     driver.savepoint("t1", stop=True)
     driver.store(1)

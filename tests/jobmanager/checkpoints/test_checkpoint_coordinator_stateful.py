@@ -200,7 +200,7 @@ class CheckpointMachine(RuleBasedStateMachine):
         self.driver.stop(outcome)
 
     def teardown(self) -> None:
-        """Whatever happened: when the job has ended and all writing has, nothing is pending and all is answered."""
+        """Whatever happened: after the end of the job and all writes, nothing is pending and no request open."""
         if not hasattr(self, "driver"):
             return
         driver = self.driver

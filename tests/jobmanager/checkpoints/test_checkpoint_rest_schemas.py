@@ -1,4 +1,4 @@
-"""What a job manager says of its checkpoints fits the schemas that the dispatcher publishes for it."""
+"""Statistics of checkpoints match the schemas that the dispatcher publishes for them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from millstream.jobmanager.checkpoints.statistics.statistics import Distribution
 
 
 def detailed(driver: CheckpointDriver, checkpoint_id: int) -> tuple[Any, Any]:
-    """A checkpoint and its subtasks of the sink, as they are told."""
+    """A checkpoint and its subtasks of the sink, as JSON."""
     stats = driver.coordinator.statistics.details(CheckpointId(checkpoint_id))
     shape = statistics_json.checkpoint(stats, driver.instant, with_tasks=True)
     subtasks = statistics_json.subtasks(stats, VertexId("sink"), driver.instant)
