@@ -247,7 +247,7 @@ def test_what_enumerators_have_done_is_told_a_second_after_it_changes(
     assert told(three).unassigned_splits is None, "it cannot count to three"
     three.request()
     assert told(three).unassigned_splits is None, "and is not asked again"
-    assert caplog.text.count("source v does not tell its unassigned splits") == 1
+    assert caplog.text.count("Getting the number of unassigned splits of source v failed") == 1
 
 
 @pytest.mark.parametrize("order", ["assign", "no more"])

@@ -1,7 +1,7 @@
-"""What the operating system knows of a single thread of this process: how much processor time it took, and its state.
+"""The processor time and the scheduler state of single threads of this process, from the operating system.
 
-Only on Linux. Elsewhere, and of threads that are gone, the result is None: a clock that is read by a thread's number
-is safe, while one that is read by its handle may crash the process when the thread has just ended.
+Only on Linux. Elsewhere, and for threads that have ended, the result is None: reading a clock by a thread's number is
+safe, while reading it by its handle may crash the process if the thread has just ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PER_THREAD, _SCHEDULED = 4, 2
 
 
 def cpu_seconds(native_id: int) -> float | None:
-    """The processor time that the thread has taken."""
+    """Returns the processor time that the thread has used."""
     if sys.platform != "linux":
         return None
     try:
@@ -24,7 +24,7 @@ def cpu_seconds(native_id: int) -> float | None:
 
 
 def scheduler_state(native_id: int) -> str | None:
-    """`R` for a thread that runs or could, `S` for one that waits, and others as in proc(5)."""
+    """Returns `R` for a running or runnable thread, `S` for a sleeping one, and others as in proc(5)."""
     try:
         return Path(f"/proc/self/task/{native_id}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError, UnicodeDecodeError):

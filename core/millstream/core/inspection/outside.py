@@ -1,8 +1,8 @@
-"""Looking into a process without its interpreter, which native code may hold: Linux only.
+"""Inspects a process without its interpreter, whose lock native code may hold. Linux only.
 
-For a dump of its threads, the process opens a file in memory, and has `faulthandler` write there when it gets a signal:
-that is done in native code, wherever the process is. Its parent sends the signal, and reads the file where the
-kernel shows it.
+For a dump of its threads, the process opens a file in memory, to which `faulthandler` writes when the process receives
+a signal: that happens in native code, independent of the interpreter. Its parent sends the signal, and reads the file
+through `/proc`.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ _LIMIT = 256 * 1024
 
 
 def _signal() -> int:
-    return signal.SIGRTMIN + 4  # an unused one: the first few are the C library's
+    return signal.SIGRTMIN + 4  # an unused one: the C library uses the first few
 
 
 def allow_dumps_from_outside() -> None:
-    """Called once, when the process starts."""
+    """Allows the parent to dump this process's threads. Called once, when the process starts."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             faulthandler.register(_signal(), file=os.memfd_create(_NAME), all_threads=True)
 
 
 def allow_tracing_by_parent() -> None:
-    """The same: lets the parent have the process profiled where Yama would let only ancestors trace it."""
+    """Allows the parent's tools to trace this process, which Yama permits only to ancestors by default."""
     if sys.platform == "linux":
         with contextlib.suppress(ImportError, OSError, AttributeError):
             import ctypes
 
-            ctypes.CDLL(None).prctl(_SET_TRACER, os.getppid())  # no kernel without Yama knows it: EINVAL
+            ctypes.CDLL(None).prctl(_SET_TRACER, os.getppid())  # kernels without Yama return EINVAL
 
 
 def dump_from_outside(pid: int) -> str:
-    """Where the threads of a child are that has allowed it; empty when that cannot be seen. Blocks for a moment."""
+    """Returns the stacks of a child that has allowed it, or an empty string. Blocks for a moment."""
     file = _file_of(pid)
     if file is None:
         return ""
