@@ -1,6 +1,6 @@
 """Writes docs/configuration.md and docs/metrics.md from the tables in code: `make docs`.
 
-With `--check`, it only says whether they are current. A test runs that, so that the pages cannot fall behind.
+With `--check`, it only checks whether they are current. A test runs that, so that the pages stay in sync.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ HEAD = """\
 
 <!-- Written by docs/generate.py from core/millstream/core/settings/options; `make docs` writes it again. -->
 
-Options come from three places, each over the one before:
+Options are read from three places, each of which takes precedence over the one before:
 
 1. `config.yaml` in the folder that `--configDir` or `$MILLSTREAM_CONF_DIR` names, with nested or dotted keys;
 2. `-D key=value` on the command line, as often as needed;
-3. for jobs, what the program sets on its environment, and what it sets on an operator.
+3. for jobs, the options that the program sets on its environment, and on operators.
 
-Keys, meanings and the way values are written are Flink's wherever Flink has the option. A key of a former version of
-Flink is taken for the present one, with a warning. An unknown key in a namespace of Flink's or Millstream's (`rest.`,
-`table.`, ...) is an error that names the nearest known one. Any other key is your own: it travels with the job, and
-its functions read it with `get_job_parameter("my.key")` or `get_job_parameters()` of the runtime context. A key of your
-own in the configuration of a cluster is a parameter of all its jobs.
+Keys, meanings and the syntax of values are Flink's wherever Flink has the option. A key of a former version of Flink is
+replaced by the current one, with a warning. An unknown key in a namespace of Flink or Millstream (`rest.`, `table.`,
+...) is an error that names the closest known key. Any other key is user-defined: it is sent with the job, and functions
+read it with `get_job_parameter("my.key")` or `get_job_parameters()` of the runtime context. A user-defined key in the
+configuration of a cluster is a parameter of all its jobs.
 
-On a cluster, each service has options of its own, and a job is sent with those of its program. The column *job* says
-whose count: `yes`, the job's over the services'; `lower`, the smaller of both, so that a job can tighten a limit and
-not lift it; `no`, only those of the service, or of the client for what it does itself. What a job has set in vain is no
-error, because programs often read the cluster's `config.yaml`. `python job.py` starts its own services, with all of its
-options.
+On a cluster, each service has its own options, and a job is sent with those of its program. The column *job* shows
+which value applies: `yes`, the job's value takes precedence over the services'; `lower`, the smaller of both, so that a
+job can reduce a limit but not raise it; `no`, only that of the service, or of the client for its own operations. A job
+may set options that have no effect, because programs often read the cluster's `config.yaml`. `python job.py` starts its
+own services, with all of its options.
 
-Durations are written as `10 s`, `100 ms`, `5 min`; a bare number is milliseconds. Memory
-is written as `64 mb`, `1 gb`; a bare number is bytes. A sample file is in `deploy/config.yaml`.
+Durations are written as `10 s`, `100 ms`, `5 min`; a number without a unit is milliseconds. Memory sizes are written as
+`64 mb`, `1 gb`; a number without a unit is bytes. A sample file is in `deploy/config.yaml`.
 
 ```yaml
 taskmanager:
@@ -158,7 +158,7 @@ def metrics_page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes or checks the pages; answers the exit status."""
+    """Writes or checks the pages; returns the exit status."""
     pages = {PAGE: page(), METRICS: metrics_page()}
     if arguments == ["--check"]:
         late = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]

@@ -110,7 +110,7 @@ def test_a_failing_job_fails_the_command_with_the_users_error(cli: Any, cluster:
     for restart, again in ((1, ""), (2, "the same error, 2nd time: "), (3, "the same error, 3rd time: ")):
         assert re.search(rf"Job 'again': restart {restart} in 0\.\d s: {again}ValueError: bad 7", done.stderr)
     assert "restart 4" not in done.stderr
-    assert "the same error came 4 times in a row at the record 7" in done.stderr
+    assert "the same error occurred 4 times in a row at the record 7" in done.stderr
     assert "restart-strategy.same-error-limit is 4" in done.stderr
     (job,) = [job for job in jobs(cli) if job["name"] == "again"]
     assert (job["state"], job["restarts"]) == ("FAILED", 3)

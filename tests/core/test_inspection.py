@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from waiting import DEADLINE
 
 from millstream.core.inspection.flame_graph import FlameGraphType, flame_graph
-from millstream.core.inspection.frames import SeenFrame, told
+from millstream.core.inspection.frames import SeenFrame, frame_names
 from millstream.core.inspection.outside import dump_from_outside
 from millstream.core.inspection.threads import dump_threads
 from millstream.core.linux.threads import cpu_seconds, scheduler_state
@@ -67,18 +67,18 @@ def frame(module: str, name: str, line: int = 1) -> SeenFrame:
 def test_frames_of_user_code_are_shown_and_those_of_the_runtime_are_not() -> None:
     ours = [frame("runpy", "run"), frame("millstream.taskmanager.worker.main", "main")]
     users = [frame("shop.prices", "discount", 42), frame("json", "loads", 7)]
-    assert told([*ours, *users], False, 100) == (
+    assert frame_names([*ours, *users], False, 100) == (
         "shop.prices.discount (prices.py:42)", "json.loads (json.py:7)",
     )  # fmt: skip
-    assert told([*ours, frame("__main__", "price", 3)], False, 100) == ("price (__main__.py:3)",)
+    assert frame_names([*ours, frame("__main__", "price", 3)], False, 100) == ("price (__main__.py:3)",)
     back = frame("millstream.datastream.state", "value")
-    assert told([*ours, *users[:1], back], False, 100)[-1] == "[datastream.state.value]"
-    assert told([*ours, *users[:1], back, frame("numpy", "dot")], False, 100)[-1] == "numpy.dot (numpy.py:1)"
-    assert told([*ours, frame("threading", "wait")], False, 100) == ("[taskmanager.worker.main.main]",)
-    assert told([frame("threading", "wait")], False, 100) == ("[threading.wait]",)
-    assert len(told([*ours, *users], True, 100)) == 4
-    assert told([*ours, *users], False, 1) == ("json.loads (json.py:7)",)
-    assert told([], False, 1) == ()
+    assert frame_names([*ours, *users[:1], back], False, 100)[-1] == "[datastream.state.value]"
+    assert frame_names([*ours, *users[:1], back, frame("numpy", "dot")], False, 100)[-1] == "numpy.dot (numpy.py:1)"
+    assert frame_names([*ours, frame("threading", "wait")], False, 100) == ("[taskmanager.worker.main.main]",)
+    assert frame_names([frame("threading", "wait")], False, 100) == ("[threading.wait]",)
+    assert len(frame_names([*ours, *users], True, 100)) == 4
+    assert frame_names([*ours, *users], False, 1) == ("json.loads (json.py:7)",)
+    assert frame_names([], False, 1) == ()
 
 
 _STACKS = st.lists(

@@ -18,9 +18,9 @@ def test_a_replaced_leader_does_not_return() -> None:
     assert leaders.deposed(JOB, "old") == ""
     assert leaders.refusal(JOB, leader("old", 3)) == ""
     assert leaders.refusal(JOB, leader("new", 5)) == ""
-    assert leaders.refusal(JOB, leader("old", 3)) == "job job is led under epoch 5, and epoch 3 is over"
+    assert leaders.refusal(JOB, leader("old", 3)) == "the leader of job job has epoch 5, and epoch 3 is outdated"
     assert leaders.leader(JOB) == leader("new", 5)
-    assert leaders.deposed(JOB, "old") == "job job is led from new, under epoch 5"
+    assert leaders.deposed(JOB, "old") == "the leader of job job is at new, with epoch 5"
     assert leaders.deposed(JOB, "new") == ""
 
 

@@ -240,7 +240,7 @@ async def test_a_message_that_cannot_be_written_ends_the_session_instead_of_bloc
     async with connected() as (server, client, session):
         session.send(report(1, "half a pair: \udc80"))
         _, reason = await client.end
-        assert reason.startswith(f"a message to the server at {server.address} cannot be sent: Unicode")
+        assert reason.startswith(f"sending a message to the server at {server.address} failed: Unicode")
 
 
 async def test_each_end_knows_when_the_other_was_last_reachable() -> None:
@@ -484,9 +484,9 @@ async def test_ends_that_follow_different_leaders_have_no_session() -> None:
         leaders.move_to(server.address, epoch=5)
         begun, reason = await dialer.dial_once("the leader", never)
         assert not begun
-        assert reason.endswith("the leader of epoch 5 was looked for, and that of epoch 4 found")
+        assert reason.endswith("expected the leader of epoch 5, but found that of epoch 4")
         assert await server.ends.get() in (
-            "client: the leader of epoch 5 was looked for, and that of epoch 4 found",
+            "client: expected the leader of epoch 5, but found that of epoch 4",
             "connection to client lost",  # the connecting end was faster
         )
         assert server.sessions.empty()
@@ -506,14 +506,14 @@ async def test_a_replaced_leader_is_not_reconnected_to() -> None:
         leaders.move_to(old.address, epoch=4)
         begun, reason = await dialer.dial_once("the leader", close)
         assert not begun
-        assert reason.endswith("the leader of epoch 4 was found, which that of epoch 5 has followed")
+        assert reason.endswith("found the leader of epoch 4, which was replaced by that of epoch 5")
 
 
 @pytest.mark.parametrize(
     ("first", "reason"),
     [
-        (SESSION.up.to_bytes(report(1)), "client began with Requirement, without saying which leader it means"),
-        (b"\xff", "client sent what cannot be read: this is no millstream.resourcemanager.JobManagerReport"),
+        (SESSION.up.to_bytes(report(1)), "client sent Requirement before the handshake"),
+        (b"\xff", "client sent an invalid message: this is no millstream.resourcemanager.JobManagerReport"),
     ],
 )
 async def test_a_peer_that_does_not_greet_is_disconnected(
@@ -570,6 +570,6 @@ async def test_a_peer_that_accepts_connections_and_does_not_respond_is_given_up_
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         begun, reason = await Dialer(address, SESSION, CALM).dial_once("the peer", never, within=0.2)
-        assert (begun, reason) == (False, f"the peer at {address} is unreachable: it did not answer within 0.2 s")
+        assert (begun, reason) == (False, f"the peer at {address} is unreachable: it did not respond within 0.2 s")
         begun, reason = await Dialer(address, SESSION, HASTY).dial_once("the peer", never)
-        assert (begun, reason) == (False, f"the peer at {address} is unreachable: it did not answer within 0.5 s")
+        assert (begun, reason) == (False, f"the peer at {address} is unreachable: it did not respond within 0.5 s")

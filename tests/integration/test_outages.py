@@ -103,7 +103,7 @@ def test_a_poisonous_record_ends_the_job_which_leaves_its_last_checkpoint_and_sa
     options = ["-p", "2", *given(*recovering(checkpoints, attempts=10_000))]
     done = cluster.run(*options, str(job(tmp_path, poison)), check=False)
     assert done.returncode == 1
-    assert f"the same error came {LIMIT} times in a row at the record " in done.stderr
+    assert f"the same error occurred {LIMIT} times in a row at the record " in done.stderr
     assert len(completed(checkpoints)) == 1
     command = shlex.split(re.search(r"`(millstream run .*)`", done.stderr)[1])  # type: ignore[index]  # or it fails here
     (kept,) = checkpoints.rglob("_metadata.json")

@@ -63,8 +63,8 @@ def test_a_job_is_resumed_from_its_checkpoint_or_by_its_restart_strategy_and_els
     wait_until(lambda: lines("repeated").count("1") == 2, "the job to begin again")
     assert lines("kept").count("1") == 1
     for name, words in (
-        ("kept", f"starts again from checkpoint {resumed[1]}: "),
-        ("repeated", "starts again from the beginning, as it has completed no checkpoint: "),
+        ("kept", f"restarts from checkpoint {resumed[1]}:  "),
+        ("repeated", "restarts from the beginning, since it has completed no checkpoint: "),
     ):
         assert cluster.get(f"/jobs/{jobs[name]}")["restarts"] == 1
         assert words in cluster.cli("events", "-m", cluster.rest, jobs[name]).stdout

@@ -80,7 +80,7 @@ class JobDriver:
         self.extra = 0
         self.checkpoint_wanted: int | None = None
         self.waiting_for_rescale: set[str] = set()
-        self.rescales: dict[str, ev.AnswerRescale] = {}
+        self.rescales: dict[str, ev.RespondToRescale] = {}
 
     @property
     def instant(self) -> Instant:
@@ -105,8 +105,8 @@ class JobDriver:
             elif not any(isinstance(effect, ev.TakenOver) for effect in effects):
                 assert state in (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING, ExecutionState.CANCELED)
         if over:
-            answers = [e for e in effects if not (isinstance(e, ev.AnswerRescale) and e.error)]
-            assert all(isinstance(e, ev.AnswerOffer) and not e.accepted for e in answers), effects
+            answers = [e for e in effects if not (isinstance(e, ev.RespondToRescale) and e.error)]
+            assert all(isinstance(e, ev.RespondToOffer) and not e.accepted for e in answers), effects
         return self._checked(effects, event)
 
     # What happens to the job
@@ -239,11 +239,13 @@ class JobDriver:
 
     def _checked(self, effects: list[ev.Effect], event: ev.Event | None) -> list[ev.Effect]:
         for effect in effects:
-            assert not self.ended or isinstance(effect, ev.AnswerOffer | ev.AnswerRescale), f"{effect} after the end"
+            assert not self.ended or isinstance(effect, ev.RespondToOffer | ev.RespondToRescale), (
+                f"{effect} after the end"
+            )
             match effect:
                 case ev.DeclareSlots(slots):
                     self.declared = slots
-                case ev.AnswerOffer(allocation, task_manager, accepted):
+                case ev.RespondToOffer(allocation, task_manager, accepted):
                     assert isinstance(event, ev.SlotOffered)
                     assert (allocation, task_manager) == (event.allocation_id, event.task_manager)
                     if accepted:
@@ -310,7 +312,7 @@ class JobDriver:
                     assert graph is self.master.graph
                     new = (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING)  # the second: by the same event
                     assert all(e.state in new for e in self.executions), self.states()
-                case ev.AnswerRescale(trigger_id, message, error):
+                case ev.RespondToRescale(trigger_id, message, error):
                     assert bool(message) != bool(error)
                     assert trigger_id in self.waiting_for_rescale, "a request is answered once"
                     self.waiting_for_rescale.discard(trigger_id)

@@ -88,7 +88,7 @@ def test_the_vertex_that_holds_its_source_back_gets_more_tasks_and_the_reason_na
     decision = Measured(pipeline(1, 1)).window({"v0": (0.3, 0.7), "v1": (1.0, 0.0)})
     assert decision is not None
     assert decision.parallelism == {"v1": 3}
-    assert decision.reason == "'v1' 1 -> 3: busy 100%, 200% with what is to come; the target is 70%"
+    assert decision.reason == "'v1' 1 -> 3: busy 100%, 200% expected; the target is 70%"
 
 
 def test_a_job_within_its_bounds_is_left_alone() -> None:

@@ -148,6 +148,6 @@ async def test_a_leader_that_wakes_up_and_takes_the_job_for_ended_deletes_nothin
         await task_manager.update(*tasks[0], ExecutionState.FAILED, "ValueError: bad")
         await task_manager.next(CancelTasks)
         await task_manager.update(*tasks[1], ExecutionState.CANCELED)
-        await asyncio.to_thread(wait_until, lambda: "its end is left to" in caplog.text, "it to hear that it is over")
+        await asyncio.to_thread(wait_until, lambda: "leaving its end to" in caplog.text, "it to hear that it is over")
         assert left.store.entry(POINTERS) is not None
     assert left.home.joinpath(f"chk-{completed}", METADATA_FILE) in left.home.rglob(METADATA_FILE)

@@ -247,7 +247,7 @@ def test_figures_of_enumerators_are_reported_a_second_after_they_change(
     assert told(three).unassigned_splits is None, "it cannot count to three"
     three.request()
     assert told(three).unassigned_splits is None, "and is not asked again"
-    assert caplog.text.count("source v does not tell its unassigned splits") == 1
+    assert caplog.text.count("Getting the number of unassigned splits of source v failed") == 1
 
 
 @pytest.mark.parametrize("order", ["assign", "no more"])

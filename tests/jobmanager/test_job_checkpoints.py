@@ -67,7 +67,7 @@ class FakeSurroundings:
         else:
             self.events.put_nowait(event)
 
-    def answer_snapshot(self, result: SnapshotResult) -> None:
+    def send_snapshot_result(self, result: SnapshotResult) -> None:
         self.said.append(("dispatcher", result))
 
     def in_charge(self) -> bool:

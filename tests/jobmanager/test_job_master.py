@@ -58,7 +58,7 @@ def test_each_sharing_group_needs_the_slots_of_its_widest_vertex() -> None:
 def test_slots_arrive_one_by_one() -> None:
     driver = waiting(pipeline(3))
     first = AllocationId("a0")
-    assert driver.offer("a0", "tm1:1-a") == [ev.AnswerOffer(first, driver.held[first], True), ev.ReportDetails()]
+    assert driver.offer("a0", "tm1:1-a") == [ev.RespondToOffer(first, driver.held[first], True), ev.ReportDetails()]
     assert driver.master.message == "waiting for slots: 1 of 3"
     driver.offer("a1", "tm2:1-a")
     assert driver.master.message == "waiting for slots: 2 of 3"
@@ -71,7 +71,7 @@ def test_slots_arrive_one_by_one() -> None:
 def test_an_offer_that_comes_twice_is_taken_once() -> None:
     driver = waiting(pipeline(2))
     driver.offer("a0")
-    assert driver.offer("a0") == [ev.AnswerOffer(AllocationId("a0"), driver.held[AllocationId("a0")], True)]
+    assert driver.offer("a0") == [ev.RespondToOffer(AllocationId("a0"), driver.held[AllocationId("a0")], True)]
     assert len(driver.master.slots) == 1
     assert driver.master.message == "waiting for slots: 1 of 2"
 
@@ -80,7 +80,7 @@ def test_more_slots_than_needed_are_refused() -> None:
     driver = waiting(pipeline(1))
     driver.offer("a0")
     (answer,) = driver.offer("a1")
-    assert answer == ev.AnswerOffer(AllocationId("a1"), answer.task_manager, False)  # type: ignore[union-attr]
+    assert answer == ev.RespondToOffer(AllocationId("a1"), answer.task_manager, False)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("available", "shown"), [(0, 1), (1, 1), (2, 2)])
@@ -437,7 +437,7 @@ def test_after_the_end_only_offers_get_a_response(end: str) -> None:
     assert driver.ended
     status, details = driver.master.status, job_details(driver.master)
     (refusal,) = driver.offer("late")
-    assert isinstance(refusal, ev.AnswerOffer)
+    assert isinstance(refusal, ev.RespondToOffer)
     assert not refusal.accepted
     late: list[ev.Event] = [
         ev.NotEnoughSlots(0),

@@ -171,7 +171,7 @@ def test_the_same_error_at_the_same_record_fails_the_job_and_names_the_option_fo
         assert driver.master.status is JobStatus.RUNNING
         fail_and_restart(driver, driver.execution("v1", subtask))
     assert driver.master.status is JobStatus.FAILED
-    assert "the same error came 3 times in a row at the record 'x'" in driver.master.message
+    assert "the same error occurred 3 times in a row at the record 'x'" in driver.master.message
     assert "restart-strategy.same-error-limit is 3" in driver.master.message
     assert [(f.times, f.restart, f.restart_delay_ms) for f in driver.master.failures] == [
         (3, 0, 0), (2, 2, 1_000), (1, 1, 1_000),
@@ -236,7 +236,9 @@ def test_a_worker_that_ends_by_itself_without_progress_in_between_fails_the_job(
         driver.tell(ev.CheckpointCompleted({one.attempt_id: 0 for one in driver.executions}))
         crash_and_restart(driver, echo_first)
     assert driver.master.status is JobStatus.FAILED
-    assert "a process of it ended by itself 3 times in a row without a checkpoint in between" in driver.master.message
+    assert (
+        "one of its processes ended by itself 3 times in a row without a checkpoint in between" in driver.master.message
+    )
     assert driver.master.failures[0].exception.startswith("SlotLost: process 2 exited with status 7. Its tasks: v0")
     assert [f.times for f in driver.master.failures] == [3, 2, 1]
 
@@ -274,7 +276,7 @@ def test_lost_slots_are_waited_for_again_and_an_allocation_that_was_lost_is_refu
     driver.restart()
     assert driver.master.message == "waiting for slots: 1 of 2"
     (answer,) = driver.offer("a1", "tm2:1-a")
-    assert isinstance(answer, ev.AnswerOffer)
+    assert isinstance(answer, ev.RespondToOffer)
     assert not answer.accepted
     effects = driver.offer("a2", "tm3:1-a")
     assert [e.allocation_id for e in of_type(effects, ev.StartWorker)] == ["a2"]
@@ -497,7 +499,7 @@ def test_a_failure_that_trying_again_would_not_mend_is_final() -> None:
     driver.tell(ev.TaskChanged(update))
     driver.answer_cancels()
     assert driver.master.status is JobStatus.FAILED
-    assert "trying again would not help" in driver.master.message
+    assert "a restart would not help" in driver.master.message
     assert driver.master.failures[0].exception == "IncompatibleStateError: other types"
 
 
@@ -509,7 +511,7 @@ def test_a_suspended_job_runs_nowhere_and_begins_again_from_its_checkpoint() -> 
     assert (driver.master.status, driver.declared) == (JobStatus.RESTARTING, 0)
     assert driver.tell(ev.Suspended("no dispatcher")) == []
     (answer,) = driver.offer("a7")
-    assert answer == ev.AnswerOffer(AllocationId("a7"), answer.task_manager, False)  # type: ignore[union-attr]
+    assert answer == ev.RespondToOffer(AllocationId("a7"), answer.task_manager, False)  # type: ignore[union-attr]
     assert not of_type(driver.tick(1_000), ev.Restore)
     assert not of_type(driver.tell(ev.JobFailed(TaskFailure(exception="late"))), ev.Restore)
     (restore,) = of_type(driver.tell(ev.Resumed()), ev.Restore)

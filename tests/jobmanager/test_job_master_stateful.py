@@ -93,7 +93,7 @@ class JobMasterMachine(RuleBasedStateMachine):
     def a_slot_is_offered_again(self, data: st.DataObject) -> None:
         allocation, task_manager = data.draw(st.sampled_from(list(self.driver.held.items())))
         (answer,) = self.driver.offer(allocation, task_manager)
-        assert isinstance(answer, ev.AnswerOffer)
+        assert isinstance(answer, ev.RespondToOffer)
         assert answer.accepted
 
     @rule()

@@ -223,7 +223,9 @@ def test_a_second_request_replaces_the_first_as_long_as_the_tasks_run() -> None:
     driver.rescale(129)
     assert "mistyped" not in driver.rescales, "what is refused changes nothing"
     gathered(driver, 2)
-    assert "another parallelism was asked for since; the job continues as before" in driver.rescales["mistyped"].error
+    assert (
+        "another parallelism has been requested since; the job continues as before" in driver.rescales["mistyped"].error
+    )
     assert (driver.declared, driver.checkpoint_wanted) == (2, 2)
     driver.checkpointed()
     driver.rescale(3, "late")

@@ -55,7 +55,7 @@ def change(driver: JobDriver, attempt: AttemptId, state: ExecutionState, excepti
 def test_a_job_of_which_all_tasks_are_found_continues_without_a_restart() -> None:
     driver = driver_of(pipeline(2, 2, source=True))
     effects = find_all(driver)
-    assert all(answer.accepted for answer in of_type(effects, ev.AnswerOffer))
+    assert all(answer.accepted for answer in of_type(effects, ev.RespondToOffer))
     assert len(of_type(effects, ev.TakeOver)) == 1
     assert driver.master.status is JobStatus.CREATED
     assert of_type(driver.tell(ev.TakeoverPrepared()), ev.TakenOver) == []
@@ -129,7 +129,7 @@ def test_what_is_not_found_in_time_has_the_job_start_again_with_the_attempts_tha
 def test_attempts_that_others_have_followed_are_not_taken_and_not_counted() -> None:
     driver = driver_of(pipeline(2))
     (answer,) = driver.offer("old", found=found_slot(driver, key(0), behind=1))
-    assert answer == ev.AnswerOffer("old", "tm1:1-a", accepted=False)
+    assert answer == ev.RespondToOffer("old", "tm1:1-a", accepted=False)
     find_all(driver)
     driver.tell(ev.TakeoverPrepared())
     assert driver.taken_over
@@ -139,7 +139,7 @@ def test_of_two_slots_with_the_same_tasks_one_is_taken() -> None:
     driver = driver_of(pipeline(2))
     driver.offer("a0", found=found_slot(driver, key(0)))
     (answer,) = driver.offer("b0", found=found_slot(driver, key(0)))
-    assert isinstance(answer, ev.AnswerOffer)
+    assert isinstance(answer, ev.RespondToOffer)
     assert not answer.accepted
 
 
@@ -166,9 +166,9 @@ def test_tasks_of_another_shape_of_the_job_are_not_taken() -> None:
     driver = driver_of(pipeline(2))
     other = found_slot(driver, key(0))
     changed = replace(other, tasks=tuple(replace(task, parallelism=4) for task in other.tasks))
-    assert driver.offer("a0", found=changed) == [ev.AnswerOffer("a0", "tm1:1-a", accepted=False)]
+    assert driver.offer("a0", found=changed) == [ev.RespondToOffer("a0", "tm1:1-a", accepted=False)]
     foreign = replace(other, tasks=tuple(replace(task, vertex_id=VertexId("gone")) for task in other.tasks))
-    assert driver.offer("a1", found=foreign) == [ev.AnswerOffer("a1", "tm1:1-a", accepted=False)]
+    assert driver.offer("a1", found=foreign) == [ev.RespondToOffer("a1", "tm1:1-a", accepted=False)]
 
 
 def test_a_task_manager_that_goes_and_comes_back_in_time_is_no_loss() -> None:
@@ -224,8 +224,8 @@ def test_slots_in_which_nothing_runs_are_kept_for_a_new_start_and_given_back_oth
         driver = driver_of(pipeline(2))
         driver.offer("a0", "tm0:1-a", found_slot(driver, key(0)))
         for number in range(2):
-            assert driver.offer(f"b{number}") == [ev.AnswerOffer(f"b{number}", "tm1:1-a", accepted=True)]
-        assert driver.offer("too many") == [ev.AnswerOffer("too many", "tm1:1-a", accepted=False)]
+            assert driver.offer(f"b{number}") == [ev.RespondToOffer(f"b{number}", "tm1:1-a", accepted=True)]
+        assert driver.offer("too many") == [ev.RespondToOffer("too many", "tm1:1-a", accepted=False)]
         if is_found:
             driver.offer("a1", "tm0:1-a", found_slot(driver, key(1)))
             driver.tell(ev.TakeoverPrepared())
@@ -254,7 +254,7 @@ def test_what_comes_too_late_is_not_taken() -> None:
     driver = driver_of(pipeline(2))
     driver.tick(WAIT)
     (answer,) = driver.offer("a0", found=found_slot(driver, key(0)))
-    assert answer == ev.AnswerOffer("a0", "tm1:1-a", accepted=False)
+    assert answer == ev.RespondToOffer("a0", "tm1:1-a", accepted=False)
 
 
 def test_a_user_who_cancels_meanwhile_gets_a_job_that_is_cancelled() -> None:
@@ -287,11 +287,11 @@ def test_what_tasks_report_meanwhile_is_not_forgotten() -> None:
     driver = driver_of(pipeline(1, source=True))
     attempt = attempt_of(driver.executions[0], 3)
     event = ReaderEvent(JobId("job"), VertexId("v0"), 0, SplitRequest("host"), attempt)
-    driver.tell(ev.TaskHeard(replace(event, attempt_id=AttemptId("another"))))
+    driver.tell(ev.TaskReported(replace(event, attempt_id=AttemptId("another"))))
     slot = found_slot(driver, key(0), ExecutionState.INITIALIZING)
     driver.offer("a0", found=slot)
     for message in (event, replace(event, kind=Custom(b"event")), InputsEnded(NO_ALLOCATION, attempt)):
-        driver.tell(ev.TaskHeard(message))
+        driver.tell(ev.TaskReported(message))
     change(driver, attempt, RUNNING)
     (task,) = driver.asked[0].tasks
     assert task.inputs_ended
@@ -303,7 +303,7 @@ def test_an_event_for_an_enumerator_that_is_being_started_would_be_lost_so_the_j
     driver = driver_of(pipeline(1, source=True))
     find_all(driver)
     attempt = attempt_of(driver.executions[0], 3)
-    effects = driver.tell(ev.TaskHeard(ReaderEvent(JobId("job"), VertexId("v0"), 0, Custom(b"event"), attempt)))
+    effects = driver.tell(ev.TaskReported(ReaderEvent(JobId("job"), VertexId("v0"), 0, Custom(b"event"), attempt)))
     assert len(of_type(effects, ev.NotTakenOver)) == 1
 
 
@@ -320,5 +320,5 @@ def test_regions_may_be_of_different_attempts_but_a_region_may_not() -> None:
     slot = found_slot(mixed, key(0))
     older = found_task(mixed.execution("b", 0), 0, RUNNING)
     (answer,) = mixed.offer("a0", found=replace(slot, tasks=(slot.tasks[0], older)))
-    assert isinstance(answer, ev.AnswerOffer)
+    assert isinstance(answer, ev.RespondToOffer)
     assert not answer.accepted

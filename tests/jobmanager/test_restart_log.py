@@ -17,7 +17,7 @@ def failure(restart: int, what: str = "ValueError: bad") -> TaskFailure:
 
 
 def told(log: RestartLog, cause: TaskFailure | None, at: int, reason: str = "a reason") -> tuple[str, str, bool]:
-    answer = log.tell(cause, reason, Instant(at, at))
+    answer = log.report(cause, reason, Instant(at, at))
     return answer.line, answer.event, answer.is_again
 
 
@@ -34,7 +34,7 @@ def test_a_loop_is_logged_with_cause_and_delay_then_counted() -> None:
     assert all(is_again for _, _, is_again in lines)
     assert [line for line, _, _ in lines if line] == [
         f"restart {n} in 1.5 s: the same error, {n}th time: ValueError: bad {n}, in operator 'map'"
-        f" ({untold} restarts before it were not told)"
+        f" ({untold} restarts before it were not logged)"
         for n, untold in ((10, 6), (100, 89), (1000, 899))
     ]
     assert lines[-2][1].startswith("restart 999 in 1.5 s: the same error, 999th time")

@@ -39,7 +39,7 @@ class NoLinks:
     def report_soon(self, job_id: JobId) -> None:
         """Without a receiver."""
 
-    def answer_snapshot(self, result: SnapshotResult) -> None:
+    def send_snapshot_result(self, result: SnapshotResult) -> None:
         """Without a receiver."""
 
     def in_charge(self) -> bool:

@@ -145,7 +145,7 @@ async def test_a_snapshot_that_cannot_be_taken_is_refused_with_the_reason(tmp_pa
     later = "not all tasks of the job are running; try again when the job is RUNNING"
     assert await error("t2", target_directory=str(tmp_path)) == later
     assert "execution.checkpointing.savepoint-dir" in await error("t3")
-    assert "'ODD' is no format of a savepoint: it is one of CANONICAL, NATIVE" in await error("t4", format="ODD")
+    assert "'ODD' is not a format of savepoints, which are CANONICAL, NATIVE" in await error("t4", format="ODD")
     (tmp_path / "file").touch()
     assert str(tmp_path / "file") in await error("t5", target_directory=str(tmp_path / "file"))
     cluster.dispatcher.send(dp.CancelJob(JOB))
@@ -155,7 +155,7 @@ async def test_a_snapshot_that_cannot_be_taken_is_refused_with_the_reason(tmp_pa
     await cluster.submit(pipeline_with_odd_settings())
     assert (await cluster.details_in(JobStatus.FAILED)).checkpoints == b""
     assert "has ended" in await error("t7", job_id="odd")
-    assert "job odd takes no checkpoints: option" in await query(cluster, job_id="odd")
+    assert "job odd: checkpoints are disabled: option" in await query(cluster, job_id="odd")
 
 
 def pipeline_with_odd_settings() -> JobGraph:

@@ -204,7 +204,7 @@ async def test_a_job_without_checkpoints_and_restarts_is_not_run_again_by_its_ne
         (failure,) = details.failures
         assert failure.exception.startswith("NotResumed: 0 of 2 tasks were found running after its job manager was")
         changed, failed = details.events
-        told = "another job manager leads the job, and is number 2: it is not started again: 0 of 2 tasks were found"
+        told = "another job manager leads the job (leader number 2): it is not restarted: 0 of 2 tasks were found"
         assert changed.message == f"{told} running"
         assert (failed.kind, failed.message[:11]) == (JobEventKind.FAILED, "NotResumed:")
 
@@ -217,7 +217,7 @@ async def test_a_job_with_a_restart_strategy_is_run_again_which_is_counted_and_r
         assert details.restarts == 1
         (failure,) = details.failures
         assert (failure.restart, failure.exception[:18]) == (1, "JobManagerChanged:")
-        told = "it starts again from the beginning, as it has completed no checkpoint: 0 of 2 tasks were found running"
+        told = "it restarts from the beginning, since it has completed no checkpoint: 0 of 2 tasks were found running"
         assert told in details.events[0].message
 
 
@@ -239,7 +239,7 @@ async def test_restarts_are_counted_over_all_leaders(tmp_path: Path) -> None:
             while (details := await second.details_in(JobStatus.CREATED)).restarts == 1:
                 pass
             assert details.restarts == 2
-            assert f"it starts again from checkpoint {completed}: " in details.events[0].message
+            assert f"it restarts from checkpoint {completed}: " in details.events[0].message
 
 
 async def test_a_job_that_waited_for_slots_has_not_run_and_starts_under_its_next_leader() -> None:
@@ -276,7 +276,7 @@ async def test_a_job_began_when_its_first_leader_did_and_its_events_count_those_
                 assert details.state_times[JobStatus.RUNNING] > began
                 (event,) = details.events
                 assert event.kind is JobEventKind.LEADER_CHANGED
-                told = "another job manager leads the job, and is number 3: it goes on with its 2 tasks"
+                told = "another job manager leads the job (leader number 3): it continues with its 2 tasks"
                 assert event.message == told
 
 

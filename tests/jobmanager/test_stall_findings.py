@@ -102,7 +102,7 @@ def test_a_silent_split_holds_back_a_window_that_others_have_passed() -> None:
     assert finding.message == (
         "'Window(Tumbling)' waits for event time 1970-01-01 00:00:10.000 UTC (it is 1970-01-01 00:00:07.000 UTC now) "
         "with 3 open windows, which took 120 records since the last firing. It is held back by split 'p1' of "
-        "'Source: orders', from which no record has come since 2023-11-14 22:14:00 UTC and which "
+        "'Source: orders', from which no record has arrived since 2023-11-14 22:14:00 UTC and which "
         "is at event time 1970-01-01 00:00:07.000 UTC; the others have come to 1970-01-01 00:01:00.000 UTC."
     )
     assert finding.advice == (
@@ -120,7 +120,7 @@ def test_a_subtask_of_which_no_record_ever_came_is_named() -> None:
     finding = the_only(orders, nothing, windows(channels(orders, nothing)))
     assert "(no watermark has come yet) with 3 open windows, which took" in finding.message
     assert (
-        "It is held back by 'Source: orders' (2/2), from which no record has come since it began at "
+        "It is held back by 'Source: orders' (2/2), from which no record has arrived since it began at "
         "2023-11-14 22:14:00 UTC; the others have come to 1970-01-01 00:01:00.000 UTC." in finding.message
     )
 
@@ -142,7 +142,7 @@ def test_it_is_followed_through_tasks_in_between_to_where_watermarks_are_made() 
     facts = job(orders, *stamps, windows(channels(*stamps)))
     facts = replace(facts, producers={WINDOW: [SOURCE], SOURCE: [VertexId("s")]})
     (finding,) = explain(facts).findings
-    assert "held back by 'Timestamps/Watermarks' (2/2), from which no record has come" in finding.message
+    assert "held back by 'Timestamps/Watermarks' (2/2), from which no record has arrived" in finding.message
 
 
 def test_several_that_hold_it_back_are_all_named_the_slowest_first() -> None:
@@ -184,7 +184,7 @@ def test_a_source_without_a_strategy_makes_no_watermarks() -> None:
     orders = source(progress=TaskProgress(None, (origin,)), output_watermark=MIN_TIMESTAMP)
     finding = the_only(orders, windows(channels(orders)))
     assert finding.kind is FindingKind.NO_WATERMARKS
-    assert "It is held back by 'Source: orders', which makes no watermarks." in finding.message
+    assert "It is held back by 'Source: orders', which emits no watermarks." in finding.message
     assert finding.advice == (
         "hand from_source a WatermarkStrategy, or call assign_timestamps_and_watermarks before the windows"
     )
@@ -294,7 +294,7 @@ def test_an_interval_join_whose_records_cannot_go_and_over_all_its_subtasks() ->
     assert finding.kind is FindingKind.WATERMARK_HELD_BACK
     assert finding.message.startswith(
         "'Interval join' keeps 1,203 records of its left stream and 7 of its right one until event time "
-        "1970-01-01 00:00:10.000 UTC (it is 1970-01-01 00:00:07.000 UTC now), and more with every record that comes. "
+        "1970-01-01 00:00:10.000 UTC (it is 1970-01-01 00:00:07.000 UTC now), and more with every record that arrives. "
         "It is held back by split 'p1' of 'Source: orders', "
     )
     (waits,) = stall.waiting
@@ -391,7 +391,7 @@ def test_an_operator_of_a_batch_has_results_when_its_input_has_ended() -> None:
     assert "(1 of 2 subtasks) is still read." in the_only(ended, second, holding(1)).message
     others = replace(ended, subtask=1)
     on_the_way = the_only(ended, others, holding(1)).message
-    assert on_the_way.endswith("run as a batch: its sources have been read, and their records are on the way.")
+    assert on_the_way.endswith("run as a batch: its sources have been read, and their records are in flight.")
     assert found(first, second, holding(0)) == [], "nothing has come so far"
 
 
@@ -501,9 +501,9 @@ def test_a_slot_whose_functions_do_not_return() -> None:
     stuck = replace(windows(channels(orders), None), reported_at=LONG_AGO - 1_000)
     other = replace(orders, subtask=1, slot=SlotKey("", 1), reported_at=NOW)
     finding = the_only(orders, stuck, other)
-    assert (finding.kind, finding.since, finding.vertex_id) == (FindingKind.NOT_ANSWERING, LONG_AGO, "")
+    assert (finding.kind, finding.since, finding.vertex_id) == (FindingKind.NOT_RESPONDING, LONG_AGO, "")
     assert finding.message == (
-        "Nothing is heard of 'Source: orders' (1/2), 'Window(Tumbling)' since 2023-11-14 22:14:00 UTC: a function of "
+        "No report of 'Source: orders' (1/2), 'Window(Tumbling)' since 2023-11-14 22:14:00 UTC: a function in "
         "this slot was called and has not returned."
     )
     never = replace(stuck, reported_at=0, state_since=LONG_AGO)

@@ -88,7 +88,7 @@ class TakeoverMachine(RuleBasedStateMachine):
         taking_over = self.driver.master.is_taking_over
         effects = self.driver.offer(self._new_slot(), "tm2", {1: None, 2: without_last(found)}.get(kind, found))
         if kind == 0 or (kind == 3 and not taking_over):
-            (answer,) = [effect for effect in effects if isinstance(effect, ev.AnswerOffer)]
+            (answer,) = [effect for effect in effects if isinstance(effect, ev.RespondToOffer)]
             assert not answer.accepted, "attempts that are not the job's are never taken"
         elif effects and taking_over and kind == 3 and key not in self.placed:
             self.placed[key] = (f"b{self.offers}", "tm2")

@@ -1,4 +1,4 @@
-"""Time, handed in. Runtime code asks a `Clock`; tests drive a `ManualClock`."""
+"""Clocks, which are passed in. Runtime code reads a `Clock`; tests advance a `ManualClock`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Clock(Protocol):
         """Milliseconds since the Unix epoch."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back; only differences mean anything."""
+        """Returns seconds that never decrease; only differences are meaningful."""
 
 
 class Instant(Struct, frozen=True):
-    """One moment on both clocks, for machines that keep dates and deadlines.
+    """A reading of both clocks, for state machines that keep dates and deadlines.
 
     The wall clock may be set at any time, so only `steady_ms` is compared with other readings of the same process.
     """
@@ -29,7 +29,7 @@ class Instant(Struct, frozen=True):
 
     @staticmethod
     def of(clock: Clock) -> Instant:
-        """The present moment."""
+        """Reads both clocks."""
         return Instant(clock.now_ms(), int(clock.monotonic() * 1000))
 
 
@@ -41,29 +41,29 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start."""
+        """Returns seconds since an arbitrary start."""
         return time.monotonic()
 
 
 class ManualClock:
-    """A clock that stands still until `advance` is called."""
+    """A clock that changes only when `advance` is called."""
 
     def __init__(self, start_ms: int = 0) -> None:
         self._ms = float(start_ms)
         self._ahead_ms = 0
 
     def now_ms(self) -> int:
-        """Milliseconds since the start that the test chose."""
+        """Returns milliseconds since the start that the test chose."""
         return int(self._ms) + self._ahead_ms
 
     def monotonic(self) -> float:
-        """The same reading in seconds, however the wall clock was set."""
+        """Returns the reading in seconds, independent of changes of the wall clock."""
         return self._ms / 1000
 
     def advance(self, seconds: float) -> None:
-        """Moves both readings forward."""
+        """Advances both readings."""
         self._ms += seconds * 1000
 
     def set_wall_clock(self, seconds: float) -> None:
-        """Somebody sets the wall clock forward by this much, or back."""
+        """Moves the wall clock forward, or back, by this much."""
         self._ahead_ms += round(seconds * 1000)

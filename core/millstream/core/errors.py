@@ -1,4 +1,4 @@
-"""Errors whose message is meant for the user: one line that says what was wrong, where, and what would be right."""
+"""Errors with a message for the user: one line that states what is wrong, where, and what is expected."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from typing import ClassVar
 
 
 class MillstreamError(Exception):
-    """Base of every error that the command line prints as one line, and REST answers as its message."""
+    """Base of all errors that the command line prints as one line, and the REST API returns as a message."""
 
-    keeps_lines: ClassVar[bool] = False  # true where the lines are someone else's words, such as pip's
+    keeps_lines: ClassVar[bool] = False  # true if the message contains output of other programs, such as pip
 
 
 class ConfigurationError(MillstreamError):
-    """An option is unknown, or its value does not fit."""
+    """An option is unknown, or its value is not valid."""
 
 
 class InvalidProgramError(MillstreamError):
-    """The job cannot be built from the user's program as it is."""
+    """The user's program does not define a valid job."""
 
 
 NO_CLUSTER = "`millstream cluster start` starts one on this machine; -m host:port names the REST address of another"
 
 
 class UnreachableError(MillstreamError):
-    """A peer service did not answer in time."""
+    """A peer service did not respond in time."""
 
 
 class SubmissionError(MillstreamError):
-    """The cluster does not take the job."""
+    """The cluster rejected the job."""
 
 
 class UnrecoverableError(MillstreamError):
-    """Trying again cannot help: a job that fails with it is not restarted."""
+    """A failure that a restart cannot resolve: a job that fails with it is not restarted."""
 
 
 class UnloadableProgramError(UnrecoverableError):
-    """A part of the program cannot be loaded where it is to run: a class or a module is not there."""
+    """A part of the program cannot be loaded where it runs: a class or a module is missing."""
 
 
 class JobExecutionError(MillstreamError):

@@ -1,8 +1,8 @@
 """Pickling by value: lambdas, local functions, and everything in the user's main script.
 
-Where a class can be imported, whatever is unpickled is of the class as it is now. The same holds for classes of the
-main script, which come along with the program: instances in the state of an earlier submission become instances of the
-program's class of that name. Otherwise no key of such a class would equal the one that was stored.
+If a class can be imported, unpickled instances belong to its current definition. The same holds for classes of the main
+script, which are sent with the program: instances in the state of an earlier submission become instances of the
+program's class of that name. Otherwise no key of such a class would equal the stored one.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ def to_bytes(value: Any) -> bytes:
 
 
 def load_program(data: bytes, what: str) -> Any:
-    """Unpickles a part of the program. What is missing for it where it runs will be missing next time too."""
+    """Unpickles a part of the program. A missing module or class raises an error that a restart cannot resolve."""
     try:
         return pickle.loads(data)
     except ImportError as error:
         raise UnloadableProgramError(
-            f"{what} cannot be loaded: {error}; the job's environment lacks it: name it among the dependencies of the "
-            "wheel or in -pyreq, or send it along with -pyfs"
+            f"{what} cannot be loaded: {error}; it is missing in the job's environment: add it to the dependencies of "
+            "the wheel or to -pyreq, or send it with -pyfs"
         ) from error
     except (AttributeError, pickle.UnpicklingError, EOFError) as error:
         raise UnloadableProgramError(
-            f"{what} cannot be loaded: {error}; the modules that the job finds are not those that it was built with"
+            f"{what} cannot be loaded: {error}; the job's modules differ from those that it was built with"
         ) from error
 
 
 @contextlib.contextmanager
 def reading_state() -> Iterator[None]:
-    """What is unpickled meanwhile may come from another submission of the program."""
+    """While active, unpickled data may come from another submission of the program."""
     token = _reading_state.set(True)
     try:
         yield
@@ -63,10 +63,10 @@ def reading_state() -> Iterator[None]:
 def _pickler_class() -> Any:
     """The pickler of cloudpickle, with four differences.
 
-    It leaves out what msgspec remembers in a dataclass, which cannot be pickled; a memoryview stays one, where
-    cloudpickle makes bytes of it; what says that a field has no default stays the one object that libraries compare it
-    with; and the annotations of a dataclass are what they mean, not text
-    (`from __future__ import annotations`): the main script, in which their names are found, does not come along.
+    It omits msgspec's cache in a dataclass, which cannot be pickled; a memoryview remains one, where cloudpickle
+    converts it to bytes; the marker of a field without a default remains the object that libraries compare it with; and
+    the annotations of a dataclass are resolved, not text (`from __future__ import annotations`), since the main script,
+    in which their names are defined, is not sent.
     """
     import cloudpickle
 
@@ -78,7 +78,7 @@ def _pickler_class() -> Any:
                 return "MISSING"
             reduced = super().reducer_override(obj)
             if not isinstance(obj, type) or not isinstance(reduced, tuple) or len(reduced) != 6:
-                return reduced  # no class that is pickled by value
+                return reduced  # not a class that is pickled by value
             make, arguments, state, *_ = reduced
             state[0].pop(_MSGSPEC_CACHE, None)
             if dataclasses.is_dataclass(obj) and (resolved := _resolved_annotations(obj)):
@@ -92,13 +92,13 @@ def _pickler_class() -> Any:
 
 
 def _resolved_annotations(cls: type) -> dict[str, Any] | None:
-    """What the class's own annotations mean; None when they need no looking up, or a name in them is not found."""
+    """Resolves the class's own annotations; None if they contain no names, or a name is not defined."""
     own: dict[str, Any] = vars(cls).get("__annotations__", {})
     if not any(map(_has_names, own.values())):
         return None
     try:
         hints = typing.get_type_hints(cls, include_extras=True)
-    except Exception:  # what an annotation may raise; whoever needs the types says so
+    except Exception:  # annotations may raise any error; code that needs the types reports it
         return None
     return {name: hints[name] for name in own}
 
@@ -108,12 +108,12 @@ def _has_names(hint: Any) -> bool:
 
 
 def view_of(data: bytes, format: Any, shape: tuple[int, ...], readonly: bool) -> memoryview:
-    """A memoryview again, over a copy of what it showed."""
+    """Restores a memoryview, over a copy of its content."""
     return memoryview(data if readonly else bytearray(data)).cast(format, shape)
 
 
 def find_class(name: str, make: Callable[..., type], arguments: tuple[Any, ...]) -> type:
-    """The class of the main script that a pickle means; in state, the program's one of that name if there is one."""
+    """Returns the class of the main script that a pickle refers to; in state, the program's class of that name."""
     from cloudpickle import cloudpickle
 
     tracked = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID  # noqa: SLF001  # cloudpickle's own table of what came before
@@ -126,7 +126,7 @@ def find_class(name: str, make: Callable[..., type], arguments: tuple[Any, ...])
 
 
 def complete_class(cls: type, state: Any) -> type:
-    """Gives a new class what belongs to it; the program's own keeps what it has."""
+    """Sets the attributes of a new class; the program's own class is not changed."""
     from cloudpickle import cloudpickle
 
     if cls not in _complete:

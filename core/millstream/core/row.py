@@ -1,10 +1,10 @@
 """`Row`: a record with positions and, optionally, names; PyFlink's class of that name, and the kind of change it is.
 
-Rows are made for every record of a declared row type, so making one is kept cheap: attributes are set by the slots' own
-setters, past `__setattr__`, which is for users (557 ns in place of 1,143 on a busy machine).
+Rows are created for every record of a declared row type, so their construction is optimised: attributes are set by the
+slots' own setters, bypassing `__setattr__`, which is for users (557 ns instead of 1,143 on a busy machine).
 
-Only PyFlink's methods and `get_fields_names` are public names of a row: every other name, such as `values`, may be a
-field's. Our own code takes the parts of a row by `names_of`, `values_of` and `kind_of`.
+Only PyFlink's methods and `get_fields_names` are public names of a row: any other name, such as `values`, may be that
+of a field. Millstream reads the parts of a row by `names_of`, `values_of` and `kind_of`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class RowKind(Enum):
-    """What a row says about a changing table."""
+    """The kind of change that a row describes."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -52,7 +52,7 @@ class Row:
 
     @staticmethod
     def of_names(names: Sequence[str] | None, values: Sequence[Any]) -> Row:
-        """A row of these values under these names."""
+        """Creates a row of these values with these names."""
         row: Row = _new(Row)
         _set_names(row, names if names is None else tuple(names))
         _set_values(row, tuple(values))
@@ -67,7 +67,7 @@ class Row:
         return row
 
     def get_row_kind(self) -> RowKind:
-        """What it says about a changing table: INSERT, unless set."""
+        """Returns the kind of change; by default INSERT."""
         return self._kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
@@ -75,7 +75,7 @@ class Row:
         _set_kind(self, RowKind(row_kind))
 
     def get_fields_names(self) -> list[str] | None:
-        """The names, or None."""
+        """Returns the field names, or None."""
         return list(self._names) if self._names is not None else None
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
@@ -85,7 +85,7 @@ class Row:
         _set_names(self, tuple(field_names))
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
-        """The values of these fields, in the order asked for; of a row without names, all."""
+        """Returns the values of these fields, in the given order; all values of a row without names."""
         own = self._names
         if own is None:
             return list(self._values)
@@ -94,14 +94,14 @@ class Row:
         return [self._values[own.index(name)] for name in names]
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
-        """The fields by name, with `recursive` also of rows inside; a row without names has none."""
+        """Returns the fields by name, with `recursive` also those of nested rows. Raises TypeError without names."""
         if self._names is None:
             raise TypeError("this Row has no field names")
         values = map(_as_plain, self._values) if recursive else self._values
         return dict(zip(self._names, values, strict=True))
 
     def __call__(self, *args: Any) -> Row:
-        """A row that has this one's values for names: `Person = Row("name", "age")`, `Person("Ada", 36)`."""
+        """Creates a row whose names are this one's values: `Person = Row("name", "age")`, `Person("Ada", 36)`."""
         if len(args) != len(self._values):
             raise ValueError(f"{self!r} names {len(self._values)} fields, and there are {len(args)} values")
         return Row.of_names(self._values, args)
@@ -168,7 +168,7 @@ names_of = attrgetter("_names")
 values_of = attrgetter("_values")
 """A row's fields in order."""
 kind_of = attrgetter("_kind")
-"""What a row says about a changing table."""
+"""The kind of change that a row describes."""
 
 _INSERT = RowKind.INSERT
 _new = object.__new__

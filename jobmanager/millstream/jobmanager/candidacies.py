@@ -1,8 +1,8 @@
-"""The jobs that this job manager was told to run, until it leads them, and the end of that.
+"""The candidacies of a job manager for the leadership of jobs that it was assigned, from the request to their end.
 
-Whoever runs a job leads it in the store. Without high availability that is at once so; with it, an earlier leader has
-to be gone. A job that has ended by then, as the store says, is not run again: only that it has ended is told, and what
-its leader left of it is cleaned up.
+The job manager that runs a job is its leader in the store. Without high availability it becomes the leader at once;
+with it, an earlier leader has to be gone. A job that has ended by then, according to the store, is not run again: its
+end is reported, and what its leader left behind is deleted.
 
 Owned by the job manager's loop.
 """
@@ -31,27 +31,27 @@ log = logging.getLogger(__name__)
 
 
 class Manager(Protocol):
-    """What the job manager does about it."""
+    """The callbacks of the job manager."""
 
     def won(self, graph: JobGraph, led: Led) -> None:
-        """It leads the job."""
+        """Runs the job, whose leader this job manager has become."""
         ...
 
     def found_ended(self, result: JobDetails) -> None:
-        """The job has ended under an earlier leader."""
+        """Reports a job that has ended under an earlier leader."""
         ...
 
     def delete_left_over(self, graph: JobGraph, result: JobDetails, stored: JobPointers) -> None:
-        """What that leader left of it. Blocks, on another thread. Raises MillstreamError and OSError."""
+        """Deletes what that leader left behind. Blocks, on another thread. Raises MillstreamError and OSError."""
         ...
 
     def lost(self, job_id: JobId) -> None:
-        """It leads the job no more, unless it has left it by itself."""
+        """Stops the job, whose leadership this job manager has lost, unless it resigned by itself."""
         ...
 
 
 class Candidacies:
-    """Of one job manager, which is reached at `address`."""
+    """The candidacies of one job manager, which is reachable at `address`."""
 
     def __init__(self, ha: HighAvailability, address: str, manager: Manager, clock: Clock) -> None:
         self._ha = ha
@@ -62,44 +62,44 @@ class Candidacies:
         self._watching: dict[JobId, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
-    def stand(self, graph: JobGraph) -> None:
-        """For the leadership of a job that is not run here; a second time changes nothing.
+    def run_for(self, graph: JobGraph) -> None:
+        """Becomes a candidate for the leadership of a job that does not run here; does nothing if it is one already.
 
-        It may still be led here, by a run that has ended and is being cleaned up: the candidate waits for the end.
+        If an ended run of the job is still being cleaned up here, the candidate waits until that has finished.
         """
         job_id = graph.job_id
         if job_id not in self._running:
             task = self._running[job_id] = asyncio.ensure_future(self._lead(graph))
             task.add_done_callback(lambda done: self._ended(self._running, job_id, done))
 
-    def stands_for(self, job_id: JobId) -> bool:
-        """Whether the job may come to be led here."""
+    def is_candidate(self, job_id: JobId) -> bool:
+        """Whether this job manager is a candidate for the leadership of the job."""
         return job_id in self._running
 
-    def stand_down(self, job_id: JobId) -> None:
-        """From the candidacy, if there is one."""
+    def withdraw(self, job_id: JobId) -> None:
+        """Withdraws the candidacy for a job, if there is one."""
         if (task := self._running.pop(job_id, None)) is not None:
             task.cancel()
 
-    def stand_down_all(self) -> None:
-        """From all that are not won yet."""
+    def withdraw_all(self) -> None:
+        """Withdraws all candidacies that are not won yet."""
         for job_id in list(self._running):
-            self.stand_down(job_id)
+            self.withdraw(job_id)
 
     def left(self, job_id: JobId) -> None:
-        """The job is this job manager's no more, by its own will."""
+        """Stops watching the leadership of a job from which this job manager has resigned."""
         if (task := self._watching.pop(job_id, None)) is not None:
             task.cancel()
 
     async def close(self) -> None:
-        """Ends everything here; what is led ends with the session."""
+        """Withdraws all candidacies; leaderships end with the session."""
         tasks = [*self._running.values(), *self._watching.values(), *self._leaving]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def record_end(self, details: JobDetails, leadership: Leadership) -> None:
-        """See `Links`; without high availability nobody follows who would want to know."""
+        """See `Links`; without high availability there is no next leader to record it for."""
         if self._ha.recovers:
             await JobResultStore(self._ha.store, self._ha.results, leadership).add(details)
 
@@ -110,30 +110,30 @@ class Candidacies:
             results = JobResultStore(self._ha.store, self._ha.results, led.leadership)
             result = await until_reached(lambda: results.get(graph.job_id)) if self._ha.recovers else None
             if result is not None:
-                log.info("job %s has ended before, as %s", graph.job_id, result.state)
+                log.info("job %s: not running it, since it has already ended as %s", graph.job_id, result.state)
                 self._manager.found_ended(result)
                 await self._clean_up(graph, result, led)
                 return
             led = await points.begin(led, self._clock.now_ms())
         except StoreError as error:
-            log.warning("job %s is not led: %s", graph.job_id, error)
+            log.warning("job %s: giving up the candidacy for its leadership: %s", graph.job_id, error)
             return
-        except asyncio.CancelledError:  # it may be led by now, and nobody else could as long as this one lives
+        except asyncio.CancelledError:  # it may have become the leader, and no other job manager could while it lives
             self._spawn(points.resign())
             raise
         self._running.pop(graph.job_id, None)
-        self.left(graph.job_id)  # what is watched is an earlier leadership
+        self.left(graph.job_id)  # an earlier leadership is being watched
         watching = self._watching[graph.job_id] = asyncio.ensure_future(self._watch(graph.job_id, led.leadership))
         watching.add_done_callback(lambda done: self._ended(self._watching, graph.job_id, done))
         self._manager.won(graph, led)
 
     async def _clean_up(self, graph: JobGraph, result: JobDetails, led: Led) -> None:
-        """The pointers go last: while there are any, the dispatcher has the job looked at again."""
+        """Deletes the pointers last: while there are any, the dispatcher has the cleanup repeated."""
         try:
             if led.follows:
                 await asyncio.to_thread(self._manager.delete_left_over, graph, result, led.stored)
         except (MillstreamError, OSError) as error:
-            log.warning("job %s has ended, and what is left of it cannot be deleted now: %s", graph.job_id, error)
+            log.warning("job %s: cleaning up after its end failed, and will be retried: %s", graph.job_id, error)
             await led.points.resign()
         else:
             await led.points.leave(keeps_pointers=False)
@@ -146,7 +146,7 @@ class Candidacies:
     def _left(self, task: asyncio.Task[None]) -> None:
         self._leaving.discard(task)
         if not task.cancelled() and isinstance(task.exception(), StoreError):
-            log.debug("left with the session: %s", task.exception())
+            log.debug("resigning failed, the leadership ends with the session: %s", task.exception())
 
     async def _watch(self, job_id: JobId, leadership: Leadership) -> None:
         await self._ha.store.changed(leadership.contest, leadership.epoch)
@@ -157,4 +157,4 @@ class Candidacies:
         if tasks.get(job_id) is task:
             del tasks[job_id]
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("job %s cannot be led", job_id, exc_info=error)
+            log.error("job %s: its leadership failed", job_id, exc_info=error)

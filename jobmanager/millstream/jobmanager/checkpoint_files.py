@@ -1,22 +1,22 @@
-"""What a job's checkpoints leave in storage, and the order in which it goes again.
+"""The files of a job's checkpoints in storage, and the order in which they are deleted.
 
 Owned by the job manager's loop; everything that may block runs on threads. Deletions run one after another. A file
-that another retained checkpoint refers to stays, and so does one that a checkpoint under way may refer to, until that
-has ended; what cannot be deleted is logged, and tried again with each checkpoint that completes and when the job ends.
+that another retained checkpoint refers to is kept, and so is one that a pending checkpoint may refer to, until that has
+ended; failed deletions are logged, and retried with each completed checkpoint and when the job ends.
 
-A task that is told too late that a checkpoint was given up may write into its folder after that was deleted. So the
-folder is deleted once more when a later checkpoint completes, or many have been given up since; and what the job does
-not keep, when it has ended: at once, and again when the last slot workers are gone.
+A task that is notified too late that a checkpoint was aborted may write into its folder after that was deleted. So the
+folder is deleted once more when a later checkpoint completes, or after many more aborted ones. When the job has ended,
+what it does not keep is deleted at once, and again when the last slot workers have ended.
 
-A job deletes what it wrote or claimed, and nothing else. What is in its folder when it starts is of an earlier run
-under the same id, and may be what this one starts from, or another: it stays, and ids of checkpoints begin after it.
-What an earlier leader of the job has stored is the job's, with the shared files that it refers to.
+A job deletes only what it wrote or claimed. What is in its folder when it starts belongs to an earlier run under the
+same id, and this or another job may start from it: it is kept, and the ids of checkpoints begin after it. What an
+earlier leader of the job has stored belongs to the job, with the shared files that it refers to.
 
-A leader that is killed leaves more: folders of checkpoints that were under way, and shared files that no checkpoint
-refers to. The next one deletes what the first one did not find there already (`inherit`), once all restore points are
-read: folders at once, shared files after a checkpoint of its own. That needs no fence, for nothing of it can be needed
-again, whoever leads the job by then: ids do not come twice, only restore points are restored from, and tasks refer to
-files of completed checkpoints only, of which none refers to these.
+A leader that is killed leaves folders of pending checkpoints, and shared files that no checkpoint refers to. The next
+leader deletes what the first one did not find there already (`inherit`), once all restore points are read: folders at
+once, shared files after a checkpoint of its own. That needs no fencing, since these files can never be needed again,
+even if the leader has changed: ids are not reused, only restore points are restored from, and tasks refer only to files
+of completed checkpoints, none of which refers to these.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ from millstream.jobmanager.snapshot_content import AcknowledgedState, snapshot_m
 
 log = logging.getLogger(__name__)
 
-_REMEMBERED = 128  # checkpoints that were given up, while none completes
+_REMEMBERED = 128  # aborted checkpoints that are remembered, while none completes
 _LAST_WRITERS = 10.0  # seconds that slot workers may take to end, after their job
 
 
 def storage_of(job_id: JobId, settings: CheckpointSettings) -> CheckpointStorage:
-    """Files when a directory is set, unless the job manager's memory was asked for."""
+    """Returns file storage when a directory is set, unless the job manager's memory is configured."""
     if settings.directory is not None and settings.storage is not StorageKind.JOB_MANAGER:
         return FileSystemStorage(settings.directory, job_id)
     if settings.storage is StorageKind.FILESYSTEM:
@@ -69,7 +69,7 @@ def storage_of(job_id: JobId, settings: CheckpointSettings) -> CheckpointStorage
 
 
 class CheckpointFiles:
-    """One job's. `directories` are the configured ones, whose credentials and options serve others of their scheme."""
+    """The files of one job. `directories` are configured; their credentials also serve others of their scheme."""
 
     def __init__(
         self, job_id: JobId, storage: CheckpointStorage, background: BackgroundTasks, directories: Sequence[str] = ()
@@ -100,11 +100,11 @@ class CheckpointFiles:
 
     @property
     def home(self) -> str:
-        """The folder of the job's checkpoints; empty when they are in memory."""
+        """The folder of the job's checkpoints; empty if they are in memory."""
         return self._storage.home if isinstance(self._storage, FileSystemStorage) else ""
 
     def start_from(self, snapshot: StartingSnapshot) -> None:
-        """The job's first restore point; when it is claimed, so are the shared files that it refers to."""
+        """Sets the job's first restore point; if it is claimed, so are the shared files that it refers to."""
         self._start = snapshot
         if snapshot.claimed:
             claimed = snapshot.metadata.shared_files()
@@ -114,13 +114,13 @@ class CheckpointFiles:
             self._kept_start = frozenset(snapshot.metadata.shared_files())
 
     async def take_up(self, pointers: Iterable[str]) -> list[CompletedCheckpoint]:
-        """Completed checkpoints that the job took under an earlier leader; one that cannot be read is left alone."""
+        """Reads the completed checkpoints of an earlier leader; one that cannot be read is skipped and kept."""
         found: list[CompletedCheckpoint] = []
         for pointer in pointers:
             try:
                 metadata = await asyncio.to_thread(self._storage.read_metadata, pointer)
             except (MillstreamError, OSError) as error:
-                log.warning("job %s: the checkpoint at %s is not used, and stays: %s", self._job_id, pointer, error)
+                log.warning("job %s: skipping the unreadable checkpoint at %s: %s", self._job_id, pointer, error)
                 continue
             shared = metadata.shared_files()
             self._shared.register(metadata.checkpoint_id, shared)
@@ -129,16 +129,15 @@ class CheckpointFiles:
         return found
 
     def given_up(self, checkpoint_ids: Iterable[CheckpointId]) -> None:
-        """Checkpoints of an earlier leader that nobody will complete; tasks may still write into their folders."""
+        """Deletes the folders of an earlier leader's pending checkpoints; tasks may still write into them."""
         for number in checkpoint_ids:
             self._discarded[number] = self._storage, self._storage.checkpoint_location(number)
             self._delete_folder(f"the remains of checkpoint {number}", *self._discarded[number])
 
     async def prepare_checkpoints(self, create: bool = True, follows: bool = False) -> int:
-        """Makes the directory of checkpoints, if they go into files, and looks what an earlier run has left there.
+        """Creates the directory of checkpoints, if they are in files, and lists what an earlier run left there.
 
-        With `follows`, that may be of an earlier leader of the job. Answers the highest id of a checkpoint that is
-        taken, or 0.
+        With `follows`, that may belong to an earlier leader of the job. Returns the highest used checkpoint id, or 0.
         """
         storage = self._storage
         if isinstance(storage, FileSystemStorage):
@@ -149,7 +148,7 @@ class CheckpointFiles:
             if (self._found or self._foreign) and not follows:
                 log.warning(
                     "job %s: an earlier run with this id left checkpoints (%d, the last is chk-%d) and shared files "
-                    "(%d) in %s. They stay; delete those that nothing is to start from while no job runs under this id",
+                    "(%d) in %s. They are kept; delete those that are not needed, while no job with this id runs",
                     self._job_id,
                     len(self._found),
                     max(self._found, default=0),
@@ -160,11 +159,11 @@ class CheckpointFiles:
         return max(self._found, default=0)
 
     def settled(self) -> Home:
-        """What of the folder is the job's own, as its first leader has found it."""
+        """Returns which files of the folder belong to the job, as its first leader found it."""
         return Home(self.home, max(self._found, default=0) + 1, not self._foreign)
 
     def inherit(self, home: Home, retained: Collection[int]) -> None:
-        """What earlier leaders left in the folder goes, but for these checkpoints, whose files are registered."""
+        """Deletes what earlier leaders left in the folder, except these checkpoints, whose files are registered."""
         if not home.location or home.location != self.home:
             return
         self._first_id = home.first_id
@@ -173,28 +172,28 @@ class CheckpointFiles:
             self._abandoned, self._foreign = self._foreign, frozenset()
 
     def _sweep(self) -> None:
-        """A checkpoint of this leader's is complete: what no checkpoint refers to by now, none will."""
+        """Deletes unreferenced shared files of earlier leaders, once a checkpoint of this leader is complete."""
         storage, used = self._storage, {path.rpartition("/")[2] for path in (*self._shared.files, *self._kept_start)}
         names = sorted(self._abandoned - used)
         self._abandoned = frozenset()
         if names and isinstance(storage, FileSystemStorage):
-            log.info("job %s: %d shared files of earlier leaders are not needed", self._job_id, len(names))
+            log.info("job %s: deleting %d unneeded shared files of earlier leaders", self._job_id, len(names))
             self._delete_later("shared files of earlier leaders", lambda: storage.delete_shared_files(names))
 
     @property
     def is_prepared(self) -> bool:
-        """Whether it is known what in the job's folder is not the job's."""
+        """Whether it is known which files in the job's folder do not belong to it."""
         return self._is_prepared or not isinstance(self._storage, FileSystemStorage)
 
     def _owned(self, paths: Iterable[str]) -> list[str]:
-        """Those of these shared files that the job may delete."""
+        """Returns the shared files that the job may delete."""
         kept = self._kept_start
         return [path for path in paths if path not in kept and path.rpartition("/")[2] not in self._foreign]
 
     async def prepare_savepoint(self, directory: str) -> str:
-        """Makes the directory of savepoints; one that cannot be made would else cost the job a failed checkpoint.
+        """Creates the directory of savepoints, so that an error is found before the checkpoint would fail.
 
-        Returns the folder in it that the next savepoint there takes.
+        Returns the folder in it for the next savepoint.
         """
         storage = FileSystemStorage(self.reachable(directory), self._job_id)
         await asyncio.to_thread(storage.create_root, private=False)
@@ -203,12 +202,12 @@ class CheckpointFiles:
         return location
 
     def give_up_savepoints(self, locations: Iterable[str]) -> None:
-        """What an earlier leader left of savepoints goes, and again what its last writers leave after that."""
+        """Deletes the unfinished savepoints of an earlier leader, and again what tasks write after that."""
         for location in locations:
             try:
                 storage = FileSystemStorage(self.reachable(location.rpartition("/")[0]), self._job_id)
             except (MillstreamError, OSError) as error:
-                log.warning("job %s: the unfinished savepoint at %s stays: %s", self._job_id, location, error)
+                log.warning("job %s: keeping the unfinished savepoint at %s: %s", self._job_id, location, error)
                 continue
             self._given_up.append(partial(storage.delete_unfinished, location))
         self._delete_given_up()
@@ -218,13 +217,13 @@ class CheckpointFiles:
             self._delete_later("an unfinished savepoint of an earlier leader", delete)
 
     def reachable(self, directory: str) -> str:
-        """A place in storage with credentials and options: its own, or those of a configured directory."""
+        """Adds the credentials and options of a configured directory to a location, unless it has its own."""
         if has_options(directory):
             return directory
         return with_options_of(root_of(directory, self._directories), directory)
 
     def location(self, checkpoint_id: CheckpointId, options: SnapshotOptions) -> str:
-        """The folder of a snapshot that is being taken, with what tasks need to reach it; the same each time."""
+        """Returns the folder of a pending snapshot, with the credentials that tasks need; always the same one."""
         location = self._folder(checkpoint_id, options)[1]
         directory = options.target_directory
         return location if directory is None else with_options_of(self.reachable(directory), location)
@@ -245,7 +244,7 @@ class CheckpointFiles:
     async def write_metadata(
         self, graph: JobGraph, content: CheckpointContent, now_ms: int
     ) -> ev.MetadataWritten | ev.MetadataFailed:
-        """Completes a snapshot."""
+        """Writes the metadata of a snapshot; returns its pointer."""
         checkpoint_id, options = content.checkpoint_id, content.options
 
         def write() -> tuple[str, SnapshotMetadata]:
@@ -261,14 +260,14 @@ class CheckpointFiles:
         return ev.MetadataWritten(checkpoint_id, pointer)
 
     async def read_metadata(self, pointer: str) -> SnapshotMetadata:
-        """A restore point's metadata. A savepoint that was to stop the job may lie in another storage than the rest."""
+        """Reads a restore point's metadata. A savepoint that stopped the job may be in another storage."""
         if self._start is not None and pointer == self._start.location:
             return self._start.metadata
         where = (storage for storage, location in self._folders.values() if location == pointer)
         return await asyncio.to_thread(next(where, self._storage).read_metadata, pointer)
 
     def retained(self, checkpoint_id: CheckpointId) -> None:
-        """The checkpoint is a restore point: the shared files that it refers to stay."""
+        """Registers the shared files of a new restore point, so that they are kept."""
         self._shared.register(checkpoint_id, self._written.pop(checkpoint_id, ()))
         for number in [number for number in self._discarded if number < checkpoint_id]:
             self._delete_again(number)
@@ -284,15 +283,15 @@ class CheckpointFiles:
             self._delete_later(what, work)
 
     def released(self, checkpoint_id: CheckpointId) -> None:
-        """The snapshot is the user's alone; its files are left to them."""
+        """Unregisters a snapshot that belongs to the user; its files are kept."""
         self._shared.unregister(checkpoint_id)
         self._folders.pop(checkpoint_id, None)
         self._written.pop(checkpoint_id, None)
 
     def delete(self, checkpoint: CompletedCheckpoint, under_way: Collection[CheckpointId]) -> None:
-        """A completed checkpoint goes, with the shared files that no other refers to.
+        """Deletes a completed checkpoint, with the shared files that no other refers to.
 
-        Those that are under way may build upon it: what they refer to is known when they have ended (`ended`).
+        Pending ones may be based on it: what they refer to is known when they have ended (`ended`).
         """
         checkpoint_id, start = checkpoint.checkpoint_id, self._start
         self._folders.pop(checkpoint_id, None)
@@ -306,7 +305,7 @@ class CheckpointFiles:
         self._unused.update((path, (storage, waits_for)) for path in self._shared.unregister(checkpoint_id))
 
     def ended(self, under_way: Collection[CheckpointId]) -> None:
-        """Only these checkpoints are under way any more: shared files that no other can refer to go."""
+        """Deletes the shared files that none of the checkpoints that are still pending can refer to."""
         free: dict[CheckpointStorage, list[str]] = {}
         for path, (storage, waits_for) in self._unused.items():
             if waits_for.isdisjoint(under_way):
@@ -315,10 +314,10 @@ class CheckpointFiles:
             for path in paths:
                 del self._unused[path]
             if unused := self._owned(self._shared.unused(paths)):
-                self._delete_files("shared files of checkpoints that are gone", storage, unused)
+                self._delete_files("shared files of deleted checkpoints", storage, unused)
 
     def discard(self, effect: ev.DiscardState, is_alive: bool) -> None:
-        """What was acknowledged to a checkpoint that will not be. While the checkpoint lives, its own folder stays."""
+        """Deletes the states of an aborted checkpoint, and its folder unless the checkpoint `is_alive`."""
         shared = (
             file.path
             for state in effect.states
@@ -344,14 +343,14 @@ class CheckpointFiles:
         self._delete_folder(f"the remains of checkpoint {number}", *self._discarded.pop(number))
 
     async def clean_up(self) -> bool:
-        """The job has ended: what it does not keep goes, and what could not go before; whether all of it is gone."""
+        """Deletes what the ended job does not keep, and retries failed deletions; returns whether all succeeded."""
         self._try_again()
         self._delete_leftovers()
         await self._all_deleted.wait()
         return not self._not_deleted
 
     def job_ended(self) -> None:
-        """What the last writers leave goes, after everything that is being deleted."""
+        """Schedules the deletion of what the last slot workers write after the job's end."""
         self._delete_leftovers()
         self._background.spawn(self._delete_leftovers_later())
 

@@ -1,4 +1,4 @@
-"""What the checkpoint coordinator and the tasks tell each other, between its events and their messages. Pure."""
+"""Converts between the checkpoint coordinator's events and effects and the messages to and from tasks. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from millstream.jobmanager.job_master.job_slots import Place
 from millstream.jobmanager.snapshot_content import AcknowledgedState
 
 PlaceOf = Callable[[AttemptId], Place | None]
-"""Where an attempt runs, if it still does."""
+"""Returns where an attempt runs, or None if it no longer does."""
 _DECLINED = {
     DeclineReason.RAISED: Reason.CHECKPOINT_DECLINED,
     DeclineReason.NOT_WRITTEN: Reason.CHECKPOINT_ASYNC_EXCEPTION,
@@ -32,7 +32,7 @@ _DECLINED = {
 
 
 def acknowledgement(ack: CheckpointAck) -> ev.Acknowledged | ev.Declined:
-    """A task's snapshot is durable; one that cannot be understood counts as declined."""
+    """Converts an acknowledgement; one that cannot be decoded counts as declined."""
     checkpoint_id, attempt = CheckpointId(ack.checkpoint_id), ack.attempt_id
     try:
         where = f"the acknowledgement of checkpoint {checkpoint_id} by attempt {attempt}"
@@ -62,7 +62,7 @@ def acknowledgement(ack: CheckpointAck) -> ev.Acknowledged | ev.Declined:
 
 
 def declined(decline: CheckpointDecline) -> ev.Declined:
-    """A task could not take its snapshot."""
+    """Converts a decline."""
     checkpoint_id, reason = CheckpointId(decline.checkpoint_id), _DECLINED[decline.reason]
     return ev.Declined(checkpoint_id, decline.attempt_id, reason, decline.message, decline.failure)
 
@@ -70,7 +70,7 @@ def declined(decline: CheckpointDecline) -> ev.Declined:
 def triggers(
     effect: ev.TriggerBarrier, location: str, place_of: PlaceOf
 ) -> Iterator[tuple[TaskManagerId, TriggerCheckpoint]]:
-    """Has the attempts that still run take a snapshot and send barriers."""
+    """Returns the commands that trigger a checkpoint at the attempts that still run."""
     options = CheckpointOptions(
         checkpoint_id=effect.checkpoint_id,
         timestamp=effect.timestamp_ms,
@@ -90,9 +90,9 @@ def triggers(
 def notices(
     checkpoint_id: CheckpointId, attempts: Collection[AttemptId], completed: bool, place_of: PlaceOf
 ) -> Iterator[tuple[TaskManagerId, CheckpointNotice]]:
-    """Tells the attempts that still run what came of a checkpoint."""
-    for task_manager, allocation, told in _by_slot(attempts, place_of):
-        yield task_manager, CheckpointNotice(allocation, told, checkpoint_id, completed)
+    """Returns the notices of a completed or aborted checkpoint for the attempts that still run."""
+    for task_manager, allocation, notified in _by_slot(attempts, place_of):
+        yield task_manager, CheckpointNotice(allocation, notified, checkpoint_id, completed)
 
 
 def _by_slot(
@@ -104,4 +104,4 @@ def _by_slot(
         if place is not None:
             task_manager, allocation, _ = place
             slots.setdefault((task_manager, allocation), []).append(attempt)
-    return [(task_manager, allocation, tuple(told)) for (task_manager, allocation), told in slots.items()]
+    return [(task_manager, allocation, tuple(notified)) for (task_manager, allocation), notified in slots.items()]

@@ -1,4 +1,4 @@
-"""What is known of a job's checkpoints, as JSON in the shapes of the REST API."""
+"""Checkpoint statistics of a job as JSON, in the shapes of the REST API."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from millstream.jobmanager.checkpoints.statistics.statistics import CheckpointSt
 
 
 class CheckpointReports:
-    """Over the statistics of one job."""
+    """Reports over the statistics of one job."""
 
     def __init__(self, statistics: CheckpointStatistics, settings: CheckpointSettings, state_backend: str) -> None:
         self._statistics = statistics
         self._config = statistics_json.config(settings, state_backend)
 
-    def answer(self, query: CheckpointQuery, now: Instant) -> bytes:
-        """The answer to a query; an error when there is no such checkpoint or vertex."""
+    def query(self, query: CheckpointQuery, now: Instant) -> bytes:
+        """Returns the result of a query; raises MillstreamError when the checkpoint or vertex is unknown."""
         match query.kind:
             case CheckpointView.OVERVIEW:
                 return _encoded(statistics_json.overview(self._statistics, now))
@@ -40,7 +40,7 @@ class CheckpointReports:
                 assert_never(query.kind)
 
     def everything(self, now: Instant) -> bytes:
-        """All answers at once, for when the job is over: details by checkpoint id, subtasks by that and by vertex."""
+        """Returns all results at once, for an ended job: details by checkpoint id, subtasks by id and vertex."""
         known = self._statistics.known()
         return _encoded(
             {
@@ -58,7 +58,7 @@ class CheckpointReports:
         stats = self._statistics.details(CheckpointId(query.checkpoint_id))
         if stats is None:
             raise MillstreamError(
-                f"job {query.job_id} has no checkpoint {query.checkpoint_id}, or it is not remembered any more"
+                f"job {query.job_id} has no checkpoint {query.checkpoint_id}, or it is no longer in the history"
             )
         return stats
 

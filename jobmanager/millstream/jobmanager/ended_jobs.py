@@ -1,8 +1,8 @@
-"""What is left of a job that has ended, for a job manager that comes to lead it: its leader died while it cleaned up.
+"""Cleans up a job that has ended but whose leader died before its cleanup was complete.
 
-How the job ended was stored before anything of it was deleted, and its pointers go last. So as long as there are any,
-something may be left, and they say what. A checkpoint that the job's user keeps stays, and so does all that may be
-somebody else's: savepoints, and what an earlier job of the same id has left. Blocks on storage.
+The job's result was stored before any of its files was deleted, and its pointers are deleted last. So as long as there
+are pointers, files may be left, and the pointers tell which. A checkpoint that is retained for the user is kept, and so
+is everything that may belong to others: savepoints, and what an earlier job with the same id left. Blocks on storage.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from millstream.jobmanager.job_checkpoints import OUTCOMES
 def delete_left_over(
     graph: JobGraph, status: JobStatus, stored: JobPointers, cluster: Configuration, directory: str
 ) -> None:
-    """Deletes what is left of the job in files. `directory` is that of jobs which have none for their checkpoints.
+    """Deletes the remaining files of the job. `directory` is the default for jobs that set none for checkpoints.
 
-    Raises MillstreamError and OSError; then it is to be tried again.
+    Raises MillstreamError and OSError; the call has to be repeated then.
     """
     settings = CheckpointSettings.from_configuration(cluster.for_job(graph.configuration)).kept_in(directory)
     storage = storage_of(graph.job_id, settings)
@@ -41,12 +41,12 @@ def delete_left_over(
 
 
 def _delete_checkpoints(storage: FileSystemStorage, complete: list[StoredCheckpoint], pointers: set[str]) -> None:
-    """Their shared files first: only their metadata says which those are."""
+    """Deletes shared files first, because only the metadata lists them."""
     used, shared = set[str](), set[str]()
     for checkpoint in complete:
         try:
             files = storage.read_metadata(checkpoint.location).shared_files()
-        except UnusableFileError:  # nothing can be started from it, whoever has left it
+        except UnusableFileError:  # no job can be started from it
             continue
         (shared if checkpoint.location in pointers else used).update(files)
     storage.delete_files(sorted(path for path in shared - used if path.startswith(f"{storage.home}/")))

@@ -1,17 +1,17 @@
-"""The checkpoints of one job: carries out what the pure `CheckpointCoordinator` wants, and restores from its result.
+"""The checkpoints of one job: carries out the effects of the pure `CheckpointCoordinator`, and restores tasks.
 
-Owned by the job manager's loop. Order is what makes a checkpoint consistent with the splits that are being assigned:
-the enumerator process answers its snapshot on the same pipe as its assignments, the answer is handled here at once,
-and the barriers leave on the same streams as the assignments. So a reader gets what was assigned before the snapshot
-before the barrier, and everything else after it.
+Owned by the job manager's loop. A checkpoint is consistent with the splits that are being assigned because of the order
+of messages: the enumerator process sends its snapshot on the same pipe as its assignments, the snapshot is handled here
+at once, and barriers are sent on the same streams as assignments. So a reader receives splits that were assigned before
+the snapshot before the barrier, and all others after it.
 
-A restore brings the sources back first (`source_rollback`). A job that starts from a snapshot is restored from it; only
-then the snapshot is the coordinator's restore point, and only when all tasks have run on it is a claimed one the job's
-to delete. A job that another job manager led before has that one's restore points. When its tasks still run, they are
-told once more of the last of them, in case that leader could not, and that it has given up what was under way.
+A restore resets the sources first (`source_rollback`). A job that starts from a snapshot is restored from it; only then
+the snapshot becomes the coordinator's restore point, and a claimed one may be deleted only after all tasks have run on
+it. A job that another job manager led before has that one's restore points. If its tasks still run, they are notified
+again that the last of them is complete, in case that leader did not, and that pending checkpoints were aborted.
 
-Pointers are written to the store before anything is done that relies on them, and removed before anything of their
-checkpoints is deleted. A job manager that leads the job no more, as the store says, completes and deletes nothing.
+Pointers are written to the store before anything relies on them, and removed before any file of their checkpoints is
+deleted. A job manager that has lost the leadership of the job in the store completes and deletes nothing.
 """
 
 from __future__ import annotations
@@ -76,40 +76,40 @@ log = logging.getLogger(__name__)
 
 
 class Surroundings(Protocol):
-    """What the job manager does for a job's checkpoints."""
+    """The services of the job manager that a job's checkpoints use."""
 
     def command(self, task_manager: TaskManagerId, command: JobManagerCommand) -> None:
-        """Tells a task manager something."""
+        """Sends a command to a task manager."""
         ...
 
     def enumerators(self, command: EnumeratorsCommand) -> bool:
-        """Tells the enumerator process something; false when there is none."""
+        """Sends a command to the enumerator process; returns false when there is none."""
         ...
 
     def start_enumerators(
         self, states: Mapping[VertexId, bytes], readers: Mapping[VertexId, tuple[RunningReader, ...]] | None = None
     ) -> None:
-        """Starts a new enumerator process, with the enumerators in these states, in place of one that failed.
+        """Starts a new enumerator process with these states, replacing one that failed.
 
-        With `readers`, they go on with those, which run already.
+        With `readers`, the enumerators continue with these running readers.
         """
         ...
 
     def tell(self, event: job_ev.Event) -> None:
-        """Has the JobMaster handle an event."""
+        """Passes an event to the JobMaster."""
         ...
 
-    def answer_snapshot(self, result: SnapshotResult) -> None:
-        """Tells the dispatcher what came of a snapshot that was asked for."""
+    def send_snapshot_result(self, result: SnapshotResult) -> None:
+        """Sends the result of a requested snapshot to the dispatcher."""
         ...
 
     def in_charge(self) -> bool:
-        """Whether the job cannot be reported as ended to users: only then, checkpoints may be completed."""
+        """Whether the job cannot have been reported as ended to users: only then checkpoints may complete."""
         ...
 
 
-_TRY_AGAIN = 0.1  # seconds after which a job manager looks again whether it may complete a checkpoint
-_LONGEST_PAUSE = 60.0  # between two tries to delete what a job leaves
+_TRY_AGAIN = 0.1  # seconds after which a job manager checks again whether it may complete a checkpoint
+_LONGEST_PAUSE = 60.0  # seconds between two attempts to clean up after a job
 _OPENED = frozenset({ExecutionState.RUNNING, ExecutionState.FINISHED})
 OUTCOMES = {
     JobStatus.FINISHED: ev.StopOutcome.FINISHED,
@@ -123,14 +123,14 @@ def _outcome(status: JobStatus, keeps_all: bool) -> ev.StopOutcome:
 
 
 def _restarting_apart(topology: JobTopology, graph: JobGraph) -> list[VertexId]:
-    """The sources of which some readers may restart while others go on."""
+    """Returns the sources of which some readers may restart while others continue."""
     regions = PipelinedRegions(topology)
     readers = {v.id: {Subtask(v.id, index) for index in range(v.parallelism)} for v in graph.vertices if v.source}
     return [vertex for vertex, all_of in readers.items() if not all_of <= regions.region_of(Subtask(vertex, 0))]
 
 
 class JobCheckpoints:
-    """`coordinator.statistics` is what REST shows; `sources` is what stands between enumerators and readers."""
+    """`coordinator.statistics` is shown by the REST API; `sources` connects enumerators and readers."""
 
     def __init__(
         self,
@@ -187,13 +187,13 @@ class JobCheckpoints:
         return SourceRollback(self._graph, self._surroundings.enumerators, apart)
 
     def start(self) -> None:
-        """The job starts. Where checkpoints have no place, it would restart for ever: it fails, with the reason."""
+        """Prepares the storage of checkpoints; the job fails if it cannot be used, instead of restarting endlessly."""
         self._background.spawn(self.prepare())
 
     async def prepare(self) -> None:
-        """Comes to lead the job, and looks at the place of checkpoints: those in files are not taken before.
+        """Reads the storage of checkpoints; before that, no checkpoints are taken into files.
 
-        Of a job that ran already the place is known to be right: where it cannot be reached, it is tried again.
+        If the job has run before, its storage is known to be valid: if it is unreachable, this is retried.
         """
         self._left = (await self._restore_points.lead()).stored
         self._leads.set()
@@ -204,9 +204,9 @@ class JobCheckpoints:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _is_prepared(self) -> bool:
-        """Whether nothing is left to be tried again."""
+        """Prepares checkpoints; returns false if that has to be retried."""
         try:
-            await self._number_from(1)  # for savepoints, which need no place of checkpoints
+            await self._number_from(1)  # for savepoints, which do not need the storage of checkpoints
             await self._number_from(await self._files.prepare_checkpoints(self.settings.enabled, self._follows) + 1)
             if not self._follows and self._files.home:
                 await self._restore_points.settle(self._files.settled())
@@ -214,22 +214,22 @@ class JobCheckpoints:
                 self._inherit()
             self._prepared.set()
         except StoreError as error:
-            self._leads_no_more(error)
+            self._leadership_lost(error)
         except (MillstreamError, OSError) as error:
             if not self.settings.enabled:
-                log.warning("job %s takes no checkpoints: %s", self._graph.job_id, error)
+                log.warning("job %s: checkpoints are disabled: %s", self._graph.job_id, error)
                 self._prepared.set()
                 return True
             reason = f"option 'execution.checkpointing.dir': {error}"
             if self._follows:
-                log.warning("job %s takes no checkpoints yet: %s", self._graph.job_id, reason)
+                log.warning("job %s: checkpoints are delayed, retrying: %s", self._graph.job_id, reason)
                 return False
             failure = job_failure(self._graph.job_id, reason, self._clock.now_ms(), final=True)
             self._surroundings.tell(job_ev.JobFailed(failure))
         return True
 
     def _inherit(self) -> None:
-        """All that earlier leaders left to restore the job from is known."""
+        """Has leftover files of earlier leaders deleted, once all restore points are known."""
         if self._follows:
             self._files.inherit(self._left.home, [pointer.checkpoint_id for pointer in self._left.pointers])
 
@@ -250,7 +250,7 @@ class JobCheckpoints:
         )
 
     def handle(self, event: ev.Event) -> None:
-        """Events are handled one after the other, also those that come of carrying out effects."""
+        """Handles events one after the other, including those that result from effects."""
         self._events.append(event)
         if self._handling:
             return
@@ -309,33 +309,33 @@ class JobCheckpoints:
                 failure = checkpoint_failure(self._graph.job_id, message, self._clock.now_ms(), cause)
                 self._soon(lambda: self._surroundings.tell(job_ev.JobFailed(failure)))
             case ev.SavepointDone(trigger_id, checkpoint_id, path):
-                log.info("job %s: savepoint %d is at %s", self._graph.job_id, checkpoint_id, path)
+                log.info("job %s: savepoint %d completed at %s", self._graph.job_id, checkpoint_id, path)
                 self._files.released(checkpoint_id)
                 self._background.spawn(self._saved(path))
-                self._answer(SnapshotResult(trigger_id, checkpoint_id, path))
+                self._send_result(SnapshotResult(trigger_id, checkpoint_id, path))
             case ev.CheckpointDone(trigger_id, checkpoint_id, path):
-                self._answer(SnapshotResult(trigger_id, checkpoint_id, path))
+                self._send_result(SnapshotResult(trigger_id, checkpoint_id, path))
             case ev.SavepointFailed(trigger_id, _, message) | ev.CheckpointFailed(trigger_id, _, message):
-                log.warning("job %s: a snapshot that was asked for: %s", self._graph.job_id, message)
-                self._answer(SnapshotResult(trigger_id, error=message))
+                log.warning("job %s: a requested snapshot failed: %s", self._graph.job_id, message)
+                self._send_result(SnapshotResult(trigger_id, error=message))
             case _:
                 assert_never(effect)
 
     def _soon(self, action: Callable[[], None]) -> None:
-        """Not from within the handling of another event."""
+        """Schedules an action after the handling of the current event."""
         asyncio.get_running_loop().call_soon(action)
 
-    async def _handle_later(self, answer: Awaitable[ev.Event]) -> None:
-        self.handle(await answer)
+    async def _handle_later(self, event: Awaitable[ev.Event]) -> None:
+        self.handle(await event)
 
     async def _saved(self, location: str) -> None:
         with contextlib.suppress(StoreError):  # the next leader finds the savepoint complete
             await self._restore_points.saved(location)
 
-    def _answer(self, result: SnapshotResult) -> None:
+    def _send_result(self, result: SnapshotResult) -> None:
         number = self._for_rescales.pop(result.trigger_id, None)
         if number is None:
-            self._surroundings.answer_snapshot(result)
+            self._surroundings.send_snapshot_result(result)
         else:
             self._soon(lambda: self._surroundings.tell(job_ev.RescaleCheckpointed(number, result.error)))
 
@@ -344,7 +344,7 @@ class JobCheckpoints:
         if not self._restore_points.may_use(effect.checkpoint_id):
             why = "the job manager is still reserving ids for the job's checkpoints"
         elif effect.options.target_directory is None and not self._files.is_prepared:
-            why = "the job manager is still looking through the job's folder of checkpoints"
+            why = "the job manager is still reading the job's folder of checkpoints"
         if self._prepared.is_set() and self._restore_points.runs_out_at(effect.checkpoint_id):
             self._background.spawn(self._reserve_after(effect.checkpoint_id))
         try:
@@ -363,7 +363,7 @@ class JobCheckpoints:
         self._command(messages.notices(checkpoint_id, attempts, completed, self._master.place_of_attempt))
 
     def _completed(self, checkpoint_id: CheckpointId) -> None:
-        """Lets the JobMaster know how far the tasks have come."""
+        """Reports the completed checkpoint to the JobMaster, with the numbers of records before it."""
         taken = self._taken.pop(checkpoint_id, {})
         self._soon(lambda: self._surroundings.tell(job_ev.CheckpointCompleted(taken)))
 
@@ -375,7 +375,7 @@ class JobCheckpoints:
         try:
             self.coordinator.number_from(await self._restore_points.reserve(checkpoint_id + 1))
         except StoreError as error:
-            self._leads_no_more(error)
+            self._leadership_lost(error)
 
     def _store(self, effect: ev.StorePointer) -> None:
         if self._surroundings.in_charge():
@@ -392,8 +392,8 @@ class JobCheckpoints:
                 return
             try:
                 await self._restore_points.add(checkpoint_id, effect.pointer)
-            except StoreError as error:  # it may be stored all the same: no answer, the restore point stays unsettled
-                self._leads_no_more(error)
+            except StoreError as error:  # it may have been stored: without a result, the restore point stays unsettled
+                self._leadership_lost(error)
                 return
             self._files.retained(checkpoint_id)
             self.sources.assignments.completed(checkpoint_id)
@@ -406,16 +406,17 @@ class JobCheckpoints:
             self._store(effect)
 
     def _give_up_storing(self) -> None:
-        """The tasks of a checkpoint that could not be completed in time are gone."""
+        """Gives up storing a checkpoint that could not be completed in time; its tasks have ended."""
         if (effect := self._not_stored) is not None:
             self._not_stored = None
-            reason = "the dispatcher may have given this job manager up"
+            reason = "this job manager may have lost its lease from the dispatcher"
             self.handle(ev.PointerFailed(effect.checkpoint_id, reason))
 
     def _drop(self, checkpoint_id: CheckpointId, delete: Callable[[], None] | None = None) -> None:
-        """Takes the pointer out of the store, and only then deletes the files; without `delete` they are left.
+        """Removes the pointer from the store, and only then deletes the files; without `delete` they are kept.
 
-        Those of a job that has ended go first, as nobody restores it: so whoever follows finds what is still to go.
+        The files of a job that has ended are deleted first, since it is not restored: until the pointer is removed, the
+        next leader finds out what is left to delete.
         """
         then = delete or partial(self._files.released, checkpoint_id)
         if self._is_over:
@@ -427,19 +428,19 @@ class JobCheckpoints:
         try:
             await self._restore_points.remove(checkpoint_id)
         except StoreError as error:
-            self._leads_no_more(error)
+            self._leadership_lost(error)
         else:
             then()
             self._files.ended([pending.id for pending in self.coordinator.pending])
 
-    def _leads_no_more(self, error: StoreError) -> None:
-        log.warning("job %s: this job manager takes no more checkpoints of it: %s", self._graph.job_id, error)
+    def _leadership_lost(self, error: StoreError) -> None:
+        log.warning("job %s: taking no more checkpoints, the leadership is lost: %s", self._graph.job_id, error)
         self.suspend()
 
-    # What others tell
+    # Messages of other services
 
     def snapshot(self, request: SnapshotRequest) -> None:
-        """The user wants a snapshot. Answered exactly once; a request that is under way already is one with this."""
+        """Takes a snapshot for a user. There is exactly one result, also if the same request is already pending."""
         self._background.spawn(self._snapshot(request))
 
     async def _snapshot(self, request: SnapshotRequest) -> None:
@@ -450,28 +451,30 @@ class JobCheckpoints:
                 if directory is not None:
                     await self._restore_points.saving(await self._files.prepare_savepoint(directory))
         except (MillstreamError, OSError, ValueError) as error:
-            self._answer(SnapshotResult(request.trigger_id, error=str(error)))
+            self._send_result(SnapshotResult(request.trigger_id, error=str(error)))
         else:
             self.handle(event)
 
     def checkpoint_to_rescale(self, number: int) -> None:
-        """Takes a checkpoint for the JobMaster, which is told what came of it."""
+        """Takes a checkpoint for a rescale, and reports the result to the JobMaster."""
         if self.coordinator.is_stopping:
             why = "the job is being stopped with a savepoint"
             self._soon(lambda: self._surroundings.tell(job_ev.RescaleCheckpointed(number, why, final=True)))
             return
         trigger_id = TriggerId(f"rescale-{number}-{new_id()}")
         self._for_rescales[trigger_id] = number
-        self._soon(lambda: self.handle(ev.CheckpointRequested(trigger_id)))  # when it knows that all tasks run
+        self._soon(
+            lambda: self.handle(ev.CheckpointRequested(trigger_id))
+        )  # after the event that reports all tasks as running
 
     def rescaled(self, graph: JobGraph) -> None:
-        """Nothing of the job runs: from now on it is this one, at another parallelism."""
+        """Replaces the job graph by one at another parallelism, while no task runs."""
         self._graph = graph
         self.sources = self._sources()
         self.coordinator.rescale(self._master.topology)
 
     def task_changed(self, execution: Execution) -> None:
-        """After the JobMaster has taken a task's report; of one that will run again, the end says nothing."""
+        """Handles a task's state after the JobMaster has; the end of a task that restarts is ignored."""
         if self._ended or self._master.runs_again(execution):
             return
         task = TaskRef(execution.place, execution.attempt_id)
@@ -484,7 +487,7 @@ class JobCheckpoints:
             self._ran = all(e.state in _OPENED for e in self._master.execution_graph.executions)
 
     def acknowledged(self, ack: CheckpointAck) -> None:
-        """A task's snapshot is durable."""
+        """Handles a task's acknowledgement."""
         under_way = {pending.id: self._taken.get(pending.id, {}) for pending in self.coordinator.pending}
         self._taken = under_way
         if ack.checkpoint_id in under_way:
@@ -492,21 +495,21 @@ class JobCheckpoints:
         self.handle(messages.acknowledgement(ack))
 
     def declined(self, decline: CheckpointDecline) -> None:
-        """A task could not take its snapshot."""
+        """Handles a task's decline."""
         self.handle(messages.declined(decline))
 
     def inputs_ended(self, ended: InputsEnded) -> None:
-        """A task has handled all its input."""
+        """Handles the report of a task that has processed all its input."""
         if not self._ended:
             self.handle(ev.InputsEnded((ended.attempt_id,)))
 
     def commit_failed(self, failed: CommitFailed) -> None:
-        """A task could not commit what a completed checkpoint holds."""
-        log.warning("job %s: %s cannot commit: %s", self._graph.job_id, failed.attempt_id, failed.message)
+        """Handles the report of a task that could not commit a completed checkpoint."""
+        log.warning("job %s: commit by attempt %s failed: %s", self._graph.job_id, failed.attempt_id, failed.message)
         self.handle(ev.NotifyFailed(CheckpointId(failed.checkpoint_id), failed.attempt_id, failed.message))
 
     def snapshotted(self, snapshot: EnumeratorsSnapshot) -> None:
-        """The enumerators' states; handled at once, see the head of this file."""
+        """Handles the enumerators' snapshot, at once, as the module docstring explains."""
         checkpoint_id = CheckpointId(snapshot.checkpoint_id)
         if snapshot.error:
             self.handle(ev.EnumeratorsFailed(checkpoint_id, snapshot.error, snapshot.failure))
@@ -515,46 +518,48 @@ class JobCheckpoints:
             self.handle(ev.EnumeratorsSnapshotted(checkpoint_id, snapshot.states))
 
     def rolled_back(self, effect: job_ev.RollBack) -> None:
-        """Tasks are being cancelled for a restart."""
-        self._restart = -1  # what is being restored is not wanted any more
+        """Aborts pending checkpoints, because tasks are being cancelled for a restart."""
+        self._restart = -1  # a restore in progress is outdated
         self._give_up_storing()
         self.sources.interrupt()
         self._taken.clear()
         self.handle(ev.TasksRolledBack(effect.subtasks, effect.reason))
 
     def places(self) -> tuple[str, str]:
-        """Where the latest completed checkpoint is, and where checkpoints go; empty for what is not in files."""
+        """The latest completed checkpoint and the folder of checkpoints; empty for what is not in files."""
         pointers = [c.pointer for c in self.coordinator.retained if not c.pointer.startswith(MEMORY_SCHEME)]
         return (pointers[-1] if pointers else ""), (self._files.home if self.settings.enabled else "")
 
     @property
     def restore_point(self) -> int:
-        """The last checkpoint that the job has completed, under any leader; 0: none."""
+        """The id of the last checkpoint that the job has completed, under any leader; 0: none."""
         recovery, start = self._recovery, self._start
         if recovery is not None and not self._begun:
             return recovery.own_id
         taken = self.coordinator.retained
-        if start is not None and (recovery is None or not recovery.own_id):  # what it was started from is not its own
+        if start is not None and (
+            recovery is None or not recovery.own_id
+        ):  # the snapshot it was started from is not its own
             taken = tuple(checkpoint for checkpoint in taken if checkpoint.pointer != start.location)
         return taken[-1].checkpoint_id if taken else 0
 
     def kept(self, status: JobStatus, keeps_all: bool) -> str:
-        """Where the last completed checkpoint of a job that has ended like this stays; empty when none does."""
+        """Returns the last checkpoint that is kept after the job has ended with this status, or an empty string."""
         return self.places()[0] if is_kept(self.settings.retention, _outcome(status, keeps_all)) else ""
 
     def interrupt(self) -> None:
-        """What is being restored is not wanted any more."""
+        """Cancels a restore that is in progress."""
         self._restart = -1
         self.sources.interrupt()
 
     async def conclude(self) -> None:
-        """The job has ended. When this returns, no checkpoint completes any more and takes the place of another."""
+        """Ends checkpointing after the job has ended: once this returns, no checkpoint completes any more."""
         self._concluding = True
         async with self._storing:
             pass
 
     def job_ended(self, status: JobStatus, keeps_all: bool = False) -> None:
-        """Nothing is taken or restored any more; what the job does not keep is deleted."""
+        """Stops checkpoints and restores, and deletes what the ended job does not keep."""
         self.interrupt()
         self._give_up_storing()
         kept = keeps_all and status is JobStatus.FAILED
@@ -573,12 +578,12 @@ class JobCheckpoints:
         try:
             await self._restore_points.leave(keeps_pointers)
         except StoreError as error:
-            self._leads_no_more(error)
+            self._leadership_lost(error)
         else:
             self._files.job_ended()
 
     def suspend(self) -> None:
-        """The job manager stops: everything stays as it is."""
+        """Stops checkpoints because the job manager stops; nothing is deleted."""
         self._ended = True
         self._schedule()
 
@@ -615,8 +620,8 @@ class JobCheckpoints:
                 return
             await self._restore_points.deploying(self._master.execution_graph.attempts(), self._master.restarts)
         except StoreError as error:
-            if self._restart == effect.restart:  # else the job has ended meanwhile, and nobody leads it
-                self._leads_no_more(error)
+            if self._restart == effect.restart:  # else the job has ended in the meantime
+                self._leadership_lost(error)
             return
         except (MillstreamError, OSError) as error:
             if self._restart == effect.restart:
@@ -644,9 +649,9 @@ class JobCheckpoints:
         self._surroundings.tell(job_ev.Restored(effect.restart, restores, self._graph))
 
     async def _begin(self, is_wanted: Callable[[], bool]) -> None:
-        """Makes what the job starts from its restore point: that of an earlier leader, or the snapshot that was named.
+        """Loads the job's first restore point: that of an earlier leader, or the configured snapshot.
 
-        Does nothing the second time, or if that is not wanted any more. An error says what is wrong with it.
+        Does nothing if it is loaded, or if the restore is outdated. Raises MillstreamError if it cannot be used.
         """
         async with self._beginning:
             if self._begun or self._recovery is None:
@@ -661,7 +666,7 @@ class JobCheckpoints:
             self._begun = True
             self._older, self._start, self._graph = older, start, start.graph
             self._files.start_from(start)
-            if len(older) == len(recovery.older):  # else there is one of which it is not known what it refers to
+            if len(older) == len(recovery.older):  # else the files that one of them refers to are unknown
                 self._inherit()
             self.coordinator = self._coordinator()
 
@@ -700,7 +705,7 @@ class JobCheckpoints:
         return checkpoint.checkpoint_id if checkpoint is not None else 0
 
     def taken_over(self, effect: job_ev.TakenOver) -> None:
-        """The tasks are the job's now: they forget what was under way, and commit what is complete."""
+        """Notifies the tasks that were taken over: pending checkpoints are aborted, the last one is complete."""
         restore_point = self._restore_point
         given_up = [CheckpointId(number) for number in under_way(effect.tasks, restore_point)]
         running = [task.attempt_id for task in effect.tasks if not task.state.is_terminal]

@@ -1,4 +1,4 @@
-"""The metrics of a job, as its job manager knows them, by Flink's names. Pure."""
+"""The metrics of a job that its job manager measures, with Flink's names. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millstream.jobmanager.checkpoints.statistics.statistics import CheckpointSt
 
 
 def checkpoint_gauges(statistics: CheckpointStatistics, now: Instant) -> dict[str, Number]:
-    """What became of checkpoints, savepoints counted among them."""
+    """Returns the gauges of checkpoints, including savepoints."""
     counts, last, restored = statistics.counts, statistics.latest_completed, statistics.latest_restored
     found: dict[str, Number] = {
         "totalNumberOfCheckpoints": counts.total,
@@ -32,21 +32,21 @@ def checkpoint_gauges(statistics: CheckpointStatistics, now: Instant) -> dict[st
     return found
 
 
-def coordinator_groups(vertex: JobVertex, told: EnumeratorFigures, job: dict[str, str]) -> list[MetricGroup]:
-    """What the coordinator of a source measures; `job` are the variables of its job."""
+def coordinator_groups(vertex: JobVertex, figures: EnumeratorFigures, job: dict[str, str]) -> list[MetricGroup]:
+    """Returns the metrics of the coordinator of a source; `job` are the variables of its job."""
     source = vertex.operators[0]
     variables = {**job, "task_id": vertex.id, "operator_id": source.id, "operator_name": source.name}
     counters = {
-        "numEventsIn": told.events_in,
-        "numEventsOut": told.events_out,
-        "numSplitsAssigned": told.splits_assigned,
-        "numSplitsReturned": told.splits_returned,
+        "numEventsIn": figures.events_in,
+        "numEventsOut": figures.events_out,
+        "numSplitsAssigned": figures.splits_assigned,
+        "numSplitsReturned": figures.splits_returned,
     }
-    readers: dict[str, Number] = {"numRegisteredReaders": told.readers}
+    readers: dict[str, Number] = {"numRegisteredReaders": figures.readers}
     path = ("coordinator",)
     groups = [MetricGroup(Scope.JOB_MANAGER_OPERATOR, variables, path, path, counters, readers)]
-    if told.unassigned_splits is not None:
-        gauges: dict[str, Number] = {"unassignedSplits": told.unassigned_splits}
+    if figures.unassigned_splits is not None:
+        gauges: dict[str, Number] = {"unassignedSplits": figures.unassigned_splits}
         inner = (*path, "enumerator")
         groups.append(MetricGroup(Scope.JOB_MANAGER_OPERATOR, variables, inner, inner, gauges=gauges))
     return groups

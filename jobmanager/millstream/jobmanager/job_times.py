@@ -1,4 +1,4 @@
-"""For how long a job has been in its states, in Flink's terms. Pure; the job manager tells it what it sees."""
+"""Measures how long a job has been in its states, in Flink's terms. Pure; the job manager reports the states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ACCUMULATED = {
 
 
 class JobTimes:
-    """Of one job, in milliseconds of the monotonic clock."""
+    """The times of one job, in milliseconds of the monotonic clock."""
 
     def __init__(self, status: JobStatus, now_ms: int) -> None:
         self._status = status
@@ -25,7 +25,7 @@ class JobTimes:
         self._down_since: int | None = None
 
     def observe(self, status: JobStatus, now_ms: int) -> None:
-        """The job is in this state now."""
+        """Records that the job is in this state now."""
         if status is self._status:
             return
         self._spent[self._status] = self._spent.get(self._status, 0) + now_ms - self._since
@@ -36,7 +36,7 @@ class JobTimes:
         self._status, self._since = status, now_ms
 
     def gauges(self, now_ms: int) -> dict[str, Number]:
-        """`uptime`: how long it runs without a break; `downtime`: since when it does not; the rest adds up."""
+        """Returns the gauges: `uptime` and `downtime` of the current state, and the totals of each state."""
         found: dict[str, Number] = {}
         for status, name in _ACCUMULATED.items():
             under_way = now_ms - self._since if status is self._status else 0

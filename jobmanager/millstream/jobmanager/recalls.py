@@ -1,13 +1,13 @@
-"""Jobs that the dispatcher wants this job manager to leave to another, since it does not hear of them.
+"""Recalled jobs: the dispatcher cannot reach this job manager and has another one take over their leadership.
 
-A job manager may reach the store and its task managers, but not the dispatcher. It leads its jobs then, and nobody else
-can; but their users are shown nothing of them, and can neither cancel nor rescale them. So the dispatcher recalls them
-in the store (`millstream.core.store.job_graphs`), and the job manager looks there while it is out of touch.
+A job manager may reach the store and its task managers, but not the dispatcher. It remains the leader of its jobs then,
+so that no other can run them; but users cannot see, cancel or rescale them. So the dispatcher recalls them in the store
+(`millstream.core.store.job_graphs`), and the job manager checks for recalls while it is disconnected.
 
-Silence alone is no reason to leave a job. While dispatchers are being replaced, or when there is no other job manager,
-nobody could continue with it: its tasks would be stopped for nothing. The dispatcher that leads knows whether somebody
-could, so its word is waited for; that of one that leads no more does not count. Both ends wait for `heartbeat.timeout`
-before: a session that broke is back much sooner.
+A lost connection alone is no reason to resign. While dispatchers are being replaced, or when there is no other job
+manager, no other could continue the job: its tasks would be stopped in vain. The leading dispatcher knows whether
+another job manager is available, so the job manager waits for its recall; recalls of a former leader are ignored. Both
+sides wait for `heartbeat.timeout` first: a broken session is usually reestablished much sooner.
 
 Owned by the job manager's loop.
 """
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Recalls:
-    """`led` are the jobs that could be left, with the epochs that they are led under; `leave` leaves one of them."""
+    """`led` returns the jobs that could be left, with the epochs of their leadership; `leave` resigns from one."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class Recalls:
         self._out_of_touch_since: float | None = None
 
     def in_touch(self) -> None:
-        """There is a session with the dispatcher."""
+        """Records that there is a session with the dispatcher."""
         self._out_of_touch_since = None
 
     def out_of_touch(self) -> None:
-        """There is none any more."""
+        """Records that the session with the dispatcher was lost."""
         self._out_of_touch_since = asyncio.get_running_loop().time()
 
     async def watch(self) -> None:
@@ -58,10 +58,10 @@ class Recalls:
             try:
                 await self.look()
             except StoreError as error:
-                log.debug("whether jobs are recalled is not known: %s", error)
+                log.debug("reading recalls of jobs failed: %s", error)
 
     async def look(self) -> None:
-        """Once. Raises StoreError."""
+        """Checks once for recalled jobs, and leaves them. Raises StoreError."""
         for job_id, epoch in self._led().items() if self._is_patient_no_more() else ():
             recalled = await is_recalled(self._store, job_id, epoch)
             if recalled and self._is_patient_no_more() and self._led().get(job_id) == epoch:

@@ -1,7 +1,7 @@
-"""One job in the job manager: its JobMaster, its checkpoints and its enumerator process, tied together.
+"""One job in the job manager: connects its JobMaster, its checkpoints and its enumerator process.
 
-Owned by the job manager's loop. It carries out what the JobMaster decides; sessions with other services are the
-service's, reached through `Links`.
+Owned by the job manager's loop. Carries out the effects of the JobMaster; the sessions with other services belong to
+the service, and are reached through `Links`.
 """
 
 from __future__ import annotations
@@ -88,60 +88,60 @@ log = logging.getLogger(__name__)
 
 _BY_ITSELF = "autoscaler"
 ForTheJob = ReaderEvent | WatermarkReport | CheckpointAck | CheckpointDecline | InputsEnded | CommitFailed
-"""What its tasks tell that is no event of the JobMaster's: it is for the checkpoints or the sources."""
+"""The messages of its tasks that concern its checkpoints or sources and not the JobMaster."""
 
 
 class Links(Protocol):
-    """The job manager's ways to the other services."""
+    """The connections of the job manager to the other services."""
 
     @property
     def artifact_address(self) -> str:
-        """Where artifacts are fetched from."""
+        """The address from which artifacts are fetched."""
         ...
 
     @property
     def checkpoint_directory(self) -> str:
-        """Where checkpoints go of a job that has no directory for them; empty: into memory."""
+        """The directory of checkpoints of jobs that set none; empty: they are kept in memory."""
         ...
 
     async def record_end(self, details: JobDetails, leadership: Leadership) -> None:
-        """Returns when it is known for good how the job ended. Raises StoreError when this one leads it no more."""
+        """Stores the result of the job durably. Raises StoreError when this job manager has lost the leadership."""
         ...
 
     def command(self, task_manager: TaskManagerId, command: msg.JobManagerCommand) -> None:
-        """Tells a task manager something; without a session, nothing."""
+        """Sends a command to a task manager; does nothing without a session."""
         ...
 
     def declare(self, requirement: Requirement) -> None:
-        """Tells the resource manager how many slots a job wants."""
+        """Declares to the resource manager how many slots a job wants."""
         ...
 
     def report_soon(self, job_id: JobId) -> None:
-        """Has the dispatcher told of a change."""
+        """Schedules a report of the job to the dispatcher."""
         ...
 
-    def answer_snapshot(self, result: SnapshotResult) -> None:
-        """Tells the dispatcher what came of a snapshot that it asked for."""
+    def send_snapshot_result(self, result: SnapshotResult) -> None:
+        """Sends the result of a requested snapshot to the dispatcher."""
         ...
 
-    def answer_rescale(self, result: RescaleResult) -> None:
-        """Tells the dispatcher what came of a rescale that it asked for."""
+    def send_rescale_result(self, result: RescaleResult) -> None:
+        """Sends the result of a requested rescale to the dispatcher."""
         ...
 
     def in_charge(self) -> bool:
-        """Whether the dispatcher cannot have given this job manager up."""
+        """Whether this job manager still holds its lease from the dispatcher."""
         ...
 
     @property
     def recovers(self) -> bool:
-        """Whether another job manager can lead the job after this one."""
+        """Whether another job manager can become the leader of the job after this one."""
         ...
 
 
 class RunningJob:
-    """From its submission until the dispatcher forgets it.
+    """A job from its submission until the dispatcher no longer remembers it.
 
-    When another job manager led it before, tasks that run are taken over.
+    If another job manager led it before, its running tasks are taken over.
     """
 
     def __init__(
@@ -155,15 +155,15 @@ class RunningJob:
         launch: Launcher = start_job_process,
     ) -> None:
         submitted = graph
-        if led.follows:  # as an earlier leader ran it last, which may have rescaled it
+        if led.follows:  # the graph as an earlier leader ran it last, possibly rescaled
             known = led.stored.attempts
             graph = graph_at(graph, {v.id: len(known.get(v.id, ())) or v.parallelism for v in graph.vertices})
         self.graph = graph
         self._led = led
         self.is_recorded = False
-        """Whether the job has ended, and that is known for good."""
+        """Whether the job has ended, and its result is stored."""
         self.report_not_before = 0.0
-        """On the loop's clock: what a report costs grows with the job, so those of a large one keep a distance."""
+        """The time of the next report on the loop's clock: large jobs, whose reports cost more, report less often."""
         self._configuration = cluster
         self._links = links
         self._background = background
@@ -235,14 +235,14 @@ class RunningJob:
         except MillstreamError as error:
             self.master = ScalingJobMaster(graph, slot_timeout, now)
             self._refused = str(error)
-        if led.stored.terms.began_ms:  # what is stored is what every leader shows
+        if led.stored.terms.began_ms:  # the stored value, which all leaders report
             self.master.state_times[JobStatus.INITIALIZING] = led.stored.terms.began_ms
         self._times = JobTimes(self.master.status, now.steady_ms)
         self._kept_bounds = self.master.requirements
         self._keeping_bounds = asyncio.Lock()
 
     def start(self) -> None:
-        """The first steps; a job whose settings are refused fails with the reason."""
+        """Starts the job; one whose settings are invalid fails with the reason."""
         self._carry_out(self.master.start(Instant.of(self._clock)))
         if self.checkpoints is not None:
             self.checkpoints.start()
@@ -250,50 +250,51 @@ class RunningJob:
             self.tell(ev.JobFailed(job_failure(self.graph.job_id, self._refused, self._clock.now_ms())))
 
     async def stop(self) -> None:
-        """The job manager ends: so does the job's enumerator process."""
+        """Stops the job's enumerator process and checkpoints, because the job manager stops."""
         for wake_up in self._wake_ups:
             wake_up.cancel()
         if self.checkpoints is not None:
             latest, folder = self.checkpoints.places()
             if folder and not self.master.status.is_terminal:
                 what = f"its last checkpoint is {latest}" if latest else "it has completed no checkpoint"
-                log.warning("job %s ends with its job manager; %s; %s stays", self.graph.job_id, what, folder)
+                log.warning("job %s: stopping with its job manager; %s; %s is kept", self.graph.job_id, what, folder)
             self.checkpoints.suspend()
         if self._enumerators is not None:
             await self._enumerators.stop()
 
     @property
     def epoch(self) -> LeaderEpoch:
-        """Under which the job is led here."""
+        """The epoch of this leadership of the job."""
         return self._led.leadership.epoch
 
     @property
-    def may_be_told(self) -> bool:
-        """Whether the dispatcher may hear of it: an end must be known for good before."""
+    def is_reportable(self) -> bool:
+        """Whether the dispatcher may be notified of its state: the result of an ended job must be stored before."""
         return self.is_recorded or not self.master.status.is_terminal
 
     async def resign(self, reason: str) -> None:
-        """Leaves the job to whoever is next in line for it, and stops what runs of it."""
+        """Resigns the leadership to the next candidate, and stops the tasks of the job."""
         slots = list(self.master.slots.values())
         await self.leave()
         for slot in slots:
             self.command(slot.task_manager, msg.FreeSlot(slot.allocation_id, reason))
-        await self._lead_no_more()
+        await self._resign_leadership()
 
     async def hand_over(self) -> None:
-        """Leaves the job to another job manager, with the tasks that run."""
+        """Resigns the leadership to another job manager, with the running tasks."""
         await self.leave()
-        await self._lead_no_more()
+        await self._resign_leadership()
 
-    async def _lead_no_more(self) -> None:
-        with contextlib.suppress(StoreError):  # it is over already
+    async def _resign_leadership(self) -> None:
+        with contextlib.suppress(StoreError):  # the leadership was lost already
             await self._led.points.resign()
 
     async def leave(self) -> None:
-        """Another job manager may lead the job: nothing of it goes on here, and what is stored of it stays.
+        """Stops running the job here, because another job manager may be its leader; stored data is kept.
 
-        Its tasks run on for a while, for the next leader to take them over. That may be this job manager again, so all
-        is said at once: what is said after the enumerators have stopped may be taken for the next term's.
+        Its tasks continue for a while, so that the next leader can take them over. That may be this job manager again,
+        so all messages are sent at once: messages sent after the enumerators have stopped could be attributed to the
+        next term.
         """
         self._links.declare(Requirement(self.graph.job_id, 0, epoch=self._led.leadership.epoch))
         for slot in list(self.master.slots.values()):
@@ -301,7 +302,7 @@ class RunningJob:
         await self.stop()
 
     def tell(self, event: ev.Event) -> None:
-        """Something happened to the job."""
+        """Passes an event to the JobMaster, and carries out the effects."""
         self._carry_out(self.master.handle(event, Instant.of(self._clock)))
         if isinstance(event, ev.TaskChanged) and self.checkpoints is not None:
             execution = self.master.execution_graph.by_attempt(event.update.attempt_id)
@@ -309,29 +310,29 @@ class RunningJob:
                 self.checkpoints.task_changed(execution)
 
     def snapshot(self, request: SnapshotRequest) -> None:
-        """Takes a snapshot, and answers when that is done or has failed."""
+        """Takes a snapshot, and sends the result when it has completed or failed."""
         status, why_not = self.master.status, ""
         if status.is_terminal:
             why_not = f"job {self.graph.job_id} has ended, it is {status}"
         elif self.checkpoints is None:
-            why_not = f"job {self.graph.job_id} takes no snapshots: {self._refused}"
+            why_not = f"job {self.graph.job_id}: snapshots are disabled: {self._refused}"
         else:
             self.checkpoints.snapshot(request)
         if why_not:
-            self.answer_snapshot(SnapshotResult(request.trigger_id, error=why_not))
+            self.send_snapshot_result(SnapshotResult(request.trigger_id, error=why_not))
 
     def rescale(self, request: RescaleRequest) -> None:
-        """Runs the job at another parallelism, and answers when that is done, has failed or, if asked, is accepted."""
-        bounds, reason = request.bounds, "it was asked for"
+        """Rescales the job; the result is sent when it has completed or failed, without `wait` when it is accepted."""
+        bounds, reason = request.bounds, "requested by a user"
         self.tell(ev.RescaleRequested(request.trigger_id, reason, request.parallelism, bounds, request.wait))
 
     def scale_automatically(self) -> None:
-        """Looks at what the tasks have done since the last time, when the job is to be scaled by that."""
+        """Passes the latest measurements to the autoscaler, if the job has one, and applies its decision."""
         master, autoscaler, now = self.master, self._autoscaler, Instant.of(self._clock)
         if autoscaler is None:
             return
         executions = master.execution_graph.executions
-        up = (ExecutionState.RUNNING, ExecutionState.FINISHED)  # the second: a reader that was given no splits
+        up = (ExecutionState.RUNNING, ExecutionState.FINISHED)  # a reader without splits has finished
         if master.is_rescaling or not all(e.state in up for e in executions):
             autoscaler.disturbed()
             return
@@ -341,7 +342,7 @@ class RunningJob:
         acts = autoscaler.settings.acts
         idle = "" if acts or not decision.parallelism else " (job.autoscaler.scaling.enabled is false)"
         words = f"{decision.reason}{idle}"
-        log.info("job %s: the autoscaler decides: %s", self.graph.job_id, words)
+        log.info("job %s: decision of the autoscaler: %s", self.graph.job_id, words)
         master.remember(JobEventKind.SCALING_DECISION, words, now)
         if acts and decision.parallelism:
             bounds = tuple(
@@ -350,28 +351,28 @@ class RunningJob:
                 for wanted in (decision.parallelism.get(vertex, bound.upper),)
             )
             autoscaler.disturbed()
-            self.tell(ev.RescaleRequested(_BY_ITSELF, "the autoscaler wants it", bounds=bounds))
+            self.tell(ev.RescaleRequested(_BY_ITSELF, "requested by the autoscaler", bounds=bounds))
         self._links.report_soon(self.graph.job_id)
 
     def _is_known(self, decision: Decision) -> bool:
-        """What is wanted is wanted already, and waits for slots; or nothing can be done, and that was said."""
+        """Whether the decision was applied before and waits for slots, or cannot be applied and was reported before."""
         if not decision.parallelism:
             return any(event.message == decision.reason for event in self.master.events)
         return all(self.master.requirements[v].upper == p for v, p in decision.parallelism.items())
 
-    def checkpoint_answer(self, query: CheckpointQuery) -> CheckpointAnswer:
-        """What is known of the job's checkpoints."""
+    def query_checkpoints(self, query: CheckpointQuery) -> CheckpointAnswer:
+        """Returns the result of a query about the job's checkpoints."""
         reports = self._reports()
         if reports is None:
-            refused = f"job {query.job_id} takes no checkpoints: {self._refused}"
+            refused = f"job {query.job_id}: checkpoints are disabled: {self._refused}"
             return CheckpointAnswer(query.request_id, error=refused)
         try:
-            return CheckpointAnswer(query.request_id, reports.answer(query, Instant.of(self._clock)))
+            return CheckpointAnswer(query.request_id, reports.query(query, Instant.of(self._clock)))
         except MillstreamError as error:
             return CheckpointAnswer(query.request_id, error=str(error))
 
     def stall(self) -> bytes:
-        """Why nothing comes out, as JSON in the shape of the REST API."""
+        """Returns what holds the job back, as JSON in the shape of the REST API."""
         now_ms = self._clock.now_ms()
         if self.master.status.is_terminal:
             return json.dumps(ended(self.details(), now_ms).as_json()).encode()
@@ -382,19 +383,19 @@ class RunningJob:
         return json.dumps(explain(job_facts(self.master, taken, now_ms, interval_ms)).as_json()).encode()
 
     def suspend(self, reason: str) -> None:
-        """Nothing of the job may run until `resume`, if that comes."""
+        """Suspends the job until `resume` is called."""
         if not self.master.status.is_terminal and not self.master.is_suspended:
             latest = self.checkpoints.places()[0] if self.checkpoints is not None else ""
             kept = f"; its last checkpoint is kept: {latest}" if latest else ""
             self.tell(ev.Suspended(f"{reason}{kept}"))
 
     def resume(self) -> None:
-        """The job goes on, if it was suspended."""
+        """Resumes the job, if it was suspended."""
         if self.master.is_suspended:
             self.tell(ev.Resumed())
 
     def details(self) -> JobDetails:
-        """Everything that is shown of the job; when it has ended, also of its checkpoints."""
+        """Returns the details of the job; when it has ended, including those of its checkpoints."""
         latest, directory = self.checkpoints.places() if self.checkpoints is not None else ("", "")
         ended = self.master.status.is_terminal
         reports = self._reports() if ended else None
@@ -410,17 +411,17 @@ class RunningJob:
         )
 
     def _kept(self) -> str:
-        """Where the last checkpoint of the job, which has ended, stays."""
+        """Returns the last checkpoint that is kept after the job has ended."""
         master = self.master
         return self.checkpoints.kept(master.status, master.keeps_checkpoints) if self.checkpoints is not None else ""
 
     def _last_words(self) -> str:
-        """What is to be known of the job, which has ended, beside its failure."""
+        """Returns what to report of the ended job besides its failure."""
         kept = self._kept()
         return "; ".join(text for text in (self.master.message, kept and kept_text(kept)) if text)
 
     def metrics(self) -> list[MetricGroup]:
-        """What is measured of the job as a whole, and of the coordinators of its sources."""
+        """Returns the metrics of the job as a whole, and of the coordinators of its sources."""
         now, restarts = Instant.of(self._clock), self.master.restarts_decided
         gauges: dict[str, Number] = {"numRestarts": restarts, "fullRestarts": restarts}
         gauges |= self._times.gauges(now.steady_ms)
@@ -440,20 +441,20 @@ class RunningJob:
         return CheckpointReports(statistics, self.checkpoints.settings, self._state_backend)
 
     def holds(self, allocation_id: AllocationId) -> bool:
-        """Whether a slot is this job's."""
+        """Whether this job holds the slot."""
         return self.master.holds(allocation_id)
 
     def task_manager_message(self, message: ForTheJob) -> None:
-        """What is for the checkpoints or the sources of this job."""
+        """Handles a message for the checkpoints or the sources of this job."""
         match message:
             case ReaderEvent() | InputsEnded() if self.master.is_taking_over:
-                self.tell(ev.TaskHeard(message))
+                self.tell(ev.TaskReported(message))
             case ReaderEvent():
                 self._reader_event(message)
             case WatermarkReport():
                 self._align(message)
             case _ if self.checkpoints is None:
-                pass  # the job was refused: no task of it runs
+                pass  # the job was refused: none of its tasks runs
             case CheckpointAck():
                 self.checkpoints.acknowledged(message)
             case CheckpointDecline():
@@ -466,16 +467,16 @@ class RunningJob:
                 assert_never(message)
 
     def _reader_event(self, event: ReaderEvent) -> None:
-        """To the enumerator; what a reader of an earlier attempt sent would count as the current one's there."""
+        """Forwards an event to the enumerator, unless an earlier attempt of the reader sent it."""
         execution = self.master.execution_graph.by_attempt(event.attempt_id)
         current = execution is not None and execution.is_deployed
         if current and execution is not None and execution.place == Subtask(event.vertex_id, event.subtask):
             self.enumerators(event)
         else:
-            log.debug("job %s: an event of attempt %s came too late", self.graph.job_id, event.attempt_id)
+            log.debug("job %s: ignoring an event of the former attempt %s", self.graph.job_id, event.attempt_id)
 
     def _align(self, report: WatermarkReport) -> None:
-        """Answers a reader that keeps together with others; one of an earlier attempt does not count any more."""
+        """Responds to a reader's watermark report with its limit; ignores readers of earlier attempts."""
         place = self.master.place_of_attempt(report.attempt_id)
         if place is not None:
             task_manager, allocation_id, execution = place
@@ -489,7 +490,7 @@ class RunningJob:
                 case ev.DeclareSlots(slots, minimum):
                     epoch = self._led.leadership.epoch
                     self._links.declare(Requirement(job_id, slots, *slot_needs(graph), epoch, minimum))
-                case ev.AnswerOffer(allocation_id, task_manager, accepted):
+                case ev.RespondToOffer(allocation_id, task_manager, accepted):
                     self.command(task_manager, msg.OfferAnswer(allocation_id, accepted))
                 case ev.StartEnumerators():
                     self.start_enumerators({})
@@ -514,7 +515,7 @@ class RunningJob:
                 case ev.FreeSlot(allocation_id, task_manager, reason):
                     self.command(task_manager, msg.FreeSlot(allocation_id, reason))
                 case ev.RollBack(subtasks, reason):
-                    self._tell_restart(len(subtasks), reason)
+                    self._report_restart(len(subtasks), reason)
                     self._alignment.forget(subtasks)
                     if self.checkpoints is not None:
                         self.checkpoints.rolled_back(effect)
@@ -522,15 +523,15 @@ class RunningJob:
                     if self.checkpoints is not None:
                         self.checkpoints.restore(effect)
                 case ev.TakeOver(tasks):
-                    log.info("%s: %d tasks run already, and are taken over", self._name, len(tasks))
+                    log.info("%s: taking over %d running tasks", self._name, len(tasks))
                     if self.checkpoints is not None:
                         self.checkpoints.take_over(effect)
                 case ev.TakenOver():
                     self._taken_over(effect)
                 case ev.NotTakenOver(reason, starts_again):
-                    told = f"it {self._in_words()}" if starts_again else "it is not started again"
-                    self._remember_failover(f"{told}: {reason}")
-                    log.warning("%s: %s: %s", self._name, told, reason)
+                    outcome = f"it {self._in_words()}" if starts_again else "it is not restarted"
+                    self._remember_failover(f"{outcome}: {reason}")
+                    log.warning("%s: %s: %s", self._name, outcome, reason)
                 case ev.TakeCheckpoint(number):
                     if self.checkpoints is not None:
                         self.checkpoints.checkpoint_to_rescale(number)
@@ -539,11 +540,11 @@ class RunningJob:
                     self.graph = graph = effect.graph
                     if self.checkpoints is not None:
                         self.checkpoints.rescaled(graph)
-                case ev.AnswerRescale(trigger_id, message, error) if trigger_id == _BY_ITSELF:
-                    log.info("job %s: the autoscaler is told: %s", job_id, error or message)
-                case ev.AnswerRescale(trigger_id, message, error) if error:
-                    self._links.answer_rescale(RescaleResult(trigger_id, message, error))
-                case ev.AnswerRescale(trigger_id, message):
+                case ev.RespondToRescale(trigger_id, message, error) if trigger_id == _BY_ITSELF:
+                    log.info("job %s: result of the autoscaler's request: %s", job_id, error or message)
+                case ev.RespondToRescale(trigger_id, message, error) if error:
+                    self._links.send_rescale_result(RescaleResult(trigger_id, message, error))
+                case ev.RespondToRescale(trigger_id, message):
                     self._background.spawn(self._accept_rescale(RescaleResult(trigger_id, message)))
                 case ev.WakeUpAt(at_ms):
                     self._wake_up_at(at_ms)
@@ -560,22 +561,22 @@ class RunningJob:
             self._background.spawn(self._keep_bounds())
 
     async def _keep_bounds(self) -> str:
-        """Returns when the bounds of the parallelism cannot be lost any more; else why that is not known."""
+        """Stores the bounds of the parallelism; returns an error if that fails, otherwise an empty string."""
         async with self._keeping_bounds:
             try:
                 while (bounds := self.master.requirements) != self._kept_bounds:
                     await self._led.points.require({vertex: (b.lower, b.upper) for vertex, b in bounds.items()})
                     self._kept_bounds = bounds
             except StoreError as error:
-                return f"the job has another job manager by now, which may rescale it or not: {error}"
+                return f"another job manager leads the job now, and may or may not rescale it: {error}"
         return ""
 
     async def _accept_rescale(self, result: RescaleResult) -> None:
         error = await self._keep_bounds()
-        self._links.answer_rescale(RescaleResult(result.trigger_id, error=error) if error else result)
+        self._links.send_rescale_result(RescaleResult(result.trigger_id, error=error) if error else result)
 
     def _begins_to_run(self) -> None:
-        """The next leader has to know that it may not run the job as if for the first time."""
+        """Stores once that the job has run, so that the next leader does not run it as if for the first time."""
         if not self._has_run:
             self._has_run = True
             self._background.spawn(self._store_that_it_runs())
@@ -584,10 +585,10 @@ class RunningJob:
         try:
             await self._led.points.deploying(self.master.execution_graph.attempts(), self.master.restarts)
         except StoreError as error:
-            log.warning("%s: this job manager leads it no more: %s", self._name, error)
+            log.warning("%s: the leadership is lost: %s", self._name, error)
 
     def _resumption(self) -> Resumption:
-        """How the job would go on if the whole cluster stopped now."""
+        """How the job would be resumed if the whole cluster stopped now."""
         if self.master.status.is_terminal:
             return Resumption.UNKNOWN
         if not self._links.recovers:
@@ -603,40 +604,40 @@ class RunningJob:
         return self.checkpoints.restore_point if self.checkpoints is not None else 0
 
     def _in_words(self) -> str:
-        """What becomes of the job, which no task of an earlier leader runs."""
+        """Describes how the job continues when the tasks of an earlier leader are not taken over."""
         if self._restore_point:
-            return f"starts again from checkpoint {self._restore_point}"
+            return f"restarts from checkpoint {self._restore_point}"
         if not self._has_run:
             return "starts: it has not run before"
         path = self._configuration.string("execution.state-recovery.path")
-        again = f"from {plain_uri(path)}, which it was started from" if path else "from the beginning"
-        return f"starts again {again}, as it has completed no checkpoint"
+        start = f"from {plain_uri(path)}, which it was started from" if path else "from the beginning"
+        return f"restarts {start}, since it has completed no checkpoint"
 
     @property
     def _name(self) -> str:
         return f"job {self.graph.job_id} ({printable(self.graph.name)})"
 
     def _taken_over(self, effect: ev.TakenOver) -> None:
-        log.info("%s: goes on with its %d tasks", self._name, len(effect.tasks))
-        self._remember_failover(f"it goes on with its {len(effect.tasks)} tasks")
+        log.info("%s: continuing with its %d tasks", self._name, len(effect.tasks))
+        self._remember_failover(f"it continues with its {len(effect.tasks)} tasks")
         if self.checkpoints is not None:
             self.checkpoints.taken_over(effect)
         for allocation_id, task_manager in effect.slots:
             self.command(task_manager, msg.TasksTakenOver(allocation_id))
 
     def _remember_failover(self, outcome: str) -> None:
-        told = f"another job manager leads the job, and is number {self._led.failovers + 1}: {outcome}"
-        self.master.remember(JobEventKind.LEADER_CHANGED, told, Instant.of(self._clock))
+        message = f"another job manager leads the job (leader number {self._led.failovers + 1}): {outcome}"
+        self.master.remember(JobEventKind.LEADER_CHANGED, message, Instant.of(self._clock))
 
-    def _tell_restart(self, tasks: int, reason: str) -> None:
+    def _report_restart(self, tasks: int, reason: str) -> None:
         now = Instant.of(self._clock)
-        told = self._restart_log.tell(next(iter(self.master.failures), None), reason, now)
-        if told.event:
-            remember = self.master.remember_again if told.is_again else self.master.remember
-            remember(JobEventKind.RESTARTED, told.event, now)
-        if told.line:
-            level = logging.ERROR if told.event else logging.WARNING  # a failure of the job, or what it brings along
-            log.log(level, "%s: %d tasks, %s", self._name, tasks, told.line, extra=REPORTED)
+        report = self._restart_log.report(next(iter(self.master.failures), None), reason, now)
+        if report.event:
+            remember = self.master.remember_again if report.is_again else self.master.remember
+            remember(JobEventKind.RESTARTED, report.event, now)
+        if report.line:
+            level = logging.ERROR if report.event else logging.WARNING  # a failure of the job, or a consequence of one
+            log.log(level, "%s: %d tasks, %s", self._name, tasks, report.line, extra=REPORTED)
 
     def _job_ended(self) -> None:
         name, status = self._name, self.master.status
@@ -645,10 +646,10 @@ class RunningJob:
             log.info("%s ended: %s", name, status)
         else:
             again = f" ({repetition(cause)})" if cause.times > 1 else ""
-            told = f"\n{cause.traceback.rstrip()}" if has_traceback(cause) and not again else ""
+            trace = f"\n{cause.traceback.rstrip()}" if has_traceback(cause) and not again else ""
             last_words = self._last_words()
             why = f"; {last_words}" if last_words else ""
-            text = f"{name} ended: {status}{again}: {cause_line(cause)}{why}{told}"
+            text = f"{name} ended: {status}{again}: {cause_line(cause)}{why}{trace}"
             log.error("%s", text, extra=REPORTED)
             self.master.remember(JobEventKind.FAILED, f"{cause_line(cause)}{why}", Instant.of(self._clock))
         self._stop_enumerators()
@@ -657,13 +658,13 @@ class RunningJob:
         self._background.spawn(self._record_end())
 
     async def _record_end(self) -> None:
-        """Before anything of the job is deleted, and before anybody is told: whoever follows must not run it again."""
+        """Stores the result before files are deleted and it is reported: a next leader must not run the job again."""
         if self.checkpoints is not None:
-            await self.checkpoints.conclude()  # so that what is recorded of them holds
+            await self.checkpoints.conclude()  # so that the recorded statistics are final
         try:
             await self._links.record_end(self.details(), self._led.leadership)
         except StoreError as error:
-            log.warning("job %s: its end is left to the job manager that leads it now: %s", self.graph.job_id, error)
+            log.warning("job %s: leaving its end to the current leader: %s", self.graph.job_id, error)
             return
         self.is_recorded = True
         if self.checkpoints is not None:
@@ -690,19 +691,19 @@ class RunningJob:
     # Surroundings of the checkpoints
 
     def command(self, task_manager: TaskManagerId, command: msg.JobManagerCommand) -> None:
-        """Tells a task manager something."""
+        """Sends a command to a task manager."""
         self._links.command(task_manager, command)
 
-    def answer_snapshot(self, result: SnapshotResult) -> None:
-        """Tells the dispatcher what came of a snapshot that it asked for."""
-        self._links.answer_snapshot(result)
+    def send_snapshot_result(self, result: SnapshotResult) -> None:
+        """Sends the result of a requested snapshot to the dispatcher."""
+        self._links.send_snapshot_result(result)
 
     def in_charge(self) -> bool:
-        """Whether checkpoints may be completed."""
+        """Whether checkpoints may complete."""
         return self._links.in_charge()
 
     def enumerators(self, command: EnumeratorsCommand) -> bool:
-        """Tells the enumerator process something; false when there is none."""
+        """Sends a command to the enumerator process; returns false when there is none."""
         if self._enumerators is None:
             return False
         self._enumerators.send(command)
@@ -711,14 +712,14 @@ class RunningJob:
     def start_enumerators(
         self, states: Mapping[VertexId, bytes], readers: Mapping[VertexId, tuple[RunningReader, ...]] | None = None
     ) -> None:
-        """Starts the enumerator process, in place of one that failed; with `readers`, for those that run already."""
+        """Starts the enumerator process, replacing one that failed; with `readers`, for these running readers."""
         if self._enumerators is not None:
             self._background.spawn(self._enumerators.stop())
         self._enumerators_ready = False
         self._figures.clear()
 
         def on_message(message: EnumeratorsMessage) -> None:
-            if self._enumerators is enumerators:  # an older one has nothing to say any more
+            if self._enumerators is enumerators:  # messages of an earlier process are ignored
                 self._enumerators_message(message)
 
         enumerators = self._enumerators = EnumeratorProcess(

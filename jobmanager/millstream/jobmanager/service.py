@@ -1,7 +1,7 @@
 """The job manager's shell: sessions with the dispatcher, the resource manager and task managers around running jobs.
 
-Runs on one asyncio loop. What happens on the sessions goes to the jobs that it concerns; what the jobs want goes out
-(`millstream.jobmanager.running_job`). No user code runs here.
+Runs on one asyncio loop. Messages of the sessions are passed to the jobs that they concern, and messages of the jobs
+(`millstream.jobmanager.running_job`) are sent on the sessions. No user code runs here.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ log = logging.getLogger(__name__)
 M = TypeVar("M")
 TaskManagerSession = Session[tm.JobManagerCommand, tm.TaskManagerMessage]
 _Registered = tm.SlotOffer | tm.WorkerProgress | tm.WorkerReady | tm.WorkerLost | tm.FromTasks
-"""What a task manager that has registered says."""
+"""The messages of a registered task manager."""
 _TICK = 0.2
-_OFTEN = 60.0  # seconds within which a peer that is lost again is lost over and over
-_SUBTASKS_REPORTED = 10_000  # a second, at most: each takes some 30 µs here, and more at the dispatcher
+_OFTEN = 60.0  # seconds within which repeated losses of a peer are logged less often
+_SUBTASKS_REPORTED = 10_000  # per second, at most: each takes some 30 µs here, and more at the dispatcher
 _NOT_COLLECTING = "the collecting task is not running"
 
 
 class _TaskManager(Struct, frozen=True):
-    """One that is connected."""
+    """A connected task manager."""
 
     session: TaskManagerSession
     host: str
@@ -95,7 +95,7 @@ class JobManagerService:
         self.address = ""
         self._losses, self._dispatcher_losses = Repeats(within=_OFTEN), Repeats(within=_OFTEN)
         self.artifact_address = ""
-        """The dispatcher's, where it was found last; what jobs there are came from it."""
+        """The address of the dispatcher, from which artifacts are fetched."""
         self._id = JobManagerId(new_id())
         self._configuration = configuration
         self._clock = clock or SystemClock()
@@ -109,7 +109,7 @@ class JobManagerService:
         self._failed: asyncio.Future[MillstreamError] | None = None
         self._background = BackgroundTasks()
         self.jobs: dict[JobId, RunningJob] = {}
-        self._deferred: dict[JobId, list[dp.DispatcherMessage]] = {}  # for jobs that are not led yet
+        self._deferred: dict[JobId, list[dp.DispatcherMessage]] = {}  # for jobs whose leadership is not won yet
         self._task_managers: dict[TaskManagerId, _TaskManager] = {}
         self._dispatcher: Session[dp.JobManagerMessage, dp.DispatcherMessage] | None = None
         self._resource_manager: Session[rm.JobManagerReport, rm.JobManagerNotice] | None = None
@@ -121,14 +121,14 @@ class JobManagerService:
         self._host, _ = configured_endpoint(configuration, Role.JOB_MANAGER)
         self._figures = ServiceMetrics("jobmanager", self._host)
         self.metrics = MetricRegistry(self._measured)
-        """All that is measured here."""
+        """The metrics of this service and its jobs."""
         self._reporters: Reporters | None = None
         self._lease: Lease | None = None
         self._registered_at = 0.0
         self._stopped = False
 
     async def start(self) -> None:
-        """Listens, then keeps sessions with the dispatcher and the resource manager."""
+        """Listens, then maintains sessions with the dispatcher and the resource manager."""
         loop = asyncio.get_running_loop()
         self._failed = loop.create_future()
         self._lease = Lease(lease_seconds(self._configuration), _TICK, loop.time())
@@ -160,7 +160,7 @@ class JobManagerService:
             self._background.spawn(self._recalls.watch())
 
     async def stop(self) -> None:
-        """Ends enumerator processes and sessions; task managers free the jobs' slots when this one stays away."""
+        """Stops enumerator processes and sessions; task managers free the jobs' slots after a timeout."""
         if self._stopped:
             return
         self._stopped = True
@@ -176,13 +176,13 @@ class JobManagerService:
             await self._server.stop(0.2)
 
     def _measured(self) -> list[MetricGroup]:
-        """What the registry is told. A job that has ended is no longer measured."""
+        """Collects the metrics for the registry, except those of ended jobs."""
         running = [job for job in self.jobs.values() if not job.master.status.is_terminal]
         own = self._figures.group(self._clock.monotonic())
         return [own, *[group.about({"host": self._host}) for job in running for group in job.metrics()]]
 
     def _unless_stopped(self, handle: Callable[[M], None]) -> Callable[[M], None]:
-        """A job manager that stops acts on nothing more: it would start jobs, or end checkpoints, without a store."""
+        """Ignores messages once the job manager stops: it would start jobs or end checkpoints without a store."""
 
         def handle_message(message: M) -> None:
             if not self._stopped:
@@ -191,14 +191,14 @@ class JobManagerService:
         return handle_message
 
     async def lacks(self) -> str:
-        """The dispatcher, or the resource manager."""
+        """Returns which registration is missing for readiness, or an empty string."""
         if self._dispatcher is None:
             return "not registered at the dispatcher"
         return "" if self._resource_manager is not None else "not registered at the resource manager"
 
     async def failure(self) -> MillstreamError:
-        """A peer stayed unreachable."""
-        assert self._failed is not None, "start comes first"
+        """Returns when a peer has remained unreachable, with the error."""
+        assert self._failed is not None, "start is called first"
         return await asyncio.shield(self._failed)
 
     async def _keep_connected(
@@ -208,7 +208,7 @@ class JobManagerService:
         started: Callable[[Any], Callable[[Any], None]],
         ended: Callable[[str], None],
     ) -> None:
-        assert self._ha is not None, "start comes first"
+        assert self._ha is not None, "start is called first"
         dialer = Dialer(Leader(self._ha.leaders, peer), contract, self._configuration, self._network)
         timeout = None if self.recovers else self._configuration.seconds("registration.timeout")
         reason = await dialer.keep_connected(peer, started, ended, timeout)
@@ -216,9 +216,9 @@ class JobManagerService:
             self._failed.set_result(UnreachableError(reason))
 
     async def _tick(self) -> None:
-        """Time for the JobMasters, and a rhythm for reports that need not go out one by one.
+        """Periodically passes ticks to the JobMasters and sends bundled reports.
 
-        Those of many jobs go out one after the other, so that the dispatcher has time for others in between.
+        The reports of many jobs are spread over the interval, so that the dispatcher can handle other messages.
         """
         beats = 0
         every = max(1, round(self._configuration.seconds("metrics.fetcher.update-interval") / _TICK))
@@ -232,13 +232,13 @@ class JobManagerService:
                     self.jobs[job_id].scale_automatically()
                     self._report(job_id)
 
-    # The lease from the dispatcher, which has jobs that it hears nothing of for too long reported as failed
+    # The lease from the dispatcher, which reports jobs as failed when it receives no heartbeats for too long
 
     def in_charge(self) -> bool:
-        """Whether the dispatcher cannot have given this job manager up. With high availability, the store decides."""
+        """Whether this job manager still holds its lease. With high availability, the store decides."""
         if self.recovers:
             return True
-        assert self._lease is not None, "start comes first"
+        assert self._lease is not None, "start is called first"
         if self._dispatcher is not None:
             self._lease.renew(self._dispatcher.confirmed_at)
         return self._lease.holds(asyncio.get_running_loop().time())
@@ -246,16 +246,15 @@ class JobManagerService:
     def _keep_lease(self) -> None:
         if self.recovers:
             return
-        assert self._lease is not None, "start comes first"
+        assert self._lease is not None, "start is called first"
         in_charge, is_over = self.in_charge(), self._lease.is_over(asyncio.get_running_loop().time())
         if in_charge:
             for job in list(self.jobs.values()):
                 job.resume()
         elif is_over:
             reason = (
-                f"the job manager has not heard from the dispatcher at {self.artifact_address} for "
-                f"{self._lease.duration:g} s, and has stopped the job before that reports it as failed "
-                "(heartbeat.timeout)"
+                f"no heartbeat from the dispatcher at {self.artifact_address} for {self._lease.duration:g} s; the "
+                "job manager has stopped the job before the dispatcher reports it as failed (heartbeat.timeout)"
             )
             for job in list(self.jobs.values()):
                 job.suspend(reason)
@@ -268,7 +267,7 @@ class JobManagerService:
         self._dispatcher = session
         self.artifact_address = session.address
         self._registered_at = asyncio.get_running_loop().time()
-        jobs = tuple(job.details() for job in self.jobs.values() if job.may_be_told)
+        jobs = tuple(job.details() for job in self.jobs.values() if job.is_reportable)
         session.send(dp.RegisterJobManager(self._id, self.address, jobs))
         self._snapshots.connected(session.send)
         self._rescales.connected(session.send)
@@ -278,34 +277,34 @@ class JobManagerService:
         return self._unless_stopped(self._dispatcher_message)
 
     def _dispatcher_lost(self, reason: str) -> None:
-        self.in_charge()  # with what it confirmed last
+        self.in_charge()  # renews the lease with the last confirmation
         self._dispatcher = None
         if self._recalls is not None:
             self._recalls.out_of_touch()
         self._snapshots.disconnected()
         self._rescales.disconnected()
-        self._leading().stand_down_all()  # what is not won yet, the dispatcher gives to somebody once more
+        self._leading().withdraw_all()  # the dispatcher assigns jobs that are not won yet again
         self._deferred.clear()
         if self._dispatcher_losses.is_told(reason, asyncio.get_running_loop().time()):
-            log.warning("%s%s; jobs go on for now, registering again", reason, self._dispatcher_losses.times)
+            log.warning("%s%s; jobs continue for now, registering again", reason, self._dispatcher_losses.times)
 
     def _dispatcher_message(self, message: dp.DispatcherMessage) -> None:
         self._handle_dispatcher_message(message)
-        assert self._lease is not None, "start comes first"
-        self._lease.renew(self._registered_at)  # it speaks only to whom it has registered
+        assert self._lease is not None, "start is called first"
+        self._lease.renew(self._registered_at)  # it sends messages only to registered job managers
 
     def _handle_dispatcher_message(self, message: dp.DispatcherMessage) -> None:
         match message:
             case dp.StartJob(graph):
                 if graph.job_id not in self.jobs:
-                    self._leading().stand(graph)
+                    self._leading().run_for(graph)
             case (
                 dp.CancelJob(job_id=job_id)
                 | SnapshotRequest(job_id=job_id)
                 | CheckpointQuery(job_id=job_id)
                 | StallQuery(job_id=job_id)
                 | RescaleRequest(job_id=job_id)
-            ) if self._leading().stands_for(job_id):
+            ) if self._leading().is_candidate(job_id):
                 self._deferred.setdefault(job_id, []).append(message)
             case dp.CancelJob(job_id):
                 self._event(job_id, ev.CancelRequested())
@@ -336,7 +335,7 @@ class JobManagerService:
         return self._ha is not None and self._ha.recovers
 
     def _leading(self) -> Candidacies:
-        assert self._candidacies is not None, "start comes first"
+        assert self._candidacies is not None, "start is called first"
         return self._candidacies
 
     def won(self, graph: JobGraph, led: Led) -> None:
@@ -363,10 +362,10 @@ class JobManagerService:
         """See `candidacies.Manager`."""
         job = self.jobs.get(job_id)
         if job is not None and not job.is_recorded and not self._stopped:
-            self._drop(job_id, "this job manager leads the job no more")
+            self._drop(job_id, "this job manager has lost the leadership of the job")
 
     def _drop(self, job_id: JobId, reason: str) -> None:
-        """The dispatcher is to find somebody else for the job, or this one again: it is asked by a new registration."""
+        """Stops running a job, and registers again so that the dispatcher assigns it to a job manager."""
         log.warning("job %s: %s", job_id, reason)
         self._leading().left(job_id)
         self._background.spawn(self.jobs.pop(job_id).leave())
@@ -374,11 +373,11 @@ class JobManagerService:
             self._dispatcher.close(f"registering again: {reason}")
 
     def _could_be_left(self) -> dict[JobId, LeaderEpoch]:
-        """What has ended is left by itself, when that is known for good."""
+        """Returns the jobs that may be left; ended ones are left by themselves once their result is stored."""
         return {job_id: job.epoch for job_id, job in self.jobs.items() if not job.master.status.is_terminal}
 
     def _hand_over(self, job_id: JobId) -> None:
-        log.warning("job %s: the dispatcher does not reach this job manager, and wants another one to lead it", job_id)
+        log.warning("job %s: resigning the leadership, since the dispatcher cannot reach this job manager", job_id)
         self._leading().left(job_id)
         self._background.spawn(self.jobs.pop(job_id).hand_over())
 
@@ -392,8 +391,8 @@ class JobManagerService:
         await self._leading().record_end(details, leadership)
 
     def _abandon(self, job_id: JobId, reason: str, epoch: LeaderEpoch) -> None:
-        """The job has ended to users; or it belongs to somebody else, unless this one leads it since."""
-        self._leading().stand_down(job_id)
+        """Abandons a job that was reported as ended, or that another job manager leads in a later epoch."""
+        self._leading().withdraw(job_id)
         self._deferred.pop(job_id, None)
         job = self.jobs.get(job_id)
         if job is None or (epoch and job.epoch > epoch):
@@ -406,13 +405,13 @@ class JobManagerService:
 
     def _report(self, job_id: JobId) -> None:
         job = self.jobs.get(job_id)
-        if job is not None and self._dispatcher is not None and job.may_be_told:
+        if job is not None and self._dispatcher is not None and job.is_reportable:
             subtasks = len(job.master.execution_graph.executions)
             job.report_not_before = asyncio.get_running_loop().time() + subtasks / _SUBTASKS_REPORTED
             self._dispatcher.send(job.details())
 
     def report_soon(self, job_id: JobId) -> None:
-        """Bundles the many changes of one moment into one report, and of a longer while those of a large job."""
+        """Bundles changes of the same moment into one report, for large jobs over a longer time."""
         job = self.jobs.get(job_id)
         if job is not None and job_id not in self._changed:
             self._changed.add(job_id)
@@ -424,51 +423,51 @@ class JobManagerService:
         self._report(job_id)
 
     def _snapshot(self, request: SnapshotRequest) -> None:
-        if self._snapshots.answer_again(request.trigger_id):
+        if self._snapshots.resend(request.trigger_id):
             return
         job = self.jobs.get(request.job_id)
         if job is not None:
             job.snapshot(request)
         else:
             unknown = f"the job manager does not run job {request.job_id}"
-            self.answer_snapshot(SnapshotResult(request.trigger_id, error=unknown))
+            self.send_snapshot_result(SnapshotResult(request.trigger_id, error=unknown))
 
-    def answer_snapshot(self, result: SnapshotResult) -> None:
-        """Tells the dispatcher, now or when it is back."""
+    def send_snapshot_result(self, result: SnapshotResult) -> None:
+        """Sends the result to the dispatcher, now or after the next registration."""
         self._snapshots.add(result)
 
     def _rescale(self, request: RescaleRequest) -> None:
-        if self._rescales.answer_again(request.trigger_id):
+        if self._rescales.resend(request.trigger_id):
             return
         job = self.jobs.get(request.job_id)
         if job is not None:
             job.rescale(request)
         else:
             unknown = f"the job manager does not run job {request.job_id}"
-            self.answer_rescale(RescaleResult(request.trigger_id, error=unknown))
+            self.send_rescale_result(RescaleResult(request.trigger_id, error=unknown))
 
-    def answer_rescale(self, result: RescaleResult) -> None:
-        """Tells the dispatcher, now or when it is back."""
+    def send_rescale_result(self, result: RescaleResult) -> None:
+        """Sends the result to the dispatcher, now or after the next registration."""
         self._rescales.add(result)
 
     def _query(self, query: CheckpointQuery) -> None:
         job = self.jobs.get(query.job_id)
         if job is not None:
-            answer = job.checkpoint_answer(query)
+            response = job.query_checkpoints(query)
         else:
             unknown = f"the job manager does not run job {query.job_id}"
-            answer = CheckpointAnswer(query.request_id, error=unknown)
+            response = CheckpointAnswer(query.request_id, error=unknown)
         if self._dispatcher is not None:
-            self._dispatcher.send(answer)
+            self._dispatcher.send(response)
 
     def _explain(self, query: StallQuery) -> None:
         job = self.jobs.get(query.job_id)
         if job is not None:
-            answer = StallAnswer(query.request_id, job.stall())
+            response = StallAnswer(query.request_id, job.stall())
         else:
-            answer = StallAnswer(query.request_id, error=f"the job manager does not run job {query.job_id}")
+            response = StallAnswer(query.request_id, error=f"the job manager does not run job {query.job_id}")
         if self._dispatcher is not None:
-            self._dispatcher.send(answer)
+            self._dispatcher.send(response)
 
     def _collect(self, request: CollectRequest) -> None:
         job = self.jobs.get(request.job_id)
@@ -486,9 +485,9 @@ class JobManagerService:
             self._dispatcher.send(response)
 
     def _lost(self, task_manager: TaskManagerId, allocation_id: AllocationId | None = None) -> None:
-        """Nobody there answers requests for results any more."""
-        for request_id, (asked, slot) in list(self._collecting.items()):
-            if asked == task_manager and allocation_id in (None, slot):
+        """Fails the requests for results of a collecting task that was lost."""
+        for request_id, (collecting, slot) in list(self._collecting.items()):
+            if collecting == task_manager and allocation_id in (None, slot):
                 self._collected(CollectResponse(request_id, error=_NOT_COLLECTING))
 
     # The resource manager
@@ -504,7 +503,7 @@ class JobManagerService:
     def _resource_manager_lost(self, reason: str) -> None:
         self._resource_manager = None
         if self._losses.is_told(reason, asyncio.get_running_loop().time()):
-            log.warning("%s%s; jobs go on, registering again", reason, self._losses.times)
+            log.warning("%s%s; jobs continue, registering again", reason, self._losses.times)
 
     def _resource_manager_notice(self, notice: rm.JobManagerNotice) -> None:
         match notice:
@@ -517,7 +516,7 @@ class JobManagerService:
                 assert_never(notice)
 
     def declare(self, requirement: rm.Requirement) -> None:
-        """Tells the resource manager how many slots a job wants in all, now and whenever it comes back."""
+        """Declares to the resource manager how many slots a job wants, now and after each registration."""
         if requirement.slots:
             self._requirements[requirement.job_id] = requirement
         else:
@@ -528,7 +527,7 @@ class JobManagerService:
     # Task managers
 
     async def connect_task_manager(self, _requests: Any, context: Any) -> None:
-        """A task manager that holds slots for jobs of this job manager."""
+        """Serves the session of a task manager that holds slots for jobs of this job manager."""
         connected: list[TaskManagerId] = []
 
         def started(session: TaskManagerSession) -> Callable[[tm.TaskManagerMessage], None]:
@@ -556,9 +555,9 @@ class JobManagerService:
 
     def _task_manager_connected(self, task_manager: TaskManagerId, connected: _TaskManager) -> None:
         previous = self._task_managers.get(task_manager)
-        if previous is not None:  # what was under way on it is lost: an end, before the new beginning
-            previous.session.close("the task manager connected again")
-            self._task_manager_gone(task_manager, "it connected again")
+        if previous is not None:  # messages in flight on it are lost: end the old session before the new one begins
+            previous.session.close("the task manager reconnected")
+            self._task_manager_gone(task_manager, "it reconnected")
         self._task_managers[task_manager] = connected
 
     def _task_manager_gone(self, task_manager: TaskManagerId, reason: str) -> None:
@@ -620,7 +619,7 @@ class JobManagerService:
         return connected.host if connected is not None else ""
 
     def command(self, task_manager: TaskManagerId, command: tm.JobManagerCommand) -> None:
-        """Tells a task manager something, if it is connected."""
+        """Sends a command to a task manager, if it is connected."""
         connected = self._task_managers.get(task_manager)
         if connected is not None:
             connected.session.send(command)

@@ -1,8 +1,8 @@
-"""From what the tasks acknowledged to the metadata of one snapshot, and the enumerators' states back from it. Pure.
+"""Builds the metadata of a snapshot from the tasks' acknowledgements, and reads enumerators' states from it. Pure.
 
-Tasks write each operator's states by themselves; the metadata lists an operator once, with the files of all subtasks.
-The states of split enumerators are opaque bytes of the user's program. They are kept among the properties, by the
-source's operator: its uid, or its id when it has none.
+Each task writes the states of its operators; the metadata lists an operator once, with the files of all subtasks. The
+states of split enumerators are opaque bytes of the user's program. They are kept in the properties, by the source's
+operator: its uid, or its id when it has none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AcknowledgedState(Struct, frozen=True):
 
 
 def snapshot_metadata(graph: JobGraph, content: CheckpointContent, created_ms: int) -> SnapshotMetadata:
-    """The metadata of a checkpoint whose tasks have all acknowledged."""
+    """Returns the metadata of a checkpoint that all tasks have acknowledged."""
     by_operator: dict[OperatorId, list[OperatorSnapshot]] = {}
     for snapshot in content.snapshots:
         if isinstance(snapshot.state, AcknowledgedState):
@@ -94,7 +94,7 @@ def _property(vertex: JobVertex) -> str:
 
 
 def enumerator_states(graph: JobGraph, metadata: SnapshotMetadata) -> dict[VertexId, bytes]:
-    """The states of the enumerators of a job's sources, as far as the snapshot holds them."""
+    """Returns the states of the enumerators of a job's sources, as far as the snapshot contains them."""
     states: dict[VertexId, bytes] = {}
     for vertex in graph.vertices:
         text = metadata.properties.get(_property(vertex)) if vertex.source else None

@@ -1,7 +1,7 @@
-"""Snapshots and rescales that the dispatcher asks for: from its requests to events, and the results back.
+"""Snapshots and rescales that the dispatcher requests: converts requests to events, and sends the results.
 
-A result is kept after it was sent, so that a request which comes again is answered again and does nothing else. While
-there is no session with the dispatcher, results wait for the next one.
+A result is kept after it was sent, so that a repeated request is answered with the same result and has no other effect.
+While there is no session with the dispatcher, results wait for the next one.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ R = TypeVar("R", SnapshotResult, RescaleResult)
 
 
 def requested_event(request: SnapshotRequest) -> SavepointRequested | CheckpointRequested:
-    """What the coordinator is told; an error when the request makes no sense."""
+    """Converts a request to an event of the coordinator; raises MillstreamError when it is not valid."""
     trigger_id = TriggerId(request.trigger_id)
     if request.kind is SnapshotKind.CHECKPOINT:
         return CheckpointRequested(trigger_id, request.full)
     wanted = request.format or SavepointFormat.CANONICAL.value
     if wanted not in set(SavepointFormat):
         known = ", ".join(SavepointFormat)
-        raise MillstreamError(f"'{wanted}' is no format of a savepoint: it is one of {known}")
+        raise MillstreamError(f"'{wanted}' is not a format of savepoints, which are {known}")
     stop = request.kind is SnapshotKind.STOP
     directory = request.target_directory or None
     return SavepointRequested(trigger_id, directory, stop, stop and request.drain, SavepointFormat(wanted))
 
 
 class RequestResults(Generic[R]):
-    """Of one kind of request. Owned by the job manager's loop. `send` is the session's way out, while there is one."""
+    """The results of one kind of request. Owned by the job manager's loop. `send` belongs to the current session."""
 
     def __init__(self) -> None:
         self._results: OrderedDict[str, R] = OrderedDict()
@@ -43,18 +43,18 @@ class RequestResults(Generic[R]):
         self._send: Callable[[R], None] | None = None
 
     def connected(self, send: Callable[[R], None]) -> None:
-        """There is a session: what waited for it is sent."""
+        """Sends the results that waited for a session."""
         self._send = send
         unsent, self._unsent = self._unsent, []
         for result in unsent:
             send(result)
 
     def disconnected(self) -> None:
-        """The session is gone."""
+        """Records that the session was lost."""
         self._send = None
 
     def add(self, result: R) -> None:
-        """A request was answered."""
+        """Sends a result, or keeps it for the next session."""
         self._results[result.trigger_id] = result
         if len(self._results) > _REMEMBERED:
             self._results.popitem(last=False)
@@ -63,8 +63,8 @@ class RequestResults(Generic[R]):
         else:
             self._send(result)
 
-    def answer_again(self, trigger_id: str) -> bool:
-        """Whether the request was answered before; then it is again."""
+    def resend(self, trigger_id: str) -> bool:
+        """Sends the result of a repeated request again; returns false when there is none yet."""
         result = self._results.get(trigger_id)
         if result is not None:
             self.add(result)

@@ -1,1 +1,1 @@
-"""Looking into a process while it runs: its threads, and what they spend their time with."""
+"""Inspection of a running process: its threads, and how they spend their time."""

@@ -1,4 +1,4 @@
-"""Flame graphs: what was seen on stacks, added up to a tree, in the shape of Flink's REST API. Pure."""
+"""Flame graphs: stack samples aggregated to a tree, in the shape of Flink's REST API. Pure."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 from millstream.core.messages.inspection import SampledStack
 
 Node = dict[str, Any]
-"""`name`, `value` (in how many samples it was seen) and `children`."""
+"""`name`, `value` (the number of samples that contain it) and `children`."""
 
 
 class FlameGraphType(StrEnum):
-    """Which samples count."""
+    """The kind of samples that a flame graph shows."""
 
     FULL = "full"
     ON_CPU = "on_cpu"
     OFF_CPU = "off_cpu"
 
     def counts(self, stack: SampledStack) -> bool:
-        """Whether a stack does."""
+        """Whether a stack is counted."""
         return self is FlameGraphType.FULL or stack.on_cpu == (self is FlameGraphType.ON_CPU)
 
 
 def flame_graph(stacks: Iterable[SampledStack], kind: FlameGraphType) -> Node:
-    """The tree, with the most frequent of children first."""
+    """Returns the tree, with the most frequent children first."""
     root = _node("root")
     index: dict[int, dict[str, Node]] = {}
     for stack in stacks:
@@ -50,7 +50,7 @@ def _node(name: str) -> Node:
 
 
 def _sort(root: Node) -> None:
-    """Not by recursion: a stack may be deeper than Python's own."""
+    """Sorts without recursion, since a stack may exceed Python's recursion limit."""
     waiting = [root]
     while waiting:
         children = waiting.pop()["children"]

@@ -1,4 +1,4 @@
-"""A flame graph as a page of its own, which needs nothing else. Pure; trees are deep, so nothing here recurses."""
+"""A flame graph as a self-contained HTML page. Pure; trees are deep, so nothing here is recursive."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from millstream.core.inspection.flame_graph import Node
 
 _ROW = 18  # pixels
 _WIDTH = 1200
-_NARROWEST = 0.5  # pixels of a box that is drawn
+_NARROWEST = 0.5  # minimum width in pixels of a box that is drawn
 
 
 def function_of(name: str) -> str:
-    """Of a frame, without its line."""
+    """Returns the function and file of a frame's name, without the line."""
     head, bracket, place = name.rpartition(" (")
     file, colon, line = place.rpartition(":")
     return f"{head} ({file})" if bracket and colon and line.rstrip(")").isdigit() else name
 
 
 def page(root: Node, title: str) -> str:
-    """A page with a picture of the graph, which needs nothing else: hover shows names and shares."""
+    """Returns a self-contained page with the graph; names and shares are shown on hover."""
     boxes, depth = _boxes(root)
     height = (depth + 1) * _ROW
     drawn = "\n".join(boxes)
@@ -59,8 +59,8 @@ def _box(name: str, share: float, left: float, width: float, level: int) -> str:
     hue = 200 if name.startswith("[") else 20 + sum(map(ord, function_of(name))) % 40
     fits = int(width / 6.7) - 1
     label = name if len(name) <= fits else f"{name[: fits - 1]}…" if fits > 3 else ""
-    told = html.escape(f"{name}: {100 * share:.1f} %")
+    title = html.escape(f"{name}: {100 * share:.1f} %")
     return (
-        f'<g><title>{told}</title><rect x="{left:.2f}" y="{level * _ROW}" width="{width:.2f}" height="{_ROW - 1}" '
+        f'<g><title>{title}</title><rect x="{left:.2f}" y="{level * _ROW}" width="{width:.2f}" height="{_ROW - 1}" '
         f'fill="hsl({hue},75%,70%)"/><text x="{left + 3:.2f}" y="{level * _ROW + 12}">{html.escape(label)}</text></g>'
     )

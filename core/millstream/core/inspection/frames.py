@@ -1,4 +1,4 @@
-"""Stacks for people: each frame as a name, the user's first, and the runtime's own left out where these are.
+"""Formats stacks: each frame as a name, with the runtime's own frames omitted around those of the user.
 
 Pure functions of frames that were walked before.
 """
@@ -14,21 +14,21 @@ from millstream.core.logs.tracebacks import encodable, is_user_module, module_of
 
 
 class SeenFrame(Struct, frozen=True):
-    """What is kept of a frame: the frame itself would hold on to everything in it."""
+    """The data that is kept of a frame; the frame itself would keep all its locals alive."""
 
     function: str
-    """With the class or function that it is in."""
+    """The qualified name, with the enclosing class or function."""
     file: str
     line: int
     module: str
     owner: int = 0
-    """The address of the object whose method it is, where its owner is needed."""
+    """The address of the object whose method it is, if requested."""
     task: int = 0
-    """That of its local variable `task`, likewise."""
+    """The address of its local variable `task`, if requested."""
 
     @staticmethod
     def of(frame: Any, line: int, with_objects: tuple[str, ...]) -> SeenFrame:
-        """A frame of a thread that continues meanwhile; with objects, if its module's name begins like one of these."""
+        """Copies a frame of a running thread; with objects, if its module has one of these prefixes."""
         module, code = module_of(frame), frame.f_code
         if not module.startswith(with_objects):
             return SeenFrame(code.co_qualname, code.co_filename, line, module)
@@ -38,21 +38,21 @@ class SeenFrame(Struct, frozen=True):
 
     @property
     def is_runtime(self) -> bool:
-        """Whether it is of Millstream's own code."""
+        """Whether it belongs to Millstream's own code."""
         return self.module.startswith("millstream.")
 
     def __str__(self) -> str:
-        """As in `shop.pricing.discount (pricing.py:42)`; without the module where that is the program itself."""
+        """Formats as `shop.pricing.discount (pricing.py:42)`; without the module for the main program."""
         where = "" if self.module in ("__main__", "") else f"{self.module}."
         file = self.file.replace("\\", "/").rpartition("/")[2]
         return encodable(f"{where}{self.function} ({file}:{self.line})")
 
 
-def told(stack: Sequence[SeenFrame], with_runtime: bool, depth: int) -> tuple[str, ...]:
-    """The names of a stack whose outermost frame comes first: at most `depth` of them, the innermost.
+def frame_names(stack: Sequence[SeenFrame], with_runtime: bool, depth: int) -> tuple[str, ...]:
+    """Returns the names of the innermost `depth` frames of a stack, whose outermost frame is first.
 
-    What comes before the user's first frame is left out, and so are frames of the runtime behind it. A stack that ends
-    in the runtime has a last name in brackets: that is where the time goes.
+    Frames before the user's first one are omitted, and so are frames of the runtime after it. For a stack that ends in
+    the runtime, the last name is in brackets and tells where the time is spent.
     """
     if with_runtime:
         return tuple(map(str, stack[-depth:]))

@@ -1,8 +1,8 @@
-"""Looking into a process without its interpreter, which native code may hold: Linux only.
+"""Inspects a process without its interpreter, whose lock native code may hold. Linux only.
 
-For a dump of its threads, the process opens a file in memory, and has `faulthandler` write there when it gets a signal:
-that is done in native code, wherever the process is. Its parent sends the signal, and reads the file where the
-kernel shows it.
+For a dump of its threads, the process opens a file in memory, to which `faulthandler` writes when the process receives
+a signal: that happens in native code, independent of the interpreter. Its parent sends the signal, and reads the file
+through `/proc`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LIMIT = 256 * 1024
 
 
 def allow_dumps_from_outside() -> None:
-    """Called once, when the process starts."""
+    """Allows the parent to dump this process's threads. Called once, when the process starts."""
     number = dump_signal()
     if number is not None:
         with contextlib.suppress(OSError):
@@ -30,7 +30,7 @@ def allow_dumps_from_outside() -> None:
 
 
 def dump_from_outside(pid: int) -> str:
-    """Where the threads of a child are that has allowed it; empty when that cannot be seen. Blocks for a moment."""
+    """Returns the stacks of a child that has allowed it, or an empty string. Blocks for a moment."""
     file, number = file_named(pid, _NAME), dump_signal()
     if file is None or number is None:
         return ""

@@ -1,7 +1,7 @@
-"""Which threads of this process are on the CPU at this moment.
+"""Determines which threads of this process are running on a CPU.
 
-A thread is when it takes processor time in the moment after it was seen: that it was seen in some function means
-nothing, for a thread that waits is in one, too.
+A thread is running if it uses processor time in the moment after it was sampled: its stack does not tell, since a
+waiting thread is in a function, too.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Sequence
 
 from millstream.core.linux.threads import cpu_seconds, scheduler_state
 
-_LOOK = 0.0002  # seconds in which a thread has to take processor time to count as running: shorter than most waits
-_SHARE = 0.5  # of them, so that one which was woken meanwhile does not
+_LOOK = 0.0002  # seconds in which a running thread uses processor time: shorter than most waits
+_SHARE = 0.5  # of that time, so that a thread that was just woken does not count
 
 
 def thread_name(ident: int) -> str:
-    """Its name, or its number once it has ended."""
+    """Returns the name of a thread, or its number if it has ended."""
     return next((thread.name for thread in threading.enumerate() if thread.ident == ident), f"thread {ident}")
 
 
 def taking_time(idents: Sequence[int]) -> set[int]:
-    """Those that take processor time now, or would if there were a processor for them."""
+    """Returns the threads that are running or runnable."""
     natives = {thread.ident: thread.native_id for thread in threading.enumerate() if thread.ident in idents}
     before = {ident: cpu_seconds(native) for ident, native in natives.items() if native is not None}
     began = time.perf_counter()
@@ -36,5 +36,5 @@ def taking_time(idents: Sequence[int]) -> set[int]:
             if later - earlier > needed or scheduler_state(native) == "R":
                 busy.add(ident)
         elif ident is not None:
-            busy.add(ident)  # nobody can tell: what is seen counts as work, as it does elsewhere
+            busy.add(ident)  # unknown: it counts as running, as on other systems
     return busy

@@ -1,7 +1,7 @@
-"""A dump of all threads of this process, with what waits on their asyncio loops; as text for people.
+"""A dump of all threads of this process and of the tasks on their asyncio loops, as text.
 
-Called on any thread, which is not blocked by what the others do, as long as the interpreter is not: native code that
-holds its lock holds this up, too. Source lines are read from files.
+Can be called on any thread, and is blocked by others only while native code holds the interpreter lock. Source lines
+are read from files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from millstream.core.logs.tracebacks import encodable, shortened
 from millstream.core.messages.inspection import ThreadStack
 
 Stack = list[tuple[FrameType, int]]
-"""Frames, each with the line that it is at."""
+"""Frames, each with its current line."""
 _LONGEST_STACK = 16 * 1024
 _LONGEST_DUMP = 4 * 1024 * 1024
 _MOST_TASKS = 500
@@ -28,7 +28,7 @@ _STATES = {"R": "running", "S": "waiting", "D": "waiting for the disk", "T": "st
 
 
 def dump_threads() -> tuple[ThreadStack, ...]:
-    """All but the calling one, the main thread first, and behind each loop's thread the tasks on it."""
+    """Returns all threads except the calling one, the main thread first, each followed by the tasks of its loop."""
     stacks = current_stacks()
     stacks.pop(threading.get_ident(), None)
     known = {thread.ident: thread for thread in threading.enumerate()}
@@ -41,15 +41,15 @@ def dump_threads() -> tuple[ThreadStack, ...]:
     for number, one in enumerate(found):
         room -= len(one.stack)
         if room < 0:
-            rest = f"{len(found) - number} more are left out"
+            rest = f"{len(found) - number} more are omitted"
             return (*found[:number], ThreadStack("others", rest))
     return tuple(found)
 
 
 def current_stacks() -> dict[int, Stack]:
-    """Of all threads, by their idents, the innermost frame first.
+    """Returns the stacks of all threads by their idents, the innermost frame first.
 
-    Walked at once, without anything between that lets others run: frames that end meanwhile lead nowhere.
+    They are walked at once, without letting other threads run: a frame that ends in between has no valid links.
     """
     frames = sys._current_frames()  # noqa: SLF001  # the documented way to them
     return {ident: list(traceback.walk_stack(frame)) for ident, frame in frames.items()}
@@ -77,12 +77,12 @@ def _text(head: str, stack: traceback.StackSummary) -> str:
 
 
 def _tasks_of(stack: Stack) -> list[asyncio.Task[Any]]:
-    """Those of the loop that the thread runs, if it runs one."""
+    """Returns the tasks of the thread's asyncio loop, if it runs one."""
     for frame, _ in stack:
         if frame.f_code.co_name == "run_forever":
             loop = frame.f_locals.get("self")
             if isinstance(loop, asyncio.AbstractEventLoop):
-                with contextlib.suppress(RuntimeError):  # tasks came and went too quickly to be listed
+                with contextlib.suppress(RuntimeError):  # the set of tasks changed too often while it was listed
                     return sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name())[:_MOST_TASKS]
     return []
 
@@ -96,7 +96,7 @@ def _task(task: asyncio.Task[Any]) -> ThreadStack:
 
 
 def _awaited(awaitable: Any) -> Iterator[tuple[FrameType, int]]:
-    """From the task's own coroutine to what it waits for in the end, as far as that is Python."""
+    """Iterates from the task's coroutine to what it ultimately awaits, as far as that is Python code."""
     while awaitable is not None:
         match awaitable:
             case CoroutineType():

@@ -179,7 +179,5 @@ class EnumeratorFigures(Struct, frozen=True):
     """None: it does not say."""
 
 
-EnumeratorsMessage = (
-    Ready | TakeoverRefused | EnumeratorEvent | TaskFailure | EnumeratorsSnapshot | EnumeratorFigures
-)
+EnumeratorsMessage = Ready | TakeoverRefused | EnumeratorEvent | TaskFailure | EnumeratorsSnapshot | EnumeratorFigures
 """From the enumerator process to the job manager."""

@@ -126,7 +126,10 @@ TABLE: tuple[Described, ...] = (
     Described(_OP, "hotKeyShare", _G, "Share of the most frequent key in the records that come, 0 to 1; sampled."),
     Described(_OP, "numKeysSampled", _G, "Of how many records that is, the older ones faded."),
     Described(
-        Scope.TASK_MANAGER_JOB, "latency", _H, "Milliseconds that markers took from a source to an operator.",
+        Scope.TASK_MANAGER_JOB,
+        "latency",
+        _H,
+        "Milliseconds that markers took from a source to an operator.",
         "latency.source_id.<source_id>.operator_id.<operator_id>.operator_subtask_index.<operator_subtask_index>",
     ),
     Described(_OP, "numStateEntries", _G, "Entries of all states of the operator at present."),

@@ -1,1 +1,1 @@
-"""How services speak with each other."""
+"""The communication between services: gRPC, sessions, certificates and leases."""

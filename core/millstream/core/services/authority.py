@@ -1,8 +1,8 @@
-"""An authority of a cluster's own, and certificates that it signs.
+"""A private certificate authority of a cluster, and the certificates that it signs.
 
-Keys are on the curve P-256 and unencrypted, as services start without anyone there to type a passphrase. A certificate
-is for servers and clients alike: both ends of every connection show one. Only what makes certificates imports this
-module: the package `cryptography` takes 50 ms and 18 MB.
+Keys are on the curve P-256 and unencrypted, since services start unattended and cannot ask for a passphrase. A
+certificate is valid for servers and clients: both ends of every connection present one. Only code that creates
+certificates imports this module: the package `cryptography` takes 50 ms and 18 MB.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Authority:
 
     @staticmethod
     def new() -> Authority:
-        """One that nobody knows yet."""
+        """Creates an authority with a random key."""
         key = ec.generate_private_key(ec.SECP256R1())
         return Authority._signed(key, "Millstream authority", _days(_AUTHORITY_DAYS))
 
     @staticmethod
     def of_number(number: int) -> Authority:
-        """The one whose private key is this number, which has more than 256 bits: the same to all who know the number.
+        """Derives an authority from a secret number of more than 256 bits, the same for all who know the number.
 
-        It counts at any time: whoever has the number can make it anew.
+        It never expires, since it can be derived again at any time.
         """
         key = ec.derive_private_key(number % (_ORDER - 1) + 1, ec.SECP256R1())
         mark = x509.SubjectKeyIdentifier.from_public_key(key.public_key()).digest.hex()
@@ -60,7 +60,7 @@ class Authority:
 
     @staticmethod
     def of(certificate: bytes, key: bytes) -> Authority:
-        """One that was made before. Raises ValueError when the texts are none."""
+        """Loads an authority from PEM. Raises ValueError when the texts are not valid."""
         loaded = serialization.load_pem_private_key(key, password=None)
         if not isinstance(loaded, ec.EllipticCurvePrivateKey):
             raise ValueError("the key is not on an elliptic curve")
@@ -69,9 +69,9 @@ class Authority:
     def certificate(
         self, common_name: str, hosts: Sequence[str], days: int, *, at_once: bool = False
     ) -> tuple[bytes, bytes]:
-        """A new certificate for these names and addresses, and its key, as PEM.
+        """Creates a certificate for these names and addresses; returns it and its key, as PEM.
 
-        `at_once`: whatever the time is on the other host.
+        `at_once`: it is valid regardless of the clock of the other host.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         first, last = _days(days)
@@ -87,7 +87,7 @@ class Authority:
         return signed.public_bytes(serialization.Encoding.PEM), _private(key)
 
     def to_pem(self) -> tuple[bytes, bytes]:
-        """Its own certificate and key."""
+        """Returns its own certificate and key, as PEM."""
         return self._certificate.public_bytes(serialization.Encoding.PEM), _private(self._key)
 
 

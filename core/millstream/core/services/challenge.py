@@ -1,7 +1,7 @@
-"""How a REST server shows that it knows a token before the token is sent to it, where there is no TLS.
+"""Proves that a REST server knows a token before the token is sent to it, where there is no TLS.
 
-The client names the token without giving it away, with a number that is used once. Who knows the token, or its SHA-256,
-makes an HMAC over the number. A process that has merely taken the server's port cannot, so it is not sent the token.
+The client identifies the token without revealing it, with a nonce. A server that knows the token, or its SHA-256,
+returns an HMAC of the nonce. A process that has only taken over the server's port cannot, and never receives the token.
 Pure; the dashboard does the same in `session.ts`.
 """
 
@@ -17,21 +17,21 @@ NONCE = re.compile(r"[0-9a-f]{32,128}\Z")
 
 
 def hash_of(token: str) -> str:
-    """The SHA-256 of a token, as the file of tokens has it."""
+    """Returns the SHA-256 of a token, as the token file contains it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def name_of_token(token: str) -> str:
-    """What names a token to those who know it: role and end of one of the secret, else a hash of its hash."""
+    """Returns the public name of a token: role and expiry if it derives from the secret, else a hash of its hash."""
     of_secret = _OF_SECRET.match(token)
     return of_secret.group(1) if of_secret is not None else name_of_hash(hash_of(token))
 
 
 def name_of_hash(token_hash: str) -> str:
-    """The name of a token of which only the SHA-256 is known."""
+    """Returns the public name of a token from its SHA-256."""
     return hashlib.sha256(token_hash.encode()).hexdigest()[:16]
 
 
 def proof(token_hash: str, nonce: str) -> str:
-    """What only those make who know the token or its SHA-256."""
+    """Returns the proof, which requires the token or its SHA-256."""
     return hmac.digest(token_hash.encode(), f"millstream server {nonce}".encode(), "sha256").hex()

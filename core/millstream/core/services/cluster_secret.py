@@ -1,10 +1,10 @@
-"""The secret that all processes of a cluster share, and what is made from it.
+"""The secret that all processes of a cluster share, and what is derived from it.
 
-The secret itself never travels. An authority is made from it, the same to all who have it, and signs the certificates
-of mutual TLS (`identity`): that is how processes show each other that they have it. Tokens for the REST API are made
-from it as well.
+The secret itself is never sent. An authority is derived from it, the same for all who have it, and signs the
+certificates of mutual TLS (`identity`), by which processes prove to each other that they have it. Tokens for the REST
+API are derived from it as well.
 
-The file is read each time a port or a connection is opened. It is used only when it is this user's alone.
+The file is read each time a port or a connection is opened. It is rejected if other users can access it.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ _LONGEST = 4096
 
 
 class ClusterSecret:
-    """What is made from the secret. Its value is in no text that is made."""
+    """Derives values from the secret. None of them reveals it."""
 
     def __init__(self, value: str) -> None:
         self._key = value.encode()
 
     def authority_number(self) -> int:
-        """The private key of the authority, before it is brought into the range of keys."""
+        """Returns the number from which the authority's private key is derived."""
         return int.from_bytes(hmac.digest(self._key, b"authority", "sha512"))
 
     def seal(self, what: str, content: bytes) -> str:
-        """A mark that only those who have the secret can make."""
+        """Returns a MAC of the content, which requires the secret."""
         return hmac.digest(self._key, b"%b\0%b" % (what.encode(), content), "sha256").hex()
 
     def rest_token(self, role: str, until: int | None = None) -> str:
-        """A bearer token for REST for one role, which counts until then, in seconds since the epoch; None: half a day.
+        """Creates a bearer token for a role of the REST API, valid until then, in seconds since the epoch.
 
-        Only those who have the secret can make it.
+        The default is half a day. Creating a token requires the secret.
         """
         end = round(time.time() + TOKEN_SECONDS) if until is None else until
         return f"{role}.{end}.{self.seal('rest', f'{role} {end}'.encode())}"
 
 
 def cluster_secret(configuration: Configuration) -> ClusterSecret | None:
-    """The secret that the options name; None: there is none. Raises ConfigurationError when it cannot be used."""
+    """Returns the configured secret, or None. Raises ConfigurationError when it cannot be used."""
     given = configuration.string(SECRET)
     if given:
         return ClusterSecret(_usable(given, f"option '{SECRET}'"))
@@ -60,12 +60,12 @@ def cluster_secret(configuration: Configuration) -> ClusterSecret | None:
 
 
 def new_secret() -> str:
-    """Of 256 bits, as text."""
+    """Creates a random secret of 256 bits, as text."""
     return os.urandom(32).hex()
 
 
 def make_secret_file(path: Path) -> None:
-    """Writes a new secret that nobody but this user can read at any time. One that is there stays."""
+    """Writes a new secret that only this user can ever read. An existing file is kept."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -75,9 +75,9 @@ def make_secret_file(path: Path) -> None:
 
 
 def read_private(path: Path, option: str) -> str:
-    """A file that others must not see. Raises ConfigurationError when they can, or it cannot be read.
+    """Reads a private file. Raises ConfigurationError when other users can access it, or it cannot be read.
 
-    A file of root's may be readable by a group: that is how secrets are mounted into containers.
+    A file of root may be readable by a group, since secrets are mounted into containers in this way.
     """
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_CLOEXEC)) as file:
@@ -92,13 +92,13 @@ def read_private(path: Path, option: str) -> str:
     group = stat.S_IRGRP if found.st_uid == 0 and os.geteuid() != 0 else 0
     if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO) & ~group:
         raise ConfigurationError(
-            f"option '{option}': others may use {path} (its mode is {stat.S_IMODE(found.st_mode):o}): `chmod 600` "
-            "keeps it to its owner; if others had the time to read it, make a new one"
+            f"option '{option}': other users can access {path} (its mode is {stat.S_IMODE(found.st_mode):o}): run "
+            "`chmod 600`, and replace it if others may have read it"
         )
     try:
         return content.decode()
     except UnicodeDecodeError:
-        raise ConfigurationError(f"option '{option}': {path} is no text") from None
+        raise ConfigurationError(f"option '{option}': {path} is not a text file") from None
 
 
 def _usable(text: str, where: str) -> str:

@@ -1,11 +1,11 @@
-"""Whether two services mean the same leader, of a session or of a job: the one place where epochs are compared.
+"""Fencing by leader epochs, for sessions and for jobs: the only place where epochs are compared.
 
-Of two services, the one that is dialled leads. It leads under an epoch, which it has for as long as it leads; whoever
-follows it has a higher one. Each end says with its first message which epoch it means, and the session ends there
-unless they agree. So all that comes over a session is said under one epoch: a leader that was frozen and wakes up, or
-one that was found at an address of which somebody else has told, is not listened to.
+In a session, the server is the leader. It leads under an epoch, which is constant while it leads; the next leader has a
+higher one. The first message of each end contains the epoch that it expects, and the session ends unless they are
+equal. So all messages of a session belong to one epoch: a leader that was frozen and resumes, or one that was found at
+an outdated address, is ignored.
 
-Pure. An epoch of 0 is that of whoever is there: who only knows an address dials it with that.
+Pure. An epoch of 0 matches any leader: a client that only knows an address uses it.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from millstream.core.services.leader_lookup import KnownLeader
 
 
 def epoch_of_start(clock: Clock) -> LeaderEpoch:
-    """Of a service that nobody else can follow: a later start of it has a higher one, as far as the clock continues."""
+    """Returns the epoch of a service without standbys: higher for later starts, if the clock does not go back."""
     return LeaderEpoch(clock.now_ms())
 
 
 def disagreement(looked_for: LeaderEpoch, leads: LeaderEpoch) -> str:
-    """Why there is no session, at either end; empty when there is one."""
+    """Returns why the two ends do not agree on the epoch; empty when they do."""
     if looked_for in (ANY_EPOCH, leads):
         return ""
-    return f"the leader of epoch {looked_for} was looked for, and that of epoch {leads} found"
+    return f"expected the leader of epoch {looked_for}, but found that of epoch {leads}"
 
 
 class EpochsSeen:
-    """What one end that dials knows of the leaders of one role: none comes back once another has followed it."""
+    """The highest epoch of a role that a client has seen: leaders with a lower one are rejected."""
 
     def __init__(self) -> None:
         self._highest = ANY_EPOCH
 
     def refusal(self, looked_for: LeaderEpoch, leads: LeaderEpoch) -> str:
-        """Why there is no session with the leader that was found; empty when there is one."""
+        """Returns why the leader that was found is rejected; empty when it is accepted."""
         if looked_for != ANY_EPOCH and leads < self._highest:
-            return f"the leader of epoch {leads} was found, which that of epoch {self._highest} has followed"
+            return f"found the leader of epoch {leads}, which was replaced by that of epoch {self._highest}"
         told = disagreement(looked_for, leads)
         if not told and looked_for != ANY_EPOCH:
             self._highest = leads
@@ -46,35 +46,35 @@ class EpochsSeen:
 
 
 class JobLeaders:
-    """Who leads which job, as one end knows that works for jobs: nobody comes back once another has followed.
+    """The known leaders of jobs: a leader with a lower epoch than the known one is rejected.
 
-    A job manager leads job by job, each under an epoch of its own, over one session for all of them. So what is said
-    about a job counts only if it comes from where the job is led.
+    A job manager leads each job under a separate epoch, over one session for all of them. So a message about a job is
+    accepted only if it comes from the address of the job's leader.
     """
 
     def __init__(self) -> None:
         self._leaders: dict[JobId, KnownLeader] = {}
 
     def refusal(self, job_id: JobId, leader: KnownLeader) -> str:
-        """Why this one is not followed; empty when it is from now on."""
+        """Sets the leader of a job; returns why it is rejected, or an empty string."""
         known = self._leaders.get(job_id)
         if known is not None and leader.epoch < known.epoch:
-            return f"job {job_id} is led under epoch {known.epoch}, and epoch {leader.epoch} is over"
+            return f"the leader of job {job_id} has epoch {known.epoch}, and epoch {leader.epoch} is outdated"
         self._leaders[job_id] = leader
         return ""
 
     def leader(self, job_id: JobId) -> KnownLeader | None:
-        """Who is followed."""
+        """Returns the known leader of a job."""
         return self._leaders.get(job_id)
 
     def deposed(self, job_id: JobId, address: str) -> str:
-        """Why what is said from this address is not listened to; empty when it is, or nobody is followed."""
+        """Returns why messages from this address are rejected; empty when it is the leader's, or none is known."""
         known = self._leaders.get(job_id)
         if known is None or known.address == address:
             return ""
-        return f"job {job_id} is led from {known.address}, under epoch {known.epoch}"
+        return f"the leader of job {job_id} is at {known.address}, with epoch {known.epoch}"
 
     def keep(self, jobs: Collection[JobId]) -> None:
-        """The others are forgotten: nothing is held or wanted for them any more."""
+        """Removes all other jobs."""
         for job_id in self._leaders.keys() - set(jobs):
             del self._leaders[job_id]

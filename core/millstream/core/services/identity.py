@@ -1,11 +1,11 @@
-"""The certificate that a process shows to others of its cluster, and the authority by which it knows them.
+"""The certificate that a process presents to others of its cluster, and the authority by which it verifies them.
 
-It comes from the files of `security.ssl.internal.*` when that is enabled, else from the cluster's secret: an authority
-is made from that, and signs a certificate. Both ends of a connection show one, so a process that has merely taken the
-port of a service is not believed and is sent nothing, and TLS protects all that is said.
+It is read from the files of `security.ssl.internal.*` when that is enabled, otherwise derived from the cluster's
+secret: an authority is derived from the secret, and signs a certificate. Both ends of a connection present one, so a
+process that has only taken over the port of a service is rejected and receives nothing, and TLS protects all messages.
 
-To make certificates takes 60 ms and 20 MB in each process, so one is kept beside the file of the secret, for this user
-only and sealed with the secret. Services hand theirs to their slot workers in an option.
+Creating certificates takes 60 ms and 20 MB in each process, so one is cached beside the file of the secret, for this
+user only and authenticated with the secret. Services pass theirs to their slot workers in an option.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from millstream.core.settings.configuration import Configuration
 ENABLED = "security.ssl.internal.enabled"
 CERTIFICATES = "security.cluster.secret-certificates"
 CLUSTER_NAME = "millstream.cluster"
-"""For which certificates from a secret are made, whatever the address of the process is."""
+"""The host name in certificates derived from a secret, independent of the address of the process."""
 _HOSTS = (CLUSTER_NAME, "localhost", "127.0.0.1", "::1")
 _DAYS = 3650
 _LONGEST_NAME = 64  # in a certificate
-_LEAST_LEFT = 365 * 86400.0  # seconds that a kept certificate has to count, else another one is made
+_LEAST_LEFT = 365 * 86400.0  # minimum validity of a cached certificate in seconds, otherwise it is replaced
 _KEPT = re.compile(r"# ([0-9a-f]{64}) ([0-9]{1,12})\n((?:-----BEGIN [^-]+-----\n[^-]+-----END [^-]+-----\n){3})\Z")
 _PEM = re.compile(r"-----BEGIN [^-]+-----\n[^-]+-----END [^-]+-----")
 
 
 class Identity(Struct, frozen=True):
-    """As PEM. `name`: for which the peer's certificate has to be made; None: for its address."""
+    """Certificate, key and authority as PEM. `name` is the host name expected of peers; None: their address."""
 
     authority: bytes
     certificate: bytes
@@ -50,7 +50,7 @@ class Identity(Struct, frozen=True):
 
 
 def identity(configuration: Configuration) -> Identity | None:
-    """None: neither TLS nor a secret is configured. Raises ConfigurationError when what is cannot be used."""
+    """Returns the configured identity; None without TLS and secret. Raises ConfigurationError if it is not valid."""
     if configuration.boolean(ENABLED):
         key, certificate, authority = (_read(configuration, name) for name in ("key", "cert", "ca"))
         _check_pair(configuration)
@@ -59,7 +59,7 @@ def identity(configuration: Configuration) -> Identity | None:
 
 
 def identity_of_secret(configuration: Configuration) -> Identity | None:
-    """By the secret alone; None: there is none."""
+    """Returns the identity derived from the secret; None without a secret."""
     if given := configuration.string(CERTIFICATES):
         return _of_text(given)
     secret = cluster_secret(configuration)
@@ -70,7 +70,7 @@ def identity_of_secret(configuration: Configuration) -> Identity | None:
 
 
 def certificates_of_secret(configuration: Configuration) -> dict[str, object]:
-    """Options for a child of this process, so that it need not make its own; none without a secret."""
+    """Returns the options that pass the certificates to a child process; empty without a secret."""
     if configuration.boolean(ENABLED):
         return {}
     own = identity(configuration)
@@ -78,9 +78,9 @@ def certificates_of_secret(configuration: Configuration) -> dict[str, object]:
 
 
 def server_context(own: Identity) -> ssl.SSLContext:
-    """For servers that show the certificate, and take any client."""
+    """Returns the context of servers that present the certificate and accept any client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.NamedTemporaryFile() as file:  # for this user only; Python reads certificates from files alone
+    with tempfile.NamedTemporaryFile() as file:  # for this user only; Python reads certificates only from files
         file.write(own.certificate + own.key)
         file.flush()
         context.load_cert_chain(file.name)
@@ -88,7 +88,7 @@ def server_context(own: Identity) -> ssl.SSLContext:
 
 
 def client_context(own: Identity) -> ssl.SSLContext:
-    """For clients that believe servers of the authority. The server's name is `Identity.name`."""
+    """Returns the context of clients that trust servers of the authority. The host name is `Identity.name`."""
     return ssl.create_default_context(cadata=own.authority.decode())
 
 
@@ -100,7 +100,7 @@ def _of_text(text: str) -> Identity:
 
 
 def _kept(secret: ClusterSecret, secret_file: str) -> str:
-    """The certificates that are kept beside the secret's file, made when they are missing or of another secret."""
+    """Returns the certificates cached beside the secret's file; creates them if they are missing or do not match."""
     if not secret_file:
         return _made(secret.authority_number())
     path = Path(f"{secret_file}.pem")
@@ -114,7 +114,7 @@ def _kept(secret: ClusterSecret, secret_file: str) -> str:
     until, text = str(round(time.time() + _DAYS * 86400)), _made(secret.authority_number())
     content = f"# {secret.seal('certificates', f'{until} {text}'.encode())} {until}\n{text}"
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with contextlib.suppress(OSError):  # the secret may lie where only root writes: each process has its own then
+    with contextlib.suppress(OSError):  # the folder of the secret may be read-only: each process creates its own then
         with open(partial, "w", opener=for_user_only) as file:
             file.write(content)
         os.replace(partial, path)
@@ -131,7 +131,7 @@ def _made(number: int) -> str:
 
 
 def user_name(user: int | None = None) -> str:
-    """The name of a user, by default the one under which this process runs; the number where there is no name."""
+    """Returns the name of a user, by default that of this process; the number if the user has no name."""
     number = os.geteuid() if user is None else user
     try:
         import pwd
@@ -153,7 +153,7 @@ def _read(configuration: Configuration, name: str) -> bytes:
 
 
 def _check_pair(configuration: Configuration) -> None:
-    """Says what is wrong with the files; gRPC only says that it cannot listen."""
+    """Raises an error that describes what is wrong with the files; gRPC reports only that it cannot listen."""
     certificate, key = (configuration.string(f"security.ssl.internal.{name}") for name in ("cert", "key"))
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")

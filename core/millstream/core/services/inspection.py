@@ -1,6 +1,6 @@
-"""What every service answers about its own process: what it measures, the threads, and the log files.
+"""Inspection of a service's own process: metrics, threads and log files.
 
-Serves the contract `Inspection`. Files are those that this process writes its output to, and those that it moved aside.
+Serves the contract `Inspection`. Log files are those that this process writes its output to, and rotated ones.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class OwnLogs:
         self._folder = log_folder(configuration)
 
     def files(self) -> list[LogFile]:
-        """With those that were moved aside; none when the output goes elsewhere than to files of `env.log.dir`."""
+        """Lists the files, including rotated ones; empty unless the output is written to files of `env.log.dir`."""
         names = {path.name for path in output_files(self._folder).values()}
         return list_logs(self._folder, lambda name: _unrotated(name) in names or name in names)
 
     def read(self, name: str, offset: int | None, length: int) -> LogContent | None:
-        """A piece of one of them; None: there is no such file."""
+        """Reads a part of a file; returns None if there is no such file."""
         if name in _OWN:
             return read_piece(self._own(_OWN[name]), offset, length)
         if self._folder is None or not any(file.name == name for file in self.files()):
@@ -60,27 +60,27 @@ class ShownLogs(Protocol):
     """Log files that a service shows. Blocks for files."""
 
     def files(self) -> list[LogFile]:
-        """Which there are."""
+        """Lists the files."""
         ...
 
     def read(self, name: str, offset: int | None, length: int) -> LogContent | None:
-        """A piece of one of them; `log` and `stdout` are the service's own. None: there is no such file."""
+        """Reads a part of a file; `log` and `stdout` are the service's own. Returns None if there is no such file."""
         ...
 
 
 class ProcessInspection:
-    """One method for each of the contract."""
+    """Implements the contract, with one method for each of its calls."""
 
     def __init__(self, logs: ShownLogs, metrics: MetricRegistry) -> None:
         self._logs = logs
         self._metrics = metrics
 
     async def dump_threads(self, request: Empty, context: Any) -> ThreadDump:
-        """Of this process."""
+        """Returns the threads of this process."""
         return ThreadDump((await own_threads(),))
 
     async def read_log(self, request: ReadLogRequest, context: Any) -> LogContent:
-        """A piece of a log file, or the end of it."""
+        """Returns a part of a log file, or its end."""
         piece = await asyncio.to_thread(self._logs.read, request.name, request.offset, request.length or LIMIT)
         if piece is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"this service has no log '{request.name[:200]}'")
@@ -88,19 +88,19 @@ class ProcessInspection:
         return piece
 
     async def list_logs(self, request: Empty, context: Any) -> LogList:
-        """Its log files."""
+        """Returns the list of log files."""
         return LogList(tuple(await asyncio.to_thread(self._logs.files)))
 
     async def get_metrics(self, request: Empty, context: Any) -> ProcessMetrics:
-        """All that the service measures, now."""
+        """Returns the current metrics of the service."""
         return ProcessMetrics(encode_groups(self._metrics.read()))
 
 
 async def own_threads() -> ProcessThreads:
-    """Of this process; taken on a thread, for source lines are read from files."""
+    """Returns the threads of this process; runs on a thread, because source lines are read from files."""
     return ProcessThreads("", os.getpid(), await asyncio.to_thread(dump_threads))
 
 
 def inspection_handler(configuration: Configuration, metrics: MetricRegistry) -> grpc.GenericRpcHandler:
-    """For a server of any service that has nothing to say of other processes."""
+    """Returns the handler for services that inspect only their own process."""
     return service_handler(INSPECTION, ProcessInspection(OwnLogs(configuration), metrics))

@@ -1,7 +1,7 @@
-"""Where a service of the cluster is reached now. Whoever talks to one asks here, each time again.
+"""Finds the current address of a service of the cluster. Clients look it up before each connection.
 
-Without high availability the configuration says it, once and for all. With several candidates for a role it is the one
-that leads, which changes while the cluster runs (`core/store/leaders.py`).
+Without high availability it is configured and never changes. With several candidates for a role it is the address of
+the leader, which changes while the cluster runs (`core/store/leaders.py`).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from millstream.core.settings.configuration import Configuration
 
 
 class Role(StrEnum):
-    """A service of which one leads. The values are the beginnings of its options' names."""
+    """A service of which one instance leads. The values are the prefixes of its options."""
 
     DISPATCHER = "dispatcher"
     REST = "rest"
-    """Of the dispatcher that leads."""
+    """The REST API of the leading dispatcher."""
     JOB_MANAGER = "jobmanager"
     RESOURCE_MANAGER = "resourcemanager"
 
 
 class KnownLeader(Struct, frozen=True):
-    """Who leads: where, as `host:port`, and under which epoch, or 0 when only the address is known."""
+    """A leader: its address, as `host:port`, and its epoch, or 0 if only the address is known."""
 
     address: str
     epoch: LeaderEpoch = ANY_EPOCH
@@ -36,42 +36,42 @@ class LeaderLookup(Protocol):
     """Owned by one asyncio loop."""
 
     async def leader_of(self, role: Role) -> KnownLeader:
-        """Who leads in this role now. Raises UnreachableError when nobody is known."""
+        """Returns the current leader of this role. Raises UnreachableError when none is known."""
         ...
 
     async def standing_by(self, role: Role) -> list[str]:
-        """The addresses of those who would lead next, as far as they are known."""
+        """Returns the addresses of the known standbys."""
         ...
 
     async def changed(self, role: Role, leader: KnownLeader) -> KnownLeader:
-        """Returns when another leader than this one is known, with the new one."""
+        """Waits until another leader than this one is known, and returns it."""
         ...
 
 
 class Leader(Struct, frozen=True):
-    """One role, and who says where it is."""
+    """A role, with the lookup that finds its leader."""
 
     lookup: LeaderLookup
     role: Role
 
 
 class ConfiguredLeaders:
-    """A `LeaderLookup` by `endpoint_options`. What they say holds for good."""
+    """A `LeaderLookup` that returns the configured addresses, which never change."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
 
     async def leader_of(self, role: Role) -> KnownLeader:
-        """As configured."""
+        """Returns the configured address."""
         return KnownLeader(configured_address(self._configuration, role))
 
     async def standing_by(self, role: Role) -> list[str]:
-        """Nobody."""
+        """Returns no standbys."""
         return []
 
     async def changed(self, role: Role, leader: KnownLeader) -> KnownLeader:
-        """At once if it was another one from the beginning, else never."""
-        import asyncio  # here, since the command line starts with this module, and mostly needs no loop
+        """Returns at once if another leader was passed than the configured one, otherwise never."""
+        import asyncio  # imported here: the command line imports this module at its start and seldom needs a loop
 
         configured = await self.leader_of(role)
         while configured == leader:
@@ -80,24 +80,24 @@ class ConfiguredLeaders:
 
 
 def endpoint_options(role: Role) -> tuple[str, str]:
-    """The options of the address and the port that a service in this role listens on, where others find it."""
+    """Returns the options of the address and the port of a service in this role."""
     prefix = "rest" if role is Role.REST else f"{role}.rpc"
     return f"{prefix}.address", f"{prefix}.port"
 
 
 def configured_endpoint(configuration: Configuration, role: Role) -> tuple[str, int]:
-    """The host and the port that a service in this role listens on."""
+    """Returns the host and the port that a service in this role listens on."""
     address, port = endpoint_options(role)
     return configuration.string(address), configuration.integer(port)
 
 
 def configured_address(configuration: Configuration, role: Role) -> str:
-    """The same, as `host:port`."""
+    """Returns the configured endpoint as `host:port`."""
     host, port = configured_endpoint(configuration, role)
     return f"{host}:{port}"
 
 
 def address_options(role: Role, address: str) -> dict[str, str]:
-    """The options by which others find the service in this role at this address."""
+    """Returns the options by which others find the service in this role at this address."""
     host, _, port = address.rpartition(":")
     return dict(zip(endpoint_options(role), (host, port), strict=True))

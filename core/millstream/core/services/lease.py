@@ -1,33 +1,33 @@
-"""How long a service may act for another that it does not hear from: a pure machine.
+"""A lease: how long a service may act for a peer from which it receives no heartbeats. A pure state machine.
 
-The dispatcher reports the jobs of a job manager as failed `heartbeat.timeout` after their session ended, and what is
-reported as failed must not run. So the job manager acts on a lease: it lasts for the same time less a margin, counted
-from the latest moment of its own clock of which it knows that the dispatcher had it registered then. The dispatcher
-echoes the times of heartbeats (`Session.confirmed_at`), so neither two clocks nor messages that waited to be read
-matter. Task managers count in the same way for job managers.
+The dispatcher reports the jobs of a job manager as failed `heartbeat.timeout` after their session ended, and jobs that
+are reported as failed must not run. So the job manager acts on a lease, which lasts for that time less a margin, from
+the latest time of its own clock at which it is known to have been registered at the dispatcher. The dispatcher echoes
+the times of heartbeats (`Session.confirmed_at`), so neither differences between clocks nor unread messages matter. Task
+managers hold leases from job managers in the same way.
 
-After the lease `holds` no longer, nothing may be completed. When it `is_over`, what runs has to be stopped. The two
-differ only after this process itself stood still: it may be that both ends did, and a short time shows.
+Once the lease no longer `holds`, nothing may be completed. Once it `is_over`, tasks have to be stopped. The two differ
+only after this process itself was suspended: both ends may have been, which turns out a short time later.
 """
 
 from __future__ import annotations
 
 from millstream.core.settings.configuration import Configuration
 
-_SHARE = 0.8  # of the time after which the other side acts: the rest is for stopping what runs
-_PAUSE = 0.1  # of the duration: to hear from the peer after a standstill
+_SHARE = 0.8  # of the time after which the other side acts: the rest is for stopping tasks
+_PAUSE = 0.1  # of the duration: to receive a heartbeat of the peer after this process was suspended
 
 
 def lease_seconds(configuration: Configuration) -> float:
-    """How long one side continues without the other, which gives it up after `heartbeat.timeout`."""
+    """Returns how long one side continues without the other, which considers it lost after `heartbeat.timeout`."""
     return _SHARE * configuration.seconds("heartbeat.timeout")
 
 
 def leaderless_seconds(configuration: Configuration) -> float:
-    """How long tasks continue without a job manager.
+    """Returns how long tasks continue without a job manager.
 
-    With high availability another one comes to lead their job, and nobody reports it as failed meanwhile: so they also
-    wait until ZooKeeper has noticed that the first one is gone.
+    With high availability another one becomes the leader of their job, which is not reported as failed until then: so
+    they also wait until ZooKeeper has noticed the loss of the first one.
     """
     waits = configuration.string("high-availability.type") == "zookeeper"
     notices = configuration.seconds("high-availability.zookeeper.client.session-timeout") if waits else 0.0
@@ -35,7 +35,7 @@ def leaderless_seconds(configuration: Configuration) -> float:
 
 
 class Lease:
-    """One service's. All times are readings of one monotonic clock; `is_over` is asked at every beat."""
+    """The lease of one service. Times are readings of one monotonic clock; `is_over` is called at every beat."""
 
     def __init__(self, duration: float, beat: float, now: float) -> None:
         self.duration = duration
@@ -45,17 +45,17 @@ class Lease:
         self._pause_until: float | None = None
 
     def renew(self, confirmed_at: float) -> None:
-        """At this time, in the past, the peer was there and counted on this service."""
+        """Renews the lease: at this past time the peer was alive and had this service registered."""
         if confirmed_at + self.duration > self._until:
             self._until = confirmed_at + self.duration
             self._pause_until = None
 
     def holds(self, now: float) -> bool:
-        """Whether the peer cannot have given this service up yet."""
+        """Whether the peer cannot consider this service lost yet."""
         return now < self._until
 
     def is_over(self, now: float) -> bool:
-        """Called at every beat; after a beat that comes late, once, the peer gets a short time to be heard."""
+        """Whether tasks have to be stopped. After a late beat, the peer gets a short additional time once."""
         late = now - self._beat_at - self._beat
         self._beat_at = now
         if late > self.duration * _PAUSE and self._pause_until is None:

@@ -1,8 +1,8 @@
-"""Whether a peer that sends heartbeats is still there: a pure machine, asked at every beat of this end.
+"""Decides whether a peer that sends heartbeats is alive: a pure state machine, called at every beat of this end.
 
-A peer counts as lost when nothing was heard of it for the timeout. Time in which this end itself stood still (its
-process was frozen, its machine slept or was overloaded) is no silence of the peer's: what the peer sent meanwhile
-still waits to be read.
+A peer is lost when nothing was received from it for the timeout. Time in which this end itself was suspended (its
+process was frozen, its machine slept or was overloaded) does not count: messages that the peer sent in that time are
+still unread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from millstream.core.settings.configuration import Configuration
 
 
 class Liveness:
-    """What one end knows of its peer. All times are readings of one monotonic clock."""
+    """The liveness of one peer. All times are readings of one monotonic clock."""
 
     def __init__(self, configuration: Configuration, now: float) -> None:
         self.timeout = configuration.seconds("heartbeat.timeout")
@@ -21,20 +21,20 @@ class Liveness:
 
     @property
     def heard_at(self) -> float:
-        """When something came last; later by the time in which this end stood still since."""
+        """When a message was last received, plus the time in which this end was suspended since."""
         return self._heard_at
 
     def heard(self, now: float) -> None:
-        """Something came from the peer."""
+        """Records a message from the peer."""
         self._heard_at = now
 
     @property
     def silence(self) -> float:
-        """For how long nothing was heard, as of the last beat."""
+        """For how long nothing was received, as of the last beat."""
         return self._beat_at - self._heard_at
 
     def is_lost(self, now: float) -> bool:
-        """Called at every beat, which is due each `interval`: by how much it is late, this end stood still."""
+        """Whether the peer is lost. Called each `interval`: for the time a call is late, this end was suspended."""
         late = now - self._beat_at - self.interval
         self._beat_at = now
         if late > 0:

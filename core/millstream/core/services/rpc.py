@@ -1,4 +1,4 @@
-"""gRPC plumbing: services and stubs bound from the contracts in `millstream.proto`, servers and channels.
+"""gRPC services and stubs, bound from the contracts in `millstream.proto`, and servers and channels.
 
 Servers and channels use mutual TLS when it is configured or the cluster has a secret (`identity`). Everything here runs
 on an asyncio loop.
@@ -31,7 +31,7 @@ from millstream.core.wire.wire import Wire, WireError
 
 log = logging.getLogger(__name__)
 MAX_SIZE = "rpc.message.max-size"
-_HANDSHAKE_MS = 10_000  # a connection that has not sent the beginning of HTTP/2 by then is closed
+_HANDSHAKE_MS = 10_000  # a connection that has not sent the HTTP/2 preface by then is closed
 _OPTIONS = [
     ("grpc.so_reuseport", 0),
     ("grpc.max_metadata_size", 1024 * 1024),
@@ -39,7 +39,7 @@ _OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),  # a proxy for the web does not lead to the services of a cluster
+    ("grpc.enable_http_proxy", 0),  # web proxies do not connect to the services of a cluster
 ]
 
 
@@ -49,7 +49,7 @@ def _options(configuration: Configuration) -> list[tuple[str, int]]:
 
 
 def too_large(what: str, size: int, configuration: Configuration) -> str:
-    """Why something cannot be sent, and what to do; empty when it can."""
+    """Returns why a message of this size cannot be sent, with advice; empty when it can."""
     limit = configuration.integer(MAX_SIZE)
     if size <= limit:
         return ""
@@ -62,8 +62,8 @@ def too_large(what: str, size: int, configuration: Configuration) -> str:
 def service_handler(contract: ServiceContract, implementation: object) -> grpc.GenericRpcHandler:
     """Binds each method of the contract to the implementation's method of the same name in snake_case.
 
-    Calls get and answer the contract's messages; a session's method gets a stream of bytes (`serve_session`). What is
-    no message of the contract is refused with the reason before the implementation sees any of it.
+    Calls receive and return the contract's messages; a session's method gets a stream of bytes (`serve_session`). Bytes
+    that are not a message of the contract are refused with the reason before the implementation is called.
     """
     makers = {
         (False, False): grpc.unary_unary_rpc_method_handler,
@@ -83,7 +83,7 @@ def service_handler(contract: ServiceContract, implementation: object) -> grpc.G
 
 
 def _reading(behaviour: Callable[..., Any], wire: Wire[Any], method: MethodDescriptor) -> Callable[..., Any]:
-    """A call's method of bytes. gRPC's own way to convert them answers nonsense as an error of the service."""
+    """Wraps a call's method so that it decodes bytes; gRPC's own decoding reports invalid ones as internal errors."""
 
     async def read(raw: bytes, context: Any) -> Any:
         try:
@@ -145,18 +145,18 @@ class Stub:
 
 
 def session_call(channel: grpc.aio.Channel, contract: SessionContract[Any, Any]) -> Any:
-    """Dials a session: a stream of bytes both ways."""
+    """Opens a session: a stream of bytes in both directions."""
     return channel.stream_stream(f"/{contract.service.full_name}/{contract.method}")(wait_for_ready=False)
 
 
 TAKEN: Final = (("millstream-session", "taken"),)
-"""The initial metadata of a session that is not refused."""
+"""The initial metadata of an accepted session."""
 
 
 async def taken(call: Any) -> None:
-    """Returns when the peer has taken a session. Raises `grpc.RpcError`, with the reason of its refusal.
+    """Waits until the peer has accepted a session. Raises `grpc.RpcError`, with the reason of a refusal.
 
-    Nothing may be sent before: a message that meets a refusal has gRPC say "Internal error from Core", for good.
+    Nothing may be sent before: if a message meets a refusal, gRPC reports only "Internal error from Core".
     """
     await call.wait_for_connection()
     if not await call.initial_metadata():
@@ -166,7 +166,7 @@ async def taken(call: Any) -> None:
 async def serve(
     host: str, port: int, handlers: list[grpc.GenericRpcHandler], configuration: Configuration, key: str
 ) -> tuple[grpc.aio.Server, int]:
-    """Starts a server and answers it with its port. `key` names the option to blame when it cannot listen."""
+    """Starts a server; returns it with its port. `key` is the option that errors about listening name."""
     check_listen(host, configuration, "security.ssl.internal.enabled", key)
     server = grpc.aio.server(
         options=[
@@ -183,25 +183,25 @@ async def serve(
         else:
             bound = server.add_secure_port(f"{host}:{port}", credentials)
     except RuntimeError as error:
-        raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port taken?") from error
+        raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port in use?") from error
     if bound == 0:
-        raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port taken?")
+        raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port in use?")
     keep_port_from_children(f"{host}:{bound}")
     await server.start()
     return server, bound
 
 
 def open_channel(address: str, configuration: Configuration) -> grpc.aio.Channel:
-    """A channel to a peer; nothing is sent until it is used."""
+    """Opens a channel to a peer; nothing is sent until it is used."""
     return dialled(address, configuration, _options(configuration))
 
 
 def channel_for_calls(address: str, configuration: Configuration) -> grpc.aio.Channel:
-    """The same for calls, which have no heartbeats as sessions do.
+    """Opens a channel for calls, which have no heartbeats as sessions do.
 
-    Those under way fail when the peer is silent for `heartbeat.timeout`, because it is frozen or cut off: else they
-    would wait until the system gives the connection up, which takes a quarter of an hour, or for ever. gRPC's own
-    threads answer, so a service that is only busy is not silent.
+    Calls in progress fail when the peer does not respond for `heartbeat.timeout`, because it is frozen or disconnected:
+    otherwise they would wait until the system closes the connection, which takes a quarter of an hour or longer. gRPC's
+    own threads respond, so a busy service is not affected.
     """
     liveness = Liveness(configuration, now=0.0)
     timeout = round(1000 * liveness.timeout)
@@ -215,7 +215,7 @@ def channel_for_calls(address: str, configuration: Configuration) -> grpc.aio.Ch
 
 
 def dialled(address: str, configuration: Configuration, options: list[tuple[str, int]]) -> grpc.aio.Channel:
-    """A channel with options of its own, secured as the configuration says."""
+    """Opens a channel with these options, secured as configured."""
     keep_port_from_children(address)
     credentials, secured = channel_credentials(configuration)
     if credentials is None:
@@ -224,12 +224,12 @@ def dialled(address: str, configuration: Configuration, options: list[tuple[str,
 
 
 def rpc_error(code: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
-    """A call's end as an error."""
+    """Returns an error with this status, like that of a failed call."""
     return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details)
 
 
 def explain(error: grpc.RpcError) -> str:
-    """The peer's words for why a call failed, on one line."""
+    """Returns the peer's reason why a call failed, on one line."""
     details = str(getattr(error, "details", lambda: "")() or "")
     if handshake := explained_handshake(details):
         return handshake

@@ -1,4 +1,4 @@
-"""Who may listen where, and the TLS credentials of gRPC traffic. Without TLS, only loopback is served."""
+"""The TLS credentials of gRPC, and the rule that services without TLS listen only on loopback."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def is_loopback(host: str) -> bool:
 
 
 def check_listen(host: str, configuration: Configuration, secured_by: str, key: str) -> None:
-    """Refuses an address other than loopback unless TLS is on or the user accepted the risk in so many words."""
+    """Raises an error for addresses other than loopback, unless TLS or `security.allow-insecure` is enabled."""
     if is_loopback(host) or configuration.boolean(secured_by) or configuration.boolean("security.allow-insecure"):
         return
     raise ConfigurationError(
-        f"{key}: refusing to listen on {host} without security: whoever reaches that port can run code here. "
+        f"{key}: refusing to listen on {host} without security: anyone who can reach that port can run code here. "
         f"Set {secured_by}, or security.allow-insecure: true to accept that"
     )
 
 
 def server_credentials(configuration: Configuration) -> grpc.ServerCredentials | None:
-    """Credentials that demand a client certificate of the same authority; None without TLS."""
+    """Returns credentials that require a client certificate of the same authority; None without TLS."""
     own = identity(configuration)
     if own is None:
         return None
@@ -43,7 +43,7 @@ def server_credentials(configuration: Configuration) -> grpc.ServerCredentials |
 def channel_credentials(
     configuration: Configuration,
 ) -> tuple[grpc.ChannelCredentials | None, list[tuple[str, str]]]:
-    """The client's side of the same, and the options of a channel that go with it; None without TLS."""
+    """Returns the credentials of clients, and the channel options that belong to them; None without TLS."""
     own = identity(configuration)
     if own is None:
         return None, []
@@ -52,12 +52,14 @@ def channel_credentials(
 
 
 def explained_handshake(details: str) -> str:
-    """Why two ends do not come together that are secured in different ways; empty when that is not the reason."""
+    """Returns why ends with different security settings cannot connect; empty when that is not the reason."""
     advice = f"set '{SECRET_FILE}', or 'security.ssl.internal.*', for both ends alike"
     if "CERTIFICATE_VERIFY_FAILED" in details:
-        return f"the process there has another secret or authority than this one, or is another program: {advice}"
+        return f"the process at that address has a different secret or authority, or is another program: {advice}"
     if "WRONG_VERSION_NUMBER" in details:
-        return f"the process there does not use TLS: it has no cluster secret, or is another program: {advice}"
+        return (
+            f"the process at that address does not use TLS: it has no cluster secret, or is another program: {advice}"
+        )
     if "failed to connect" in details and "Socket closed" in details:
-        return f"the process there closes the connection, as one with another secret or authority does: {advice}"
+        return f"the process at that address closed the connection: its secret or authority may differ: {advice}"
     return ""

@@ -1,10 +1,9 @@
 """A session: one long-lived bidirectional gRPC stream between two services, with heartbeats both ways.
 
-It begins with a handshake, in which both ends agree under which leader's epoch it is held
-(`millstream.core.services.handshake`). From then on both ends only exchange messages: what arrives is handed on in
-order, what is sent never blocks the sender. A session ends once, with a reason: the ends did not agree, the peer closed
-it, the stream broke (at once when a process dies), or the peer was silent for `heartbeat.timeout`. The end that dials
-(`Dialer`) tries again for as long as it is asked to.
+It begins with a handshake, in which both ends agree on the epoch of the leader (`millstream.core.services.handshake`).
+After that both ends only exchange messages: received messages are handled in order, and sending never blocks. A session
+ends once, with a reason: the ends did not agree, the peer closed it, the stream broke (at once when a process dies), or
+no heartbeat was received for `heartbeat.timeout`. The client (`Dialer`) reconnects until it is stopped.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ S = TypeVar("S")
 R = TypeVar("R")
 log = logging.getLogger(__name__)
 
-_USUAL = 5  # dials that fail in a row when services start in any order
-STANDS_BY = "this service does not lead now: another one may"
+_USUAL = 5  # failed connection attempts in a row that are usual while services start
+STANDS_BY = "this service is a standby: another one may be the leader"
 
 
 class _Stream(Protocol):
-    """Of bytes, each a message."""
+    """A stream of byte strings, each one message."""
 
     async def read(self) -> Any: ...
 
@@ -61,7 +60,7 @@ class Session(Generic[S, R]):
     ) -> None:
         self.peer = peer
         self.address = address
-        """Where the peer was dialled; empty at the end that was."""
+        """The address of the peer at the client; empty at the server."""
         self._stream = stream
         self._outgoing = outgoing
         self._incoming = incoming
@@ -70,24 +69,24 @@ class Session(Generic[S, R]):
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._liveness = Liveness(configuration, asyncio.get_running_loop().time())
         self._on_message: Callable[[R], None] | None = None
-        self._greeted = asyncio.Event()  # the peer has our greeting, whatever comes of it
+        self._greeted = asyncio.Event()  # our first message has been sent to the peer
         self.was_refused = False
-        """Whether it ended because of what the peer said, and not because it said nothing more."""
+        """Whether it ended because of an invalid message of the peer."""
         self.confirmed_at = -math.inf
-        """The latest time of this loop at which the peer surely was there, and had all that was sent before it."""
+        """The latest time of this loop at which the peer was alive and had received all messages sent before."""
 
     @property
     def heard_at(self) -> float:
-        """When the peer was last heard, as far as this end did not stand still since."""
+        """When a message of the peer was last received, not counting time in which this end was suspended."""
         return self._liveness.heard_at
 
     @property
     def has_begun(self) -> bool:
-        """Whether both ends agreed."""
+        """Whether both ends have agreed on the epoch."""
         return self._on_message is not None
 
     def send(self, message: S | SessionSignal) -> None:
-        """Queues a message; after the end it goes nowhere."""
+        """Queues a message; after the end of the session it is dropped."""
         if not self._ended.done():
             self._outbox.put_nowait(message)
 
@@ -97,7 +96,7 @@ class Session(Generic[S, R]):
             self._ended.set_result(reason)
 
     def refuse(self, reason: str) -> None:
-        """Ends the session for what the peer said."""
+        """Ends the session because of an invalid message of the peer."""
         if self.is_open:
             self.was_refused = True
             self.close(printable(reason))
@@ -113,9 +112,9 @@ class Session(Generic[S, R]):
         refusal: Callable[[LeaderEpoch], str],
         started: Callable[[Session[S, R]], Callable[[R], None]],
     ) -> str:
-        """Says `epoch`, and continues unless what the peer says is a `refusal`; answers why the session ended.
+        """Sends `epoch`, and runs the session unless `refusal` rejects the peer's; returns why the session ended.
 
-        `started` is called then, and answers the handler of the peer's messages.
+        `started` is called after the handshake, and returns the handler of the peer's messages.
         """
 
         def greeted(hello: Hello) -> None:
@@ -147,17 +146,17 @@ class Session(Generic[S, R]):
                     return
                 await self._stream.write(raw)
                 self._greeted.set()
-                del message, raw  # it may hold a whole job, and the next one may be long in coming
+                del message, raw  # it may hold a whole job, and the next message may be sent much later
         except (grpc.RpcError, asyncio.InvalidStateError):
-            return  # the call is over: what the peer said before is still read, and then how it ended
+            return  # the call is over: the peer's remaining messages are still read, and then the status
         except Exception as error:
-            log.exception("a message to %s cannot be sent", self.peer)
-            self.close(f"a message to {self.peer} cannot be sent: {error!r}")
+            log.exception("sending a message to %s failed", self.peer)
+            self.close(f"sending a message to {self.peer} failed: {error!r}")
         finally:
             self._greeted.set()
 
     async def _read(self, greeted: Callable[[Hello], None]) -> None:
-        await self._greeted.wait()  # an end that refuses the other has told it why, with its own greeting
+        await self._greeted.wait()  # an end that refuses the other has sent it the reason, with its first message
         try:
             while True:
                 raw = await self._stream.read()
@@ -169,7 +168,7 @@ class Session(Generic[S, R]):
         except (grpc.RpcError, asyncio.InvalidStateError) as error:
             self.close(self._ending(error))
         except WireError as error:
-            self.refuse(f"{self.peer} sent what cannot be read: {error}")
+            self.refuse(f"{self.peer} sent an invalid message: {error}")
         except asyncio.CancelledError:
             self.close(f"connection to {self.peer} lost")
             raise
@@ -182,25 +181,25 @@ class Session(Generic[S, R]):
             self._heartbeat(message)
         elif isinstance(message, Hello):
             if self.has_begun:
-                self.refuse(f"{self.peer} greeted twice")
+                self.refuse(f"{self.peer} sent a second handshake")
             else:
                 greeted(message)
         elif self._on_message is not None:
             self._on_message(message)
         else:
-            self.refuse(f"{self.peer} began with {type(message).__name__}, without saying which leader it means")
+            self.refuse(f"{self.peer} sent {type(message).__name__} before the handshake")
 
     def _ending(self, error: Exception) -> str:
         reason = _reason(error)
-        # What gRPC answers to a message, and from then on to all else, after the peer has ended the call.
+        # What gRPC reports for a message, and all later ones, after the peer has ended the call.
         return self._hung_up() if reason == "Internal error from Core" else f"connection to {self.peer} lost: {reason}"
 
     def _hung_up(self) -> str:
-        """The peer's messages have come to an end.
+        """Returns the reason when the peer's messages have ended.
 
-        The end that dials closes a session by cancelling the call, and a process that dies has the same effect. gRPC
-        tells the other end of it twice: its messages end, and its method is cancelled. Which comes first depends on how
-        busy the loop is, so both have to be the same reason.
+        A client closes a session by cancelling the call, and the death of a process has the same effect. gRPC reports
+        it to the server twice: its messages end, and its method is cancelled. Which is first depends on the load of the
+        loop, so both have to result in the same reason.
         """
         return f"{self.peer} closed the connection" if self.address else f"connection to {self.peer} lost"
 
@@ -231,12 +230,12 @@ async def serve_session(
     epoch: LeaderEpoch | None,
     started: Callable[[Session[S, R]], Callable[[R], None]],
 ) -> str:
-    """The end that leads under `epoch`, awaited by a stream-stream method. `started` is as in `Session.run`.
+    """Serves a session as the leader of `epoch`, awaited by a stream-stream method; returns why it ended.
 
-    Without an epoch it stands by, and refuses.
+    `started` is as in `Session.run`. Without an epoch this service is a standby, and refuses sessions.
 
-    gRPC cancels the method when the client's end breaks or the server stops. That is an end like any other here: the
-    answer is its reason, so what the caller does after a session's end is done on every end.
+    gRPC cancels the method when the client's connection breaks or the server stops. That is an end like any other here:
+    the reason is returned, so that the caller's cleanup always runs.
     """
     if epoch is None:
         await context.abort(grpc.StatusCode.UNAVAILABLE, STANDS_BY)
@@ -246,16 +245,16 @@ async def serve_session(
     try:
         reason = await session.run(epoch, lambda looked_for: disagreement(looked_for, epoch), started)
     except asyncio.CancelledError:
-        reason = f"connection to {session.peer} lost"  # as `Session` has it when the messages end first
+        reason = f"connection to {session.peer} lost"  # the same reason as in `Session`, when the messages end first
     level = logging.WARNING if session.was_refused else logging.DEBUG
     log.log(level, "session with %s ended: %s", session.peer, reason)
     return reason
 
 
 class Dialer(Generic[S, R]):
-    """Keeps a session to one peer alive: dials, runs, and dials again until stopped.
+    """Maintains a session with one peer: connects, runs it, and reconnects until stopped.
 
-    A leader is dialled where it is then; a session with one that is followed by another ends.
+    The leader's address is looked up for each connection; a session ends when another leader is elected.
     """
 
     RETRY_AFTER = 0.2
@@ -276,10 +275,10 @@ class Dialer(Generic[S, R]):
     async def dial_once(
         self, peer: str, started: Callable[[Session[S, R]], Callable[[R], None]], within: float | None = None
     ) -> tuple[bool, str]:
-        """One session from start to end: whether it ever began, and why it ended.
+        """Runs one session; returns whether it began, and why it ended.
 
-        A peer that does not answer `within` so many seconds, or else `heartbeat.timeout`, is given up: it may be
-        frozen, or what is sent to it gets lost on the way.
+        The attempt fails if the peer does not respond `within` this many seconds, by default `heartbeat.timeout`: it
+        may be frozen, or the network may drop messages.
         """
         if within is None:
             within = self._configuration.seconds("heartbeat.timeout")
@@ -294,7 +293,7 @@ class Dialer(Generic[S, R]):
                 async with asyncio.timeout(within):
                     await taken(call)
             except TimeoutError:
-                return False, f"{peer} at {address} is unreachable: it did not answer within {within:.3g} s"
+                return False, f"{peer} at {address} is unreachable: it did not respond within {within:.3g} s"
             except (grpc.RpcError, asyncio.InvalidStateError) as error:
                 return False, f"{peer} at {address} is unreachable: {_reason(error)}"
             contract, name = self._contract, f"{peer} at {address}"
@@ -326,7 +325,7 @@ class Dialer(Generic[S, R]):
         ended: Callable[[str], None],
         give_up_after: float | None,
     ) -> str:
-        """Dials until the peer stays unreachable for `give_up_after` seconds; answers the last reason.
+        """Reconnects until the peer has been unreachable for `give_up_after` seconds; returns the last reason.
 
         `ended` is called after each session that had begun.
         """
@@ -340,7 +339,7 @@ class Dialer(Generic[S, R]):
                 ended(reason)
             elif failures.is_told(peer, loop.time()) and failures.count > _USUAL:
                 seconds = loop.time() - reachable_at
-                log.warning("%s; dialled %d times in %.0f s, and continues", reason, failures.count, seconds)
+                log.warning("%s; reconnecting (%d attempts in %.0f s)", reason, failures.count, seconds)
             if not connected and give_up_after is not None and loop.time() - reachable_at > give_up_after:
                 return f"{reason} (tried for {give_up_after:g} s)"
             await asyncio.sleep(self.RETRY_AFTER)

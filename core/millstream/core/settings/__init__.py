@@ -1,1 +1,1 @@
-"""Options and what was set of them."""
+"""Options, and the configuration that holds their values."""

@@ -1,9 +1,9 @@
-"""A checked set of options: what was set, over the defaults of `millstream.core.settings.options`.
+"""The configuration: validated option values over the defaults of `millstream.core.settings.options`.
 
-Values are read with Flink's syntax (`10 s`, `64 mb`, `true`). A key of a former version of Flink is taken for the one
-that the option has now, and one for PyFlink's exchange with Java, or for messages between Java's processes, is dropped,
-each with a warning. An unknown key in a namespace of Flink's or ours is an error that names the nearest one; any other
-is the user's own, whose value is text (`own_keys`).
+Values are parsed with Flink's syntax (`10 s`, `64 mb`, `true`). A key of a former version of Flink is replaced by the
+current one, and a key of PyFlink's exchange with Java, or of the messaging between Java processes, is dropped, each
+with a warning. An unknown key in a namespace of Flink or Millstream is an error that names the closest one; any other
+key is user-defined, and its value is text (`own_keys`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Zµ]*)\s*\Z")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds from `10 s`, `100ms`, `1 min`; a bare number is milliseconds, as in Flink."""
+    """Parses `10 s`, `100ms`, `1 min` to seconds; a number without a unit is milliseconds, as in Flink."""
     match = _QUANTITY.match(text)
     unit = match.group(2).lower() or "ms" if match else ""
     if match is None or unit not in _DURATION_UNITS:
@@ -46,7 +46,7 @@ def parse_duration(text: str) -> float:
 
 
 def parse_memory(text: str) -> int:
-    """Bytes from `64 mb`, `1g`, `1024`."""
+    """Parses `64 mb`, `1g`, `1024` to bytes."""
     match = _QUANTITY.match(text)
     if match is None or match.group(2).lower() not in _MEMORY_UNITS:
         raise ValueError(f"'{text}' is not a memory size; write it like '64 mb'")
@@ -111,7 +111,7 @@ def _within_bounds(option: Option, value: Any) -> Any:
 
 
 def _calls_of_ours() -> int:
-    """How many calls of ours are above: a warning is about the user's line."""
+    """Returns the number of stack frames of Millstream, so that warnings refer to the user's line."""
     frame, calls = sys._getframe(1), 1  # noqa: SLF001  # the only way to the caller
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("millstream."):
         frame, calls = frame.f_back, calls + 1
@@ -132,7 +132,7 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, A
 
 
 class Configuration:
-    """Options that were set, checked when they are set. Immutable once shared; `merged` makes a new one."""
+    """Option values, validated when they are set. Immutable once shared; `merged` returns a new one."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._raw: dict[str, str] = {}
@@ -180,7 +180,7 @@ class Configuration:
     def set(self, key: str, value: Any) -> None:
         """Checks `value` and sets the option `key` to it."""
         if isinstance(key, str) and (why := why_dropped(key)) is not None:
-            warnings.warn(f"option '{key}' {why}: nothing comes of it", UserWarning, stacklevel=_calls_of_ours())
+            warnings.warn(f"option '{key}' {why}: it is ignored", UserWarning, stacklevel=_calls_of_ours())
             return
         key = self._present_key(key)
         if isinstance(value, Mapping) and _is_map(key):
@@ -199,12 +199,12 @@ class Configuration:
 
     @staticmethod
     def _present_key(key: str) -> str:
-        """The key that the option has now; one of the user's own as it is."""
+        """Returns the current key of the option; a user-defined key is returned unchanged."""
         if key in OPTIONS:
             return key
         present = FORMER_KEYS.get(key)
         if present is not None:
-            message = f"option '{key}' is now '{present}': it was taken for that"
+            message = f"option '{key}' is deprecated: use '{present}'"
             warnings.warn(message, FutureWarning, stacklevel=_calls_of_ours())
             return present
         why = why_unknown(key) if isinstance(key, str) else f"unknown option '{key}'"
@@ -253,14 +253,14 @@ class Configuration:
         return key in self._raw
 
     def merged(self, other: Configuration | Mapping[str, Any]) -> Configuration:
-        """A new configuration in which the other's options win."""
+        """Returns a new configuration in which the other's values take precedence."""
         result = Configuration(self._raw)
         for key, value in (other.to_dict() if isinstance(other, Configuration) else other).items():
             result.set(key, value)
         return result
 
     def for_job(self, options: Mapping[str, str]) -> Configuration:
-        """A service's own configuration, with a job's options as far as they are the job's to decide (`JobMay`)."""
+        """Returns a service's configuration with those of a job's options that jobs may set (`JobMay`)."""
         asked = Configuration(options)
         result = Configuration(self._raw)
         for key, value in options.items():
@@ -275,7 +275,7 @@ class Configuration:
         return result
 
     def to_dict(self) -> dict[str, str]:
-        """What was set, as text; `Configuration(c.to_dict())` equals `c`."""
+        """Returns the values that were set, as text; `Configuration(c.to_dict())` equals `c`."""
         return dict(self._raw)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""Keys of older Flink versions, with the key that each option has now, for which they are taken."""
+"""Deprecated keys of older Flink versions, with the current key of each option."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whose a key is that no option has: a typing error in a namespace of Flink's or ours, or the user's own.
+"""Decides whether an unknown key is a typing error in a namespace of Flink or Millstream, or user-defined.
 
-The user's own keys are not looked into. They travel with a job's options, and its functions read them as job
-parameters: `context.get_job_parameter("my.key")`.
+User-defined keys are not validated. They are sent with a job's options, and its functions read them as job parameters:
+`context.get_job_parameter("my.key")`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from functools import cache
 from millstream.core.settings.options import OPTIONS
 
 JOB_PARAMETERS = "pipeline.global-job-parameters."
-"""What is set below it is a job parameter under the rest of the key, whatever namespace that would be in."""
+"""Keys with this prefix are job parameters under the rest of the key, in any namespace."""
 
 _OF_THE_BRIDGE = (
     "python.fn-execution.", "python.map-state.", "python.state.", "python.metric.", "python.profile.",
     "python.systemenv.", "python.execution-mode", "python.loopback-server.", "python.internal.", "python.job-options",
 )  # fmt: skip
-"""Options of PyFlink's for the exchange of records between Java and Python, which programs set and nothing here has."""
+"""Options of PyFlink for the exchange of records between Java and Python, which have no meaning here."""
 
 _OF_JAVAS_MESSAGES = ("akka.", "pekko.")
-"""Options of the library by which Flink's Java processes send each other messages."""
+"""Options of the messaging library of Flink's Java processes."""
 
 _SAME_BUT_FOR_A_LETTER = 0.9
 _FLINKS = frozenset({
@@ -34,12 +34,12 @@ _FLINKS = frozenset({
     "table", "task", "taskmanager", "traces", "web", "workflow-scheduler", "yarn", "zookeeper",
 })  # fmt: skip
 _AUTOSCALER = "job.autoscaler."
-"""All that is reserved of keys that begin with `job.`, which is a name that users take for their own."""
+"""The reserved keys that begin with `job.`; all others with that prefix are user-defined."""
 _NAMESPACES = _FLINKS | {key.partition(".")[0] for key in OPTIONS if not key.startswith(_AUTOSCALER)}
 
 
 def why_dropped(key: str) -> str | None:
-    """Why nothing comes of an option of PyFlink's that programs set; None: it is none of these."""
+    """Returns why an option of PyFlink is ignored, or None if it is not one of these."""
     if key.startswith(_OF_THE_BRIDGE):
         return "is about PyFlink's exchange with Java"
     if key.startswith(_OF_JAVAS_MESSAGES):
@@ -51,7 +51,7 @@ def why_dropped(key: str) -> str | None:
 
 @cache
 def why_unknown(key: str) -> str | None:
-    """What is wrong with a key that no option has; None: it is the user's own."""
+    """Returns what is wrong with an unknown key, or None if it is user-defined."""
     if not key:
         return "unknown option ''"
     if key.startswith(JOB_PARAMETERS) and key != JOB_PARAMETERS:
@@ -65,6 +65,6 @@ def why_unknown(key: str) -> str | None:
 
 
 def job_parameters(options: Mapping[str, str]) -> dict[str, str]:
-    """The user's own keys among a job's options, with their values."""
+    """Returns the user-defined keys among a job's options, with their values."""
     own = {key: value for key, value in options.items() if key not in OPTIONS}
     return {key.removeprefix(JOB_PARAMETERS): value for key, value in own.items()}

@@ -1,7 +1,8 @@
-"""What must not be shown: which options hold credentials, and texts without them. The one place that decides it.
+"""Hides credentials: decides which options hold them, and removes them from texts. The only place that does.
 
-Credentials are in options by their name, as in Flink, and in URIs: before the host (`s3://key:secret@bucket/path`) and
-in parameters (`?secret_key=...`). Logs, REST answers, errors on a terminal and `repr` pass through here.
+Credentials are recognised by the names of options, as in Flink, and in URIs: before the host
+(`s3://key:secret@bucket/path`) and in parameters (`?secret_key=...`). Logs, REST responses, errors on a terminal and
+`repr` are filtered here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _SENSITIVE = (
     "basic-auth", "jaas.config", "http-headers", "signature",
 )  # fmt: skip
 _PATHS = frozenset({"security.cluster.secret-file", "security.rest.auth.tokens-file", "security.rest.auth.token-file"})
-"""Options that say where a credential lies, and hold none."""
+"""Options that name the file of a credential, and hold none."""
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^\s'\"<>`]+)")
 _PARAMETER = re.compile(r"([?&;])([^=&;?#\s]+)=([^&;#\s]*)")
 
@@ -31,7 +32,7 @@ def is_secret(key: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """The text with the credentials of every URI in it hidden."""
+    """Returns the text with the credentials of all URIs in it hidden."""
     return _URI.sub(_hide, text) if "://" in text else text
 
 
@@ -56,19 +57,19 @@ def _hide_parameter(match: re.Match[str]) -> str:
 
 
 def shown_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Options as they may be shown."""
+    """Returns the options with credentials hidden."""
     return {key: HIDDEN if value and is_secret(key) else without_secrets(value) for key, value in options.items()}
 
 
 def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Those that may be seen by others on this host, and those that may not."""
+    """Splits options into those that other users of this host may see, and those with credentials."""
     shown = shown_options(options)
     plain = {key: value for key, value in options.items() if shown[key] == value}
     return plain, {key: value for key, value in options.items() if key not in plain}
 
 
 def json_without_secrets(value: Any) -> Any:
-    """A JSON value of which every text is without secrets."""
+    """Returns a JSON value with credentials hidden in all texts."""
     match value:
         case str():
             return without_secrets(value)

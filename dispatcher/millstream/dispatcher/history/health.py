@@ -40,7 +40,7 @@ class Condition(StrEnum):
 
 
 _MEANS = {
-    FindingKind.NOT_ANSWERING: Condition.STALLED,
+    FindingKind.NOT_RESPONDING: Condition.STALLED,
     FindingKind.WATERMARK_HELD_BACK: Condition.STALLED,
     FindingKind.NO_WATERMARKS: Condition.STALLED,
     FindingKind.NOTHING_PASSES: Condition.STALLED,

@@ -1,1 +1,1 @@
-"""How parallel a job runs: within which bounds, in how many slots, and when that changes."""
+"""The parallelism of a job: its bounds, the slots it needs, and when it is rescaled."""

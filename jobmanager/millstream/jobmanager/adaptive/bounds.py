@@ -1,8 +1,8 @@
-"""Between which bounds the parallelism of each vertex of a job may be. Pure.
+"""The bounds of the parallelism of each vertex of a job. Pure.
 
-The bounds of a job are its resource requirements, as Flink has them. A vertex that can only run as one subtask has no
-choice. Vertices with a forward edge between them run at one parallelism, so their bounds are those that all of them
-have in common: records that stay in their subtask may be partitioned by key already.
+The bounds of a job are its resource requirements, as in Flink. A vertex that can only run as one subtask has the bounds
+1 to 1. Vertices with a forward edge between them run at the same parallelism, so their bounds are the intersection of
+theirs: records that stay in their subtask may already be partitioned by key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FORWARD = "FORWARD"
 
 
 class Bounds(Struct, frozen=True):
-    """The least and the most parallelism of a vertex."""
+    """The minimum and maximum parallelism of a vertex."""
 
     lower: int
     upper: int
@@ -30,13 +30,13 @@ Requirements = Mapping[VertexId, Bounds]
 
 
 class RequirementsError(MillstreamError):
-    """Bounds that the job cannot have; the message says which would do."""
+    """The job cannot have the requested bounds; the message names bounds that are valid."""
 
 
 def initial_requirements(graph: JobGraph, uses_all_slots: bool = False) -> dict[VertexId, Bounds]:
-    """What a job has that nobody asked for anything else: up to the parallelism that it was submitted with.
+    """Returns the default bounds: from 1 up to the parallelism that the job was submitted with.
 
-    One that uses all slots may grow up to its max parallelism, but for vertices whose parallelism the program set.
+    A job that uses all slots may grow to its max parallelism, except for vertices whose parallelism the program sets.
     """
 
     def upper(vertex: JobVertex) -> int:
@@ -47,22 +47,22 @@ def initial_requirements(graph: JobGraph, uses_all_slots: bool = False) -> dict[
 
 
 def at_parallelism(graph: JobGraph, current: Requirements, parallelism: int) -> dict[VertexId, Bounds]:
-    """As if the job had been submitted with this parallelism: of the vertices that set none of their own."""
+    """Returns the bounds at this parallelism, for the vertices whose parallelism the program does not set."""
     if parallelism < 1:
         raise RequirementsError(f"parallelism {parallelism}: it has to be at least 1")
     following = [v for v in graph.vertices if not v.parallelism_fixed and not v.non_parallel]
     if not following:
         raise RequirementsError(
-            "the program sets the parallelism of every vertex; name the vertices that are to have another one "
+            "the program sets the parallelism of every vertex; name the vertices that are to be changed "
             "(PUT /jobs/:jobid/resource-requirements)"
         )
-    asked = {v.id: Bounds(1, parallelism) for v in following}
-    return _checked(graph, {**current, **asked})
+    changed = {v.id: Bounds(1, parallelism) for v in following}
+    return _checked(graph, {**current, **changed})
 
 
-def requested_requirements(graph: JobGraph, asked: Iterable[VertexBounds]) -> dict[VertexId, Bounds]:
-    """The bounds of every vertex, as somebody asked for them. Raises RequirementsError."""
-    bounds = {told.vertex_id: Bounds(told.lower, told.upper) for told in asked}
+def requested_requirements(graph: JobGraph, requested: Iterable[VertexBounds]) -> dict[VertexId, Bounds]:
+    """Returns the requested bounds of every vertex. Raises RequirementsError if they are not valid."""
+    bounds = {bound.vertex_id: Bounds(bound.lower, bound.upper) for bound in requested}
     known = {vertex.id: vertex.name for vertex in graph.vertices}
     if unknown := [vertex for vertex in bounds if vertex not in known]:
         raise RequirementsError(f"the job has no vertex {unknown[0]}; it has {', '.join(known)}")
@@ -79,13 +79,13 @@ def _checked(graph: JobGraph, bounds: Requirements) -> dict[VertexId, Bounds]:
         most = 1 if vertex.non_parallel else vertex.max_parallelism
         if upper > most:
             why = "it can only run as one subtask" if vertex.non_parallel else f"its max parallelism is {most}"
-            raise RequirementsError(f"'{vertex.name}': parallelism {upper} is too much, for {why}")
+            raise RequirementsError(f"'{vertex.name}': parallelism {upper} is too high: {why}")
     together = _together(graph, bounds)
     for vertex in graph.vertices:
         if together[vertex.id].lower > together[vertex.id].upper:
             raise RequirementsError(
-                f"'{vertex.name}' has forward edges, and so runs at the same parallelism as those at their other ends; "
-                "their bounds have none in common"
+                f"'{vertex.name}' has forward edges, so it runs at the same parallelism as the vertices that they "
+                "connect it with; their bounds do not overlap"
             )
     return together
 
@@ -99,7 +99,7 @@ def _together(graph: JobGraph, bounds: Requirements) -> dict[VertexId, Bounds]:
 
 
 def forward_groups(graph: JobGraph) -> list[frozenset[VertexId]]:
-    """The vertices that forward edges lead between, in sets that run at one parallelism."""
+    """Returns the sets of vertices that are connected by forward edges and run at the same parallelism."""
     group_of = {vertex.id: frozenset({vertex.id}) for vertex in graph.vertices}
     for edge in graph.edges:
         if edge.strategy == _FORWARD:

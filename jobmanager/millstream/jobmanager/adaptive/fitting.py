@@ -1,7 +1,7 @@
-"""At which parallelism a job runs in a number of slots, within its bounds. Pure.
+"""Computes the parallelism at which a job runs in a number of slots, within its bounds. Pure.
 
-Each slot sharing group gets the slots that it needs at least, and what is left is dealt out one by one, to the group
-that has the smallest part of what it could use.
+Each slot sharing group gets the minimum of slots that it needs. The remaining slots are assigned one by one, each to
+the group with the smallest fraction of the slots it could use.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Parallelism = Mapping[VertexId, int]
 
 
 def most_slots(graph: JobGraph, bounds: Requirements) -> int:
-    """How many slots the job can use."""
+    """Returns the maximum number of slots that the job can use."""
     return sum(_by_group(graph, uppers(bounds)).values())
 
 
 def least_slots(graph: JobGraph, bounds: Requirements) -> int:
-    """With fewer slots the job does not run."""
+    """Returns the minimum number of slots that the job needs to run."""
     return sum(_by_group(graph, {v: b.lower for v, b in bounds.items()}).values())
 
 
 def fit(graph: JobGraph, bounds: Requirements, slots: int) -> Parallelism | None:
-    """The parallelism of each vertex in so many slots; None when they are too few."""
+    """Returns the parallelism of each vertex in this number of slots; None when there are too few."""
     given = _by_group(graph, {v: b.lower for v, b in bounds.items()})
     usable = _by_group(graph, uppers(bounds))
     left = slots - sum(given.values())
@@ -45,22 +45,22 @@ def fit(graph: JobGraph, bounds: Requirements, slots: int) -> Parallelism | None
 
 
 def uppers(bounds: Requirements) -> Parallelism:
-    """The most that the bounds allow."""
+    """Returns the maximum parallelism of each vertex."""
     return {vertex: bound.upper for vertex, bound in bounds.items()}
 
 
 def graph_at(graph: JobGraph, parallelism: Parallelism) -> JobGraph:
-    """The same job at another parallelism; key groups stay as they are."""
+    """Returns the same job at another parallelism; key groups are unchanged."""
     return replace(graph, vertices=tuple(replace(v, parallelism=parallelism[v.id]) for v in graph.vertices))
 
 
 def parallelism_of(graph: JobGraph) -> dict[VertexId, int]:
-    """At which parallelism the job runs."""
+    """Returns the parallelism of each vertex of the job."""
     return {vertex.id: vertex.parallelism for vertex in graph.vertices}
 
 
 def in_words(graph: JobGraph, parallelism: Parallelism) -> str:
-    """`2`, when all that change get the same, else `'map': 2, 'sink': 1`."""
+    """Formats the changes: `2` when all changed vertices get the same parallelism, else `'map': 2, 'sink': 1`."""
     changed = {v.name: parallelism[v.id] for v in graph.vertices if parallelism[v.id] != v.parallelism}
     if len(set(changed.values())) == 1:
         return str(next(iter(changed.values())))

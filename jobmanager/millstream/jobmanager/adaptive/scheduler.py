@@ -1,10 +1,10 @@
-"""When a job that runs in the slots that there are starts, and when it is rescaled. Pure; time is handed in.
+"""Decides when a job that adapts to the available slots starts and when it is rescaled. Pure; time is passed in.
 
-A job that waits continues at once with all slots that it can use. With fewer, but enough, it waits for more until the
-stabilisation timeout is over; after the wait timeout it continues with what there is, or fails. A running job is left
-alone for the cooldown after it was (re)started or rescaled. After it, a change that gives it all that it can use is
-acted upon at once, any other when the job could have been rescaled for the stabilisation timeout without a break: so a
-task manager that comes and goes does not rescale it every time.
+A waiting job starts as soon as it has all slots that it can use. With fewer, but enough, it waits for more until the
+stabilisation timeout has passed; after the wait timeout it starts with the available slots, or fails. A running job is
+not rescaled during the cooldown after it was (re)started or rescaled. After that, it is rescaled at once when all slots
+that it can use are available, otherwise when a rescale has been possible without interruption for the stabilisation
+timeout, so that a task manager that repeatedly connects and disconnects does not rescale it every time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from millstream.jobmanager.adaptive.settings import AdaptiveSettings
 
 
 class Verdict(Enum):
-    """What a job that waits for slots does."""
+    """The decision about a job that waits for slots."""
 
     WAIT = auto()
     GO = auto()
@@ -23,7 +23,7 @@ class Verdict(Enum):
 
 
 class AdaptiveScheduler:
-    """Owned by the JobMaster, which tells it what there is whenever something may have changed."""
+    """Owned by the JobMaster, which calls it whenever the available slots may have changed."""
 
     def __init__(self, settings: AdaptiveSettings) -> None:
         self.settings = settings
@@ -33,12 +33,12 @@ class AdaptiveScheduler:
         self._better_since: float | None = None
 
     def wait(self, now_ms: float) -> None:
-        """The job is not running, and waits for slots from now on."""
+        """Records that the job is not running and waits for slots from now on."""
         self._waiting_since, self._enough_since, self._better_since = now_ms, None, None
 
     def verdict(self, enough: bool, all_there: bool, now_ms: float) -> Verdict:
-        """Of a job that waits: whether there are enough slots to run, and all that it can use."""
-        assert self._waiting_since is not None, "wait comes first"
+        """Decides about a waiting job, given whether there are `enough` slots, or all that it can use."""
+        assert self._waiting_since is not None, "wait is called first"
         if all_there:
             return Verdict.GO
         if not enough:
@@ -53,12 +53,12 @@ class AdaptiveScheduler:
         return Verdict.FAIL if overdue else Verdict.WAIT
 
     def started(self, now_ms: float) -> None:
-        """The job runs, or runs at another parallelism: it is left alone for a while."""
+        """Records that the job was started or rescaled; the cooldown begins."""
         self._waiting_since, self._better_since = None, None
         self._quiet_until = now_ms + self.settings.cooldown_ms
 
     def rescales(self, differs: bool, all_there: bool, now_ms: float) -> bool:
-        """Of a running job: whether it could run differently now, and whether with all slots that it can use."""
+        """Returns whether a running job, whose possible parallelism `differs` from its current one, is rescaled."""
         if not differs or now_ms < self._quiet_until:
             self._better_since = None
             return False

@@ -1,4 +1,4 @@
-"""How a job's parallelism follows the slots that there are: Flink's options of the adaptive scheduler, checked."""
+"""The validated settings of the adaptive scheduler, with Flink's options."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ _PREFIX = "jobmanager.adaptive-scheduler"
 
 
 class RescaleSettings(Struct, frozen=True):
-    """How a rescale comes to its checkpoint, and how long it waits for slots; of all jobs, in milliseconds."""
+    """Settings of the rescaling of any job: its checkpoint and its wait for slots. Times in milliseconds."""
 
     slot_timeout_ms: float = 300_000
     checkpoint_failures: int = 2
-    """That many checkpoints may fail before the job is rescaled from its last one."""
+    """The number of checkpoints that may fail before the job is rescaled from its last completed one."""
     checkpoint_timeout_ms: float | None = None
-    """How long its own checkpoint is waited for; None: for as long as it may take."""
+    """How long the rescale waits for its checkpoint; None: without a limit."""
     has_checkpoints: bool = True
-    """Whether the job takes checkpoints by itself: there is a last one to go back to."""
+    """Whether the job takes periodic checkpoints, so that there is a completed one to restore from."""
 
 
 class AdaptiveSettings(Struct, frozen=True):
-    """Of a job that runs in the slots that there are; times in milliseconds."""
+    """Settings of a job that adapts to the available slots; times in milliseconds."""
 
     reactive: bool = False
     wait_timeout_ms: float | None = 300_000
-    """How long it waits for all slots that it can use before it runs in fewer, or fails; None: forever."""
+    """How long it waits for all slots that it can use before it runs in fewer, or fails; None: without a limit."""
     stabilization_ms: float = 10_000
-    """How long it waits for more slots when it could run in those that there are."""
+    """How long it waits for more slots when it could run in the available ones."""
     cooldown_ms: float = 30_000
-    """After a rescale, before the next one is thought of."""
+    """The cooldown after a rescale, before the next one is considered."""
     executing_stabilization_ms: float = 60_000
-    """How long a running job waits for more slots before it is rescaled to those that there are."""
+    """How long a running job waits for more slots before it is rescaled to the available ones."""
 
 
 def adaptive_settings(configuration: Configuration) -> AdaptiveSettings | None:
-    """Of a job by its options and the cluster's; None when its parallelism does not follow the slots."""
+    """Reads a job's settings from its options and the cluster's; None when it does not adapt to the slots."""
     reactive = configuration.string("scheduler-mode") == "reactive"
     if configuration.string("jobmanager.scheduler") != "adaptive":
         if reactive:
@@ -45,8 +45,8 @@ def adaptive_settings(configuration: Configuration) -> AdaptiveSettings | None:
         return None
     if reactive and configuration.string("resourcemanager.provider") == "process":
         raise ConfigurationError(
-            "option 'scheduler-mode': a reactive job uses all slots that there are, and 'resourcemanager.provider: "
-            "process' starts as many as jobs want; use one or the other"
+            "option 'scheduler-mode': a reactive job uses all available slots, and 'resourcemanager.provider: "
+            "process' starts as many as jobs request; use one or the other"
         )
 
     def milliseconds(key: str, if_reactive: float) -> float:
@@ -65,7 +65,7 @@ def adaptive_settings(configuration: Configuration) -> AdaptiveSettings | None:
 
 
 def rescale_settings(configuration: Configuration, has_checkpoints: bool) -> RescaleSettings:
-    """Of any job."""
+    """Reads the settings of rescaling."""
     delay = configuration.seconds(f"{_PREFIX}.rescale-trigger.max-delay")
     return RescaleSettings(
         configuration.seconds("slot.request.timeout") * 1000,

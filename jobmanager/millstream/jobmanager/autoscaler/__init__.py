@@ -1,1 +1,1 @@
-"""Decides by itself at which parallelism a job should run."""
+"""The autoscaler: changes the parallelism of a job according to its measured load."""

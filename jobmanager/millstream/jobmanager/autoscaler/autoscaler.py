@@ -1,15 +1,15 @@
-"""At which parallelism the vertices of a job would be as busy as they should be. Pure; time is handed in.
+"""Computes the parallelism at which the vertices of a job reach their target utilisation. Pure; time is passed in.
 
-A window of measurements begins when the job has run undisturbed for the stabilisation interval, and is judged when it
-is full; the next one begins after that. So there is at most one decision a window, and none about a job that was just
+A window of measurements begins when the job has run undisturbed for the stabilisation interval, and is evaluated when
+it is full; then the next one begins. So there is at most one decision per window, and none about a job that was just
 started or rescaled.
 
-What is expected of a vertex is what it did in the window, times what its sources would have done more. A source that
-was held back by its consumers would have emitted more in that time, and one with a backlog should work it off within
-the catch-up time; nobody knows how much more there is, so it counts as at most twice as much, and the next window tells
-more. The parts of the other vertices grow with what their producers emit. A vertex whose expected utilisation is
-outside of its bounds gets the parallelism that brings it to the target. Vertices with a forward edge between them get
-what the one needs that needs most. A job is scaled down only when it has run undisturbed for the scale-down interval.
+The expected load of a vertex is its measured load in the window, multiplied by the growth of its sources. A source that
+was backpressured would have emitted more in that time, and one with a backlog should process it within the catch-up
+time; how much more is unknown, so the growth is limited to a factor of two, and the next window corrects it. The loads
+of the other vertices grow with the output of their producers. A vertex whose expected utilisation is out of its bounds
+gets the parallelism that brings it to the target. Vertices with a forward edge between them get the highest parallelism
+that any of them needs. A job is scaled down only when it has run undisturbed for the scale-down interval.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from millstream.jobmanager.autoscaler.measured import Reading, Totals
 from millstream.jobmanager.autoscaler.settings import AutoscalerSettings
 
 _MOST_GROWTH = 2.0
-_IDLE = 0.001  # busier than this, or nothing can be said about what the vertex can do
+_IDLE = 0.001  # below this, the capacity of a vertex cannot be estimated
 
 
 class Decision(Struct, frozen=True):
-    """The parallelism that vertices should have, of those that should have another one, and why.
+    """The new parallelism of the vertices to be changed, and the reason.
 
-    Of none, when one is too busy whose parallelism is not the autoscaler's to choose.
+    Contains no vertices when a vertex is too busy but the autoscaler may not change its parallelism.
     """
 
     parallelism: Mapping[VertexId, int]
@@ -40,7 +40,7 @@ class Decision(Struct, frozen=True):
 
 
 class Autoscaler:
-    """Of one job. `observe` is called again and again while all its tasks run, `disturbed` when they do not."""
+    """The autoscaler of one job. `observe` is called periodically while all its tasks run, `disturbed` otherwise."""
 
     def __init__(self, settings: AutoscalerSettings) -> None:
         self.settings = settings
@@ -48,11 +48,11 @@ class Autoscaler:
         self._first: Reading | None = None
 
     def disturbed(self) -> None:
-        """The job does not run, or is being rescaled: what was measured before says nothing about what follows."""
+        """Drops the measurements, because the job does not run or is being rescaled."""
         self._quiet_since = self._first = None
 
     def observe(self, graph: JobGraph, reading: Reading) -> Decision | None:
-        """What the tasks have done so far; answers a decision when a window is full and something should change."""
+        """Adds a reading; returns a decision when a window is full and the parallelism should change."""
         if self._first is not None and self._first.attempts != reading.attempts:
             self.disturbed()
         if self._quiet_since is None:
@@ -88,15 +88,14 @@ class Autoscaler:
         if not changed:
             return self._left(graph, expected)
         reasons = [
-            f"'{v.name}' {current[v.id]} -> {changed[v.id]}: busy {done[v.id].busy:.0%}, "
-            f"{expected[v.id]:.0%} with what is to come"
+            f"'{v.name}' {current[v.id]} -> {changed[v.id]}: busy {done[v.id].busy:.0%}, {expected[v.id]:.0%} expected"
             for v in graph.vertices
             if v.id in changed
         ]
         return Decision(changed, f"{'; '.join(reasons)}; the target is {self.settings.target:.0%}")
 
     def _left(self, graph: JobGraph, expected: Mapping[VertexId, float]) -> Decision | None:
-        """In the same words each time: whoever shows them need not do so twice."""
+        """Returns the same text each time, so that callers can recognise that it was already reported."""
         names = [f"'{v.name}'" for v in graph.vertices if expected[v.id] > self.settings.highest and self._is_fixed(v)]
         if not names:
             return None
@@ -104,7 +103,7 @@ class Autoscaler:
         return Decision({}, f"{', '.join(names)}: {left} is excluded (job.autoscaler.vertex.exclude.ids)")
 
     def _growth(self, graph: JobGraph, done: Mapping[VertexId, Totals], window_ms: float) -> dict[VertexId, float]:
-        """How many times as much as in the window is expected of each vertex."""
+        """Returns the factor by which the load of each vertex is expected to grow."""
         growth: dict[VertexId, float] = {}
         for vertex in graph.vertices:  # producers first
             producers = {edge.source for edge in graph.edges if edge.target == vertex.id}
@@ -128,7 +127,7 @@ class Autoscaler:
         return min(growth, _MOST_GROWTH)
 
     def _wanted(self, vertex: JobVertex, utilisation: float, tasks: int) -> int:
-        """What brings its tasks to the target; those that have ended, as readers without splits do, are no help."""
+        """Returns the parallelism that reaches the target; tasks that have ended, as without splits, do not count."""
         settings, now = self.settings, vertex.parallelism
         if self._is_fixed(vertex) or settings.lowest <= utilisation <= settings.highest:
             return now

@@ -1,4 +1,4 @@
-"""What the tasks of a job have done so far, added up by vertex, and what they did between two such readings. Pure."""
+"""The measurements of a job's tasks, summed by vertex, and the differences between two readings. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from millstream.core.jobs.ids import AttemptId, VertexId
 from millstream.jobmanager.job_master.execution_graph import Execution
 
 BACKLOG = "pendingRecords"
-"""The gauge, by Flink's name, in which a source says how many records wait for it outside."""
+"""The gauge, by Flink's name, in which a source reports how many records are waiting to be read."""
 
 
 class Totals(Struct, frozen=True):
-    """Of all subtasks of a vertex, since their attempts began; times in milliseconds."""
+    """The totals of all subtasks of a vertex since their attempts began; times in milliseconds."""
 
     records_in: int = 0
     records_out: int = 0
@@ -23,10 +23,10 @@ class Totals(Struct, frozen=True):
     other_ms: int = 0
     backlog: float = 0.0
     tasks: int = 0
-    """That have not ended."""
+    """The number of subtasks that have not ended."""
 
     def since(self, earlier: Totals) -> Totals:
-        """What was done in between, with the backlog and the tasks of now."""
+        """Returns the difference to an earlier reading, with the current backlog and number of tasks."""
         return Totals(
             self.records_in - earlier.records_in,
             self.records_out - earlier.records_out,
@@ -39,12 +39,12 @@ class Totals(Struct, frozen=True):
 
     @property
     def busy(self) -> float:
-        """The part of the time that was work."""
+        """The fraction of the time in which the tasks were busy."""
         return self._part(self.busy_ms)
 
     @property
     def backpressured(self) -> float:
-        """The part of the time in which consumers had no room."""
+        """The fraction of the time in which the tasks were backpressured."""
         return self._part(self.backpressured_ms)
 
     def _part(self, ms: int) -> float:
@@ -53,7 +53,7 @@ class Totals(Struct, frozen=True):
 
 
 class Reading(Struct, frozen=True):
-    """All vertices at one moment. Readings of other attempts cannot be compared with each other."""
+    """The totals of all vertices at one time. Readings of different attempts cannot be compared."""
 
     at_ms: float
     attempts: frozenset[AttemptId]
@@ -61,19 +61,19 @@ class Reading(Struct, frozen=True):
 
     @staticmethod
     def of(executions: Iterable[Execution], at_ms: float) -> Reading:
-        """What the current attempts last reported."""
+        """Sums up the last reports of the current attempts."""
         totals: dict[VertexId, Totals] = {}
         attempts: set[AttemptId] = set()
         for execution in executions:
             attempts.add(execution.attempt_id)
-            told, known = execution.metrics, totals.get(execution.vertex.id, Totals())
+            metrics, known = execution.metrics, totals.get(execution.vertex.id, Totals())
             totals[execution.vertex.id] = Totals(
-                known.records_in + told.records_in,
-                known.records_out + told.records_out,
-                known.busy_ms + told.busy_ms,
-                known.backpressured_ms + told.backpressured_ms,
-                known.other_ms + told.idle_ms + told.paused_ms,
-                known.backlog + sum(v for name, v in told.gauges.items() if name.endswith(BACKLOG) and v > 0),
+                known.records_in + metrics.records_in,
+                known.records_out + metrics.records_out,
+                known.busy_ms + metrics.busy_ms,
+                known.backpressured_ms + metrics.backpressured_ms,
+                known.other_ms + metrics.idle_ms + metrics.paused_ms,
+                known.backlog + sum(v for name, v in metrics.gauges.items() if name.endswith(BACKLOG) and v > 0),
                 known.tasks + (not execution.state.is_terminal),
             )
         return Reading(at_ms, frozenset(attempts), totals)

@@ -1,4 +1,4 @@
-"""Flink's options of the autoscaler, checked."""
+"""The validated settings of the autoscaler, with Flink's options."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _APART = 0.2
 
 
 class AutoscalerSettings(Struct, frozen=True):
-    """Times in milliseconds, utilisation as a part of 1."""
+    """Times in milliseconds, utilisation as a fraction of 1."""
 
     acts: bool = True
-    """Whether decisions are carried out, and not only written into the job's events."""
+    """Whether decisions are carried out instead of only being recorded in the job's events."""
     window_ms: float = 900_000
     stabilization_ms: float = 300_000
     scale_down_interval_ms: float = 3_600_000
     catch_up_ms: float = 1_800_000
-    """In which time a backlog should be worked off; 0: backlogs do not count."""
+    """The time in which a backlog should be processed; 0: backlogs are ignored."""
     target: float = 0.7
     lowest: float = 0.5
     highest: float = 0.9
@@ -32,7 +32,7 @@ class AutoscalerSettings(Struct, frozen=True):
 
 
 def autoscaler_settings(configuration: Configuration) -> AutoscalerSettings | None:
-    """Of a job by its options and the cluster's; None when nobody wants it to be scaled."""
+    """Reads a job's settings from its options and the cluster's; None when the autoscaler is disabled."""
     if not configuration.boolean(f"{_PREFIX}.enabled"):
         return None
 
@@ -43,7 +43,7 @@ def autoscaler_settings(configuration: Configuration) -> AutoscalerSettings | No
         return float(configuration.get(f"{_PREFIX}.{key}"))
 
     def bound(key: str, apart: float) -> float:
-        """One that nobody set moves with the target."""
+        """Returns a bound of the utilisation; by default, its distance to the target is fixed."""
         is_set = configuration.is_set(f"{_PREFIX}.{key}")
         return number(key) if is_set else round(number("utilization.target") + apart, 6)
 

@@ -1,1 +1,1 @@
-"""Checkpoint coordination: when snapshots are taken, when they are complete, which are kept. All pure."""
+"""Checkpoint coordination: when checkpoints are triggered, when they are complete, which are retained. All pure."""

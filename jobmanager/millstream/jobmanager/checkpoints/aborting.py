@@ -1,11 +1,11 @@
-"""Giving a checkpoint up: who is told, what is discarded, and what it means for the job. Pure."""
+"""Aborts a checkpoint: notifies tasks, discards states, and decides whether the job fails with it. Pure."""
 
 from __future__ import annotations
 
 from millstream.core.clock import Instant
 from millstream.core.jobs.failures import TaskFailure
-from millstream.jobmanager.checkpoints import answers
 from millstream.jobmanager.checkpoints import events as ev
+from millstream.jobmanager.checkpoints import responses
 from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint
@@ -17,11 +17,11 @@ def abort(
     reason: Reason,
     message: str,
     now: Instant,
-    answer: ev.Declined | ev.EnumeratorsFailed | None = None,
+    failure: ev.Declined | ev.EnumeratorsFailed | None = None,
 ) -> list[ev.Effect]:
-    """Ends a checkpoint that will not be, because of an answer or not.
+    """Aborts a pending checkpoint; `failure` is the event of a task or an enumerator that led to it, if one did.
 
-    Not one whose pointer is being stored: its outcome is not known.
+    Must not be called while the checkpoint's pointer is being stored: its outcome is unknown then.
     """
     effects: list[ev.Effect] = []
     state.end(pending, now)
@@ -32,8 +32,8 @@ def abort(
     if attempts:
         effects.append(ev.NotifyAborted(pending.id, attempts))
     effects += state.pending.discard(pending)
-    effects += answers.failed(pending.request, reason, message)
-    return effects + _consequences(state, pending, reason, message, now, answer)
+    effects += responses.failed(pending.request, reason, message)
+    return effects + _consequences(state, pending, reason, message, now, failure)
 
 
 def _consequences(
@@ -42,13 +42,13 @@ def _consequences(
     reason: Reason,
     message: str,
     now: Instant,
-    answer: ev.Declined | ev.EnumeratorsFailed | None,
+    failure: ev.Declined | ev.EnumeratorsFailed | None,
 ) -> list[ev.Effect]:
-    """What a failed checkpoint means for the job."""
+    """Returns the effects of a failed checkpoint on the job: whether it fails, and whether it continues after all."""
     if state.stopped is not None or not state.running:
         return []
-    cause = answer.cause if answer is not None else None
-    counts = isinstance(answer, ev.Declined) or not pending.options.is_savepoint
+    cause = failure.cause if failure is not None else None
+    counts = isinstance(failure, ev.Declined) or not pending.options.is_savepoint
     if counts and state.failures.failed(pending.id, reason):
         return fail_job(
             state,
@@ -63,14 +63,14 @@ def _consequences(
             return fail_job(
                 state,
                 f"the savepoint to drain and stop the job failed ({reason.explain(message)}), and event "
-                "time, which was advanced to its end for it, goes back only by a restart",
+                "time, which was advanced to its end for it, can only be reset by a restart",
                 cause,
             )
     return []
 
 
 def fail_job(state: CoordinatorState, message: str, cause: TaskFailure | None = None) -> list[ev.Effect]:
-    """Has the job restart, unless it is about to anyway."""
+    """Fails the job, so that it restarts, unless it is already failing."""
     if state.failing:
         return []
     state.failing = True
@@ -78,5 +78,5 @@ def fail_job(state: CoordinatorState, message: str, cause: TaskFailure | None = 
 
 
 def run_all_again() -> list[ev.Effect]:
-    """Tasks that a savepoint has drained or ended do not continue by themselves when others restart."""
-    return [ev.FailJob("tasks failed while a savepoint was to stop the job: all tasks run again")]
+    """Restarts all tasks: those that a savepoint has drained or ended do not continue when only others restart."""
+    return [ev.FailJob("tasks failed while the job was being stopped with a savepoint: restarting all tasks")]

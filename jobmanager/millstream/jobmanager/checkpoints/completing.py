@@ -1,6 +1,6 @@
-"""From the last acknowledgement to a completed checkpoint: metadata, pointer, commits, deletion of the older. Pure.
+"""Completes an acknowledged checkpoint: metadata, pointer, commits, deletion of older checkpoints. Pure.
 
-The order is what makes a crash harmless; the head of `coordinator` says why.
+This order makes a crash at any point harmless; the module docstring of `coordinator` explains why.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from millstream.core.clock import Instant
-from millstream.jobmanager.checkpoints import answers
 from millstream.jobmanager.checkpoints import events as ev
+from millstream.jobmanager.checkpoints import responses
 from millstream.jobmanager.checkpoints.aborting import abort, run_all_again
 from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
@@ -19,33 +19,33 @@ from millstream.jobmanager.checkpoints.policies.requests import Origin
 
 
 class Completion:
-    """What the coordinator does about the answers to `WriteMetadata` and `StorePointer`."""
+    """Handles the results of `WriteMetadata` and `StorePointer` for the coordinator."""
 
     def __init__(self, state: CoordinatorState) -> None:
         self._state = state
 
     def metadata_written(self, checkpoint_id: CheckpointId, pointer: str, now: Instant) -> list[ev.Effect]:
-        """Stores the pointer of what is to be a restore point, when its turn has come; the rest is done."""
+        """Queues the pointer of a future restore point for storing; completes a snapshot that becomes none."""
         pending = self._state.pending.in_phase(checkpoint_id, Phase.WRITING)
         if pending is None:
             return self._state.pending.discard_abandoned(checkpoint_id, pointer)
         pending.pointer = pointer
         if not pending.options.becomes_restore_point:
             self._complete(pending, now)
-            return answers.done(pending.request, pending.id, pointer)
+            return responses.done(pending.request, pending.id, pointer)
         pending.phase = Phase.WRITTEN
         return self._state.pending.store_next()
 
     def metadata_failed(self, checkpoint_id: CheckpointId, message: str, now: Instant) -> list[ev.Effect]:
-        """The checkpoint will not be."""
+        """Aborts the checkpoint, because its metadata could not be written."""
         pending = self._state.pending.in_phase(checkpoint_id, Phase.WRITING)
         if pending is None:
             return self._state.pending.discard_abandoned(checkpoint_id)
-        pending.phase = Phase.COLLECTING  # nothing is being written any more
+        pending.phase = Phase.COLLECTING  # no write is in progress any longer
         return abort(self._state, pending, Reason.FINALIZE_CHECKPOINT_FAILURE, message, now)
 
     def pointer_stored(self, checkpoint_id: CheckpointId, now: Instant) -> list[ev.Effect]:
-        """The checkpoint is complete: it is the restore point, tasks commit it, and older ones go."""
+        """Makes the checkpoint the restore point: notifies tasks so that they commit, and drops older checkpoints."""
         pending = self._state.pending.in_phase(checkpoint_id, Phase.STORING)
         if pending is None:
             return []
@@ -59,7 +59,7 @@ class Completion:
         completed = CompletedCheckpoint(pending.content(), pending.pointer, owned=not pending.options.is_savepoint)
         unneeded = self._state.completed.add(completed)
         self._state.full_needed = not completed.owned
-        if self._state.stopped is not ev.StopOutcome.SUSPENDED:  # another leader may rely on them
+        if self._state.stopped is not ev.StopOutcome.SUSPENDED:  # the next leader may restore from them
             effects += self._drop(unneeded)
         for older in [p for p in self._state.pending if p.id < checkpoint_id and not p.options.is_savepoint]:
             message = f"checkpoint {checkpoint_id} completed first"
@@ -69,11 +69,11 @@ class Completion:
             if attempts and not self._state.stop_with.active:
                 effects += run_all_again()
         else:
-            effects += answers.done(pending.request, pending.id, pending.pointer)
+            effects += responses.done(pending.request, pending.id, pending.pointer)
         return effects + self.after_storing()
 
     def pointer_failed(self, checkpoint_id: CheckpointId, message: str, now: Instant) -> list[ev.Effect]:
-        """The checkpoint will not be; the next pointer may be stored."""
+        """Aborts the checkpoint, because its pointer could not be stored, and stores the next pointer."""
         pending = self._state.pending.in_phase(checkpoint_id, Phase.STORING)
         if pending is None:
             return []
@@ -82,7 +82,7 @@ class Completion:
         return effects + self.after_storing()
 
     def after_storing(self) -> list[ev.Effect]:
-        """No pointer is being stored: stores the next one, or drops what a job that has ended does not keep."""
+        """Stores the next pointer; when the job has ended, drops the checkpoints that its retention does not keep."""
         if self._state.stopped is None:
             return self._state.pending.store_next()
         return self._drop(self._state.completed.stop(self._state.stopped))

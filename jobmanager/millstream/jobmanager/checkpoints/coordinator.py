@@ -1,27 +1,27 @@
 """The checkpoint coordinator of one job. Pure: events and time in, effects out.
 
-A checkpoint passes through phases (`Phase`): the sources' enumerators are asked, barriers flow and tasks acknowledge,
-the metadata is written, the pointer is stored. It is complete when the pointer is stored, and not before.
+A checkpoint passes through phases (`Phase`): the sources' enumerators take their snapshots, barriers flow and tasks
+acknowledge, the metadata is written, the pointer is stored. It is complete once the pointer is stored, not before.
 
-Why a crash at any point loses and duplicates nothing. The pointers in the HA store alone say what a job is restored
-from, and storing one is atomic. `NotifyComplete` follows `PointerStored`, so nothing is committed that a later restore
-would not find as pre-committed:
+Why a crash at any point neither loses nor duplicates data. The pointers in the HA store alone determine what a job is
+restored from, and storing one is atomic. `NotifyComplete` follows `PointerStored`, so nothing is committed that a later
+restore would not find as pre-committed:
 
 - a crash before the pointer is stored leaves the previous checkpoint in force; nothing of this one was committed, and
   what its transactions hold is written again;
 - a crash after it, but before or during the commits, restores this checkpoint, and every task commits again what it
   holds; commits are idempotent;
 - deletion comes last: a checkpoint that is no longer needed is deleted only when a newer one is stored, its pointer
-  first, so no pointer ever leads to missing files. A crash in between leaves files behind, never a dangling pointer;
-- while `StorePointer` is under way its outcome is unknown, so the checkpoint can neither be aborted nor relied upon:
-  `settled` is false, and tasks must not be restored before it is true again. Only one pointer is stored at a time,
-  therefore completed ids ascend;
+  first, so no pointer refers to missing files. A crash in between leaves files behind, never a dangling pointer;
+- while `StorePointer` is in progress its outcome is unknown, so the checkpoint can neither be aborted nor restored
+  from: `settled` is false, and tasks must not be restored until it is true again. Only one pointer is stored at a time,
+  therefore the ids of completed checkpoints ascend;
 - a plain savepoint does not become a restore point, so it commits nothing: a failure later would restore an older
   checkpoint and write again what was committed. The savepoint that stops the job does become one, by the same steps.
 
-Every snapshot that was acknowledged is accounted for once: it is part of a completed checkpoint until that is deleted,
-or it is discarded. A checkpoint that is aborted while its metadata is being written is discarded when the writing has
-ended, so that the two do not race.
+Every acknowledged snapshot is accounted for once: it belongs to a completed checkpoint until that is deleted, or it is
+discarded. A checkpoint that is aborted while its metadata is being written is discarded after the write has ended, so
+that the two do not race.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from msgspec.structs import replace
 
 from millstream.core.clock import Instant
 from millstream.core.jobs.ids import AttemptId
-from millstream.jobmanager.checkpoints import answers
 from millstream.jobmanager.checkpoints import events as ev
+from millstream.jobmanager.checkpoints import responses
 from millstream.jobmanager.checkpoints.aborting import abort, run_all_again
 from millstream.jobmanager.checkpoints.completing import Completion
 from millstream.jobmanager.checkpoints.coordinator_state import CoordinatorState
@@ -50,14 +50,14 @@ from millstream.jobmanager.failover.topology import JobTopology, Subtask
 
 
 class UnsettledError(Exception):
-    """The restore point was asked for, or used, while a pointer was being stored: a bug in the caller."""
+    """The restore point was read or used while a pointer was being stored: a bug in the caller."""
 
 
 class CheckpointCoordinator:
-    """Owned by the JobMaster's loop. `handle` is its only way in; `next_wake_up` says when a `Tick` is due.
+    """Owned by the JobMaster's loop, which calls `handle` for every event, and with a `Tick` at `next_wake_up`.
 
-    `retained` is what the HA store points to, with the restore point last; `next_id` is the lowest id that no earlier
-    coordinator of the job has used. `coordinated` says that the sources' enumerators have state of their own.
+    `retained` are the completed checkpoints of the HA store, with the restore point last; `next_id` is the lowest id
+    that no earlier coordinator of the job has used. `coordinated` is true when sources' enumerators have state.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class CheckpointCoordinator:
         self.statistics = self._state.statistics
 
     def number_from(self, next_id: int) -> None:
-        """Ids below this one are taken, by an earlier run of the job. Called before any checkpoint is triggered."""
+        """Reserves the ids below this one, used by an earlier run of the job. Called before the first checkpoint."""
         self._next_id = max(self._next_id, next_id)
 
     def rescale(self, topology: JobTopology) -> None:
-        """The job, of which nothing runs, has other subtasks from now on. Restore points and ids stay."""
+        """Replaces the topology while no task of the job runs. Restore points and ids remain."""
         self._state.rescale(topology)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the job is about to end with a savepoint."""
+        """Whether the job is being stopped with a savepoint."""
         return self._state.stop_with.active
 
     @property
@@ -94,7 +94,7 @@ class CheckpointCoordinator:
         return self._state.pending.settled
 
     def latest_restorable(self) -> CompletedCheckpoint | None:
-        """What tasks are to be restored from. Only while `settled`."""
+        """The checkpoint that tasks are restored from; raises `UnsettledError` while not `settled`."""
         if not self.settled:
             raise UnsettledError("the pointer of a checkpoint is being stored; wait until the coordinator is settled")
         return self._state.completed.latest
@@ -106,17 +106,17 @@ class CheckpointCoordinator:
 
     @property
     def abandoned_savepoints(self) -> tuple[int, ...]:
-        """Those that failed, and whose transactions no later snapshot holds or may come to hold."""
+        """The ids of failed savepoints whose transactions no later snapshot includes or may still include."""
         newest = max((pending.id for pending in self._state.pending), default=0)
         return tuple(number for number in self._state.failed_savepoints if number > newest)
 
     @property
     def pending(self) -> tuple[PendingCheckpoint, ...]:
-        """The checkpoints under way, oldest first. For looking at, not for changing."""
+        """The pending checkpoints, oldest first, to be read but not modified."""
         return tuple(self._state.pending)
 
     def next_wake_up(self) -> int | None:
-        """When the next `Tick` is due that may change anything, on the steady clock."""
+        """The time on the steady clock at which the next `Tick` is due, or None."""
         if self._state.stopped is not None:
             return None
         times = self._state.pending.deadlines() + self._state.commits.times()
@@ -124,7 +124,7 @@ class CheckpointCoordinator:
         return min([*times, *([ready_at] if ready_at is not None else [])], default=None)
 
     def handle(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
-        """What has to be done about an event."""
+        """Handles an event and returns the effects that the caller has to carry out."""
         effects = self._react(event, now)
         if self._state.stopped is None:
             effects += self._expire(now)
@@ -194,7 +194,7 @@ class CheckpointCoordinator:
         return []
 
     def _inputs_ended(self, attempts: tuple[AttemptId, ...]) -> list[ev.Effect]:
-        """No barrier comes out of these any more, so what is under way continues behind them."""
+        """Triggers pending checkpoints at the consumers of tasks that will emit no more barriers."""
         self._state.tasks.end(attempts)
         collecting = [pending for pending in self._state.pending if pending.phase is Phase.COLLECTING]
         return [effect for pending in collecting for effect in self._send_barriers(pending)]
@@ -217,7 +217,7 @@ class CheckpointCoordinator:
         return effects
 
     def _request_final(self) -> None:
-        """When nothing but a last checkpoint is missing, it does not wait for the interval; it has to complete."""
+        """Requests the final checkpoint as soon as all input has ended, without waiting for the interval."""
         state, settings = self._state, self._state.settings
         wanted = settings.enabled and settings.after_tasks_finish and state.tasks.all_input_ended
         under_way = state.queue.holds_final or any(p.request.origin is Origin.FINAL for p in state.pending)
@@ -238,7 +238,7 @@ class CheckpointCoordinator:
                 drained |= pending.has_drained
                 effects += abort(self._state, pending, Reason.JOB_FAILOVER_REGION, message, now)
         for request in self._state.queue.stop_schedule():
-            effects += answers.failed(request, Reason.JOB_FAILOVER_REGION, message)
+            effects += responses.failed(request, Reason.JOB_FAILOVER_REGION, message)
         self._state.commits.keep(self._state.tasks.is_active)
         unstopped = self._state.stop_with.fall_through(Reason.JOB_FAILOVER_REGION, "the job continues from it")
         effects += unstopped
@@ -250,7 +250,7 @@ class CheckpointCoordinator:
         request = Request(Origin.USER, savepoint_options(self._state.settings, event), event.trigger_id)
         if request.options.target_directory is None:
             message = "no target directory was given, and execution.checkpointing.savepoint-dir is not set"
-            return answers.failed(request, Reason.TRIGGER_CHECKPOINT_FAILURE, message)
+            return responses.failed(request, Reason.TRIGGER_CHECKPOINT_FAILURE, message)
         if not event.stop or self._state.is_known(request) or not self._state.may_trigger:
             return self._request(request)
         effects: list[ev.Effect] = []
@@ -258,7 +258,7 @@ class CheckpointCoordinator:
             if not pending.options.is_savepoint and pending.phase in (Phase.PREPARING, Phase.COLLECTING):
                 effects += abort(self._state, pending, Reason.CHECKPOINT_COORDINATOR_SUSPEND, "", now)
         for waiting in self._state.queue.stop_schedule():
-            effects += answers.failed(waiting, Reason.CHECKPOINT_COORDINATOR_SUSPEND)
+            effects += responses.failed(waiting, Reason.CHECKPOINT_COORDINATOR_SUSPEND)
         self._state.stop_with.begin(CheckpointId(self._next_id))
         return effects + self._start(request, now)
 
@@ -268,7 +268,7 @@ class CheckpointCoordinator:
         reason = self._state.why_not()
         if reason is None and not self._state.queue.add(request):
             reason = Reason.TOO_MANY_CHECKPOINT_REQUESTS
-        return answers.failed(request, reason) if reason is not None else []
+        return responses.failed(request, reason) if reason is not None else []
 
     # From the trigger to the last acknowledgement
 
@@ -357,6 +357,6 @@ class CheckpointCoordinator:
             if pending.phase is not Phase.STORING:
                 effects += abort(self._state, pending, reason, "", now)
         for request in self._state.queue.stop_schedule():
-            effects += answers.failed(request, reason)
+            effects += responses.failed(request, reason)
         effects += self._state.stop_with.ended(outcome)
         return effects + self._completion.after_storing() if self.settled else effects

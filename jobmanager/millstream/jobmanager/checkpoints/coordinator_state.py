@@ -1,4 +1,4 @@
-"""What the checkpoint coordinator of a job knows, for the parts of it that decide. Owned by the coordinator."""
+"""The state of a job's checkpoint coordinator, shared by the modules that make its decisions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from millstream.jobmanager.failover.topology import JobTopology
 
 
 class CoordinatorState:
-    """One of each; `failing` says that the job is about to restart or end, and that it need not be told so again.
+    """Owned by the coordinator. `failing` is true from `FailJob` until the job restarts or ends.
 
-    `failed_savepoints` are those since the newest completed snapshot, which holds what older ones were to hold.
+    `failed_savepoints` are those that failed since the newest completed snapshot, which includes what older ones held.
     """
 
     def __init__(
@@ -49,24 +49,24 @@ class CoordinatorState:
         self.full_needed = latest is not None and not latest.owned
 
     def rescale(self, topology: JobTopology) -> None:
-        """Other subtasks take over: what the next checkpoint holds refers to no file that others wrote for theirs."""
+        """Replaces the topology; the next checkpoint is full, since it must not refer to files of other subtasks."""
         assert self.tasks.is_empty, "tasks run"
         self.tasks = TaskTable(topology)
         self.statistics.rescale(topology.parallelism)
         self.full_needed = self.completed.latest is not None
 
     def end(self, pending: PendingCheckpoint, now: Instant) -> None:
-        """The checkpoint is complete, or about to be discarded."""
+        """Removes a pending checkpoint that has completed or is about to be discarded."""
         self.pending.end(pending)
         self.queue.ended(pending.request, now.steady_ms)
 
     @property
     def may_trigger(self) -> bool:
-        """Whether nothing forbids new checkpoints."""
+        """Whether new checkpoints may be triggered."""
         return self.why_not() is None
 
     def why_not(self) -> Reason | None:
-        """What forbids new checkpoints, if anything."""
+        """Why no new checkpoint may be triggered, or None if it may."""
         if self.stopped is not None:
             return Reason.CHECKPOINT_COORDINATOR_SHUTDOWN
         if self.tasks.any_finished and not self.settings.after_tasks_finish:
@@ -76,7 +76,7 @@ class CoordinatorState:
         return Reason.PERIODIC_SCHEDULER_SHUTDOWN if self.stop_with.active or self.failing else None
 
     def is_known(self, request: Request) -> bool:
-        """Whether the user's request is one that is waiting or under way already."""
+        """Whether the user's request is already queued or pending."""
         if request.trigger_id is None:
             return False
         under_way = any(p.request.trigger_id == request.trigger_id for p in self.pending)

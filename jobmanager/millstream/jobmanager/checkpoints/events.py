@@ -1,7 +1,7 @@
-"""What can happen to checkpoints, and what the coordinator wants done about it.
+"""The events and effects of the checkpoint coordinator.
 
-Delivery: events may be late, repeated, or about checkpoints and attempts that are gone. Each effect that names an
-answering event is answered exactly once, with success or failure, however long it takes.
+Delivery: events may be late, repeated, or refer to checkpoints and attempts that no longer exist. Each effect whose
+docstring names result events leads to exactly one of them, success or failure, however long it takes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from millstream.jobmanager.failover.topology import Subtask
 
 
 class StopOutcome(StrEnum):
-    """How a job stopped; SUSPENDED when only this job manager stopped leading it."""
+    """How a job stopped; SUSPENDED when only this job manager lost the leadership."""
 
     FINISHED = "FINISHED"
     CANCELED = "CANCELED"
@@ -36,13 +36,13 @@ class StopOutcome(StrEnum):
 
 
 class TasksRunning(Struct, frozen=True):
-    """These attempts run now. A new attempt takes its subtask's place."""
+    """These attempts are running. A new attempt replaces the previous one of its subtask."""
 
     tasks: tuple[TaskRef, ...]
 
 
 class InputsEnded(Struct, frozen=True):
-    """These attempts have handled all their input and wait for one more completed checkpoint before they finish."""
+    """These attempts have processed all their input and wait for one more completed checkpoint before they finish."""
 
     attempts: tuple[AttemptId, ...]
 
@@ -61,13 +61,13 @@ class TasksRolledBack(Struct, frozen=True):
 
 
 class JobRestored(Struct, frozen=True):
-    """Tasks start from this completed checkpoint. For the statistics."""
+    """Tasks are restored from this completed checkpoint; recorded in the statistics."""
 
     checkpoint_id: CheckpointId
 
 
 class SavepointRequested(Struct, frozen=True):
-    """The user wants a savepoint, and with `stop` the job to end with it."""
+    """A user requested a savepoint; with `stop`, the job ends with it."""
 
     trigger_id: TriggerId
     target_directory: str | None = None
@@ -77,21 +77,21 @@ class SavepointRequested(Struct, frozen=True):
 
 
 class CheckpointRequested(Struct, frozen=True):
-    """The user wants a checkpoint now."""
+    """A user requested a checkpoint."""
 
     trigger_id: TriggerId
     full: bool = False
 
 
 class EnumeratorsSnapshotted(Struct, frozen=True):
-    """Answers `SnapshotEnumerators`: the state of the sources' enumerators."""
+    """The result of `SnapshotEnumerators`: the state of the sources' enumerators."""
 
     checkpoint_id: CheckpointId
     state: object
 
 
 class EnumeratorsFailed(Struct, frozen=True):
-    """Answers `SnapshotEnumerators`: there is no state of the sources' enumerators. `cause` is as in `Declined`."""
+    """The failure of `SnapshotEnumerators`: an enumerator took no snapshot. `cause` is as in `Declined`."""
 
     checkpoint_id: CheckpointId
     message: str
@@ -99,7 +99,7 @@ class EnumeratorsFailed(Struct, frozen=True):
 
 
 class Acknowledged(Struct, frozen=True):
-    """A task's snapshot is durable. For the rest, see `TaskSnapshot`."""
+    """A task's snapshot is durable. For the fields, see `TaskSnapshot`."""
 
     checkpoint_id: CheckpointId
     attempt_id: AttemptId
@@ -120,34 +120,34 @@ class Declined(Struct, frozen=True):
 
 
 class MetadataWritten(Struct, frozen=True):
-    """Answers `WriteMetadata`: the metadata is durable at the pointer."""
+    """The result of `WriteMetadata`: the metadata is durable at the pointer."""
 
     checkpoint_id: CheckpointId
     pointer: str
 
 
 class MetadataFailed(Struct, frozen=True):
-    """Answers `WriteMetadata`: there is no metadata, and none will appear."""
+    """The failure of `WriteMetadata`: there is no metadata, and none will appear."""
 
     checkpoint_id: CheckpointId
     message: str
 
 
 class PointerStored(Struct, frozen=True):
-    """Answers `StorePointer`: the HA store holds the pointer."""
+    """The result of `StorePointer`: the HA store holds the pointer."""
 
     checkpoint_id: CheckpointId
 
 
 class PointerFailed(Struct, frozen=True):
-    """Answers `StorePointer`: the HA store does not hold the pointer, and will not. Not sent while that is unknown."""
+    """The failure of `StorePointer`: the HA store does not and will not hold the pointer. Sent once that is certain."""
 
     checkpoint_id: CheckpointId
     message: str
 
 
 class NotifyFailed(Struct, frozen=True):
-    """A task could not be told of a completed checkpoint, or could not commit it."""
+    """A task could not be notified of a completed checkpoint, or could not commit it."""
 
     checkpoint_id: CheckpointId
     attempt_id: AttemptId
@@ -155,13 +155,13 @@ class NotifyFailed(Struct, frozen=True):
 
 
 class Stopped(Struct, frozen=True):
-    """The job has ended, or is led elsewhere."""
+    """The job has ended, or another job manager is its leader."""
 
     outcome: StopOutcome
 
 
 class Tick(Struct, frozen=True):
-    """Time passed."""
+    """The time of `next_wake_up` has come."""
 
 
 Event = (
@@ -187,9 +187,9 @@ Event = (
 
 
 class SnapshotEnumerators(Struct, frozen=True):
-    """Take the state of the sources' enumerators; answered by `EnumeratorsSnapshotted` or `EnumeratorsFailed`.
+    """Take a snapshot of the sources' enumerators; results in `EnumeratorsSnapshotted` or `EnumeratorsFailed`.
 
-    The answer is handled before anything that they send to readers after it, so that barriers reach those first.
+    The result is handled before anything that they send to readers after it, so that barriers reach the readers first.
     """
 
     checkpoint_id: CheckpointId
@@ -209,13 +209,13 @@ class TriggerBarrier(Struct, frozen=True):
 
 
 class WriteMetadata(Struct, frozen=True):
-    """Make the metadata durable; answered by `MetadataWritten` or `MetadataFailed`."""
+    """Make the metadata durable; results in `MetadataWritten` or `MetadataFailed`."""
 
     content: CheckpointContent
 
 
 class StorePointer(Struct, frozen=True):
-    """Put the pointer into the HA store, in one atomic step; answered by `PointerStored` or `PointerFailed`."""
+    """Put the pointer into the HA store, in one atomic step; results in `PointerStored` or `PointerFailed`."""
 
     checkpoint_id: CheckpointId
     pointer: str
@@ -229,7 +229,7 @@ class NotifyComplete(Struct, frozen=True):
 
 
 class NotifyAborted(Struct, frozen=True):
-    """Have these tasks give up the checkpoint, and continue if it was to stop them."""
+    """Notify these tasks that the checkpoint was aborted; they continue if it was to stop them."""
 
     checkpoint_id: CheckpointId
     attempts: tuple[AttemptId, ...]
@@ -238,7 +238,7 @@ class NotifyAborted(Struct, frozen=True):
 class DiscardState(Struct, frozen=True):
     """Delete what belongs to a checkpoint that will never complete: tasks' states, and the metadata if there is any.
 
-    Files that another checkpoint refers to stay. There may be several for one checkpoint, as late states come in.
+    Files that another checkpoint refers to remain. Late acknowledgements lead to further such effects for a checkpoint.
     """
 
     checkpoint_id: CheckpointId
@@ -253,13 +253,13 @@ class DeleteCheckpoint(Struct, frozen=True):
 
 
 class ReleasePointer(Struct, frozen=True):
-    """Take a pointer out of the HA store, and leave the files to their owner."""
+    """Remove a pointer from the HA store, and leave the files to their owner."""
 
     checkpoint_id: CheckpointId
 
 
 class FailJob(Struct, frozen=True):
-    """Fail the running tasks, so that the job restarts from its last checkpoint if it may.
+    """Fail the running tasks, so that the job restarts from its last checkpoint if its restart strategy allows it.
 
     `cause` is that of the `Declined` or `EnumeratorsFailed` which led to it.
     """
@@ -269,7 +269,7 @@ class FailJob(Struct, frozen=True):
 
 
 class SavepointDone(Struct, frozen=True):
-    """The user's savepoint is complete, and the job has ended if it was to end with it."""
+    """The user's savepoint is complete, and the job has ended if it was to be stopped with it."""
 
     trigger_id: TriggerId
     checkpoint_id: CheckpointId
@@ -277,7 +277,7 @@ class SavepointDone(Struct, frozen=True):
 
 
 class SavepointFailed(Struct, frozen=True):
-    """The user's savepoint will not be, or the job did not end with it."""
+    """The user's savepoint failed, or the job did not end with it."""
 
     trigger_id: TriggerId
     reason: CheckpointFailureReason
@@ -285,7 +285,7 @@ class SavepointFailed(Struct, frozen=True):
 
 
 class CheckpointDone(Struct, frozen=True):
-    """The checkpoint that the user wanted is complete."""
+    """The checkpoint that the user requested is complete."""
 
     trigger_id: TriggerId
     checkpoint_id: CheckpointId
@@ -293,7 +293,7 @@ class CheckpointDone(Struct, frozen=True):
 
 
 class CheckpointFailed(Struct, frozen=True):
-    """The checkpoint that the user wanted will not be."""
+    """The checkpoint that the user requested failed."""
 
     trigger_id: TriggerId
     reason: CheckpointFailureReason

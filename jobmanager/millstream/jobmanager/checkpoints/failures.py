@@ -1,7 +1,7 @@
 """Why checkpoints fail, and how many failures in a row a job tolerates. Pure.
 
-What counts is as in Flink: failures of storage, of tasks' snapshots, and checkpoints that take too long. A savepoint
-counts only when a task declined it: what else hinders a savepoint is no sign that the job needs a restart.
+As in Flink, failures of storage, failures of tasks' snapshots and timeouts count. A savepoint counts only when a task
+declined it: other reasons for which a savepoint fails are no sign that the job needs a restart.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from enum import StrEnum
 
 
 class CheckpointFailureReason(StrEnum):
-    """Every way in which a checkpoint does not come to be, with Flink's names."""
+    """Every reason for which a checkpoint fails or is not triggered, with Flink's names."""
 
-    # before anything was asked of a task
+    # before a task was triggered
     PERIODIC_SCHEDULER_SHUTDOWN = "PERIODIC_SCHEDULER_SHUTDOWN"
     TOO_MANY_CHECKPOINT_REQUESTS = "TOO_MANY_CHECKPOINT_REQUESTS"
     NOT_ALL_REQUIRED_TASKS_RUNNING = "NOT_ALL_REQUIRED_TASKS_RUNNING"
-    TASKS_FINISHED = "TASKS_FINISHED"  # this one is ours: Flink has the one before
+    TASKS_FINISHED = "TASKS_FINISHED"  # not in Flink, which reports the one before
     TRIGGER_CHECKPOINT_FAILURE = "TRIGGER_CHECKPOINT_FAILURE"
-    # said by tasks
+    # reported by tasks
     CHECKPOINT_DECLINED = "CHECKPOINT_DECLINED"
     CHECKPOINT_ASYNC_EXCEPTION = "CHECKPOINT_ASYNC_EXCEPTION"
     CHANNEL_STATE_SHARED_STREAM_EXCEPTION = "CHANNEL_STATE_SHARED_STREAM_EXCEPTION"
@@ -38,21 +38,21 @@ class CheckpointFailureReason(StrEnum):
 
     @property
     def counts(self) -> bool:
-        """Real failures of storage and of tasks' snapshots count; what the job's own life causes does not."""
+        """Whether it counts as a failure: failures of storage and snapshots do, cancellations and restarts do not."""
         return self in _COUNTED
 
     @property
     def description(self) -> str:
-        """One line for people."""
+        """A description in one line."""
         return _DESCRIPTIONS[self]
 
     @property
     def advice(self) -> str:
-        """What a user can do who requested the snapshot; empty where trying again would not help."""
+        """What the user who requested the snapshot can do; empty where another attempt would not help."""
         return "try again when the job is RUNNING" if self in _PASSING else ""
 
     def explain(self, message: str) -> str:
-        """The description, with what is known beyond it."""
+        """The description, followed by the message if there is one."""
         return f"{self.description}: {message}" if message else self.description
 
 
@@ -76,7 +76,7 @@ _PASSING = frozenset(
 )
 _DESCRIPTIONS: dict[CheckpointFailureReason, str] = {
     _R.PERIODIC_SCHEDULER_SHUTDOWN: "no checkpoint is started while the job is stopping or failing",
-    _R.TOO_MANY_CHECKPOINT_REQUESTS: "too many checkpoints have been asked for",
+    _R.TOO_MANY_CHECKPOINT_REQUESTS: "too many checkpoint requests are queued",
     _R.NOT_ALL_REQUIRED_TASKS_RUNNING: "not all tasks of the job are running",
     _R.TASKS_FINISHED: "tasks of the job have finished, and "
     "execution.checkpointing.checkpoints-after-tasks-finish.enabled is false",
@@ -87,7 +87,7 @@ _DESCRIPTIONS: dict[CheckpointFailureReason, str] = {
     _R.CHECKPOINT_DECLINED_TASK_NOT_READY: "a task was not ready for the checkpoint",
     _R.CHECKPOINT_DECLINED_TASK_CLOSING: "a task was closing",
     _R.CHECKPOINT_DECLINED_SUBSUMED: "a task received the barrier of a newer checkpoint first",
-    _R.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER: "an input of a task gave up the checkpoint",
+    _R.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER: "an input of a task aborted the checkpoint",
     _R.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM: "an input of a task ended during the checkpoint",
     _R.TASK_CHECKPOINT_FAILURE: "a task failed while it took its snapshot",
     _R.CHECKPOINT_EXPIRED: "the checkpoint did not complete within execution.checkpointing.timeout",
@@ -113,13 +113,13 @@ class FailureCounter:
         return len(self._counted)
 
     def succeeded(self, checkpoint_id: int) -> None:
-        """A checkpoint completed: counting begins again."""
+        """Resets the count, because a checkpoint completed."""
         if checkpoint_id > self.last_success:
             self.last_success = checkpoint_id
             self._counted.clear()
 
     def failed(self, checkpoint_id: int, reason: CheckpointFailureReason) -> bool:
-        """Counts a failure; true when that makes more than the job tolerates, and counting begins again."""
+        """Counts a failure; when that exceeds what the job tolerates, returns true and resets the count."""
         if not reason.counts or checkpoint_id <= self.last_success:
             return False
         self._counted.add(checkpoint_id)

@@ -1,10 +1,10 @@
 """Tasks that have finished before their producers. Pure.
 
-A task finishes when it has committed a completed checkpoint that holds its end. Its producers ended before it, but what
-they have to commit may fail and be tried again, so they may be the last to finish. A job cannot be restored from a
-checkpoint in which a vertex has finished and one of its producers has not: nobody would take what that emits. So none
-completes until the producers have finished too. Meanwhile the checkpoint that they have to commit stays the restore
-point: it holds the end of them all.
+A task finishes when it has committed a completed checkpoint that holds its end. Its producers ended before it, but
+their commits may fail and be repeated, so they may finish last. A job cannot be restored from a checkpoint in which a
+vertex has finished and one of its producers has not: the producer's output would have no consumer. Therefore no
+checkpoint completes until the producers have finished too. Meanwhile the checkpoint that they have to commit remains
+the restore point: it holds the end of them all.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from millstream.jobmanager.checkpoints.pending import PendingCheckpoint
 
 
 def waits_for_producers(state: CoordinatorState, pending: PendingCheckpoint) -> str | None:
-    """Why a checkpoint whose tasks have all acknowledged or finished is not to complete, if it is not.
+    """Returns why a checkpoint whose tasks have all acknowledged or finished must not complete, or None.
 
-    A producer whose end no checkpoint holds waits for this one: it may end behind its barrier, and its consumer before,
-    where barriers are not aligned.
+    A producer whose end no checkpoint holds waits for this one: with unaligned barriers it may end after its barrier
+    while its consumer ends before.
     """
     finished: dict[VertexId, set[int]] = {}
     for task in pending.finished.values():
@@ -29,6 +29,6 @@ def waits_for_producers(state: CoordinatorState, pending: PendingCheckpoint) -> 
     if not waiting or any(task.attempt_id not in held for task in waiting):
         return None
     return (
-        f"tasks have finished whose producers ({len(waiting)} subtasks) still have to commit an earlier one, and no "
-        "job could be restored from this one; checkpoints complete again when they have"
+        f"tasks have finished whose producers ({len(waiting)} subtasks) still have to commit an earlier one, so the "
+        "job could not be restored from this one; checkpoints complete again when they have committed it"
     )

@@ -1,4 +1,4 @@
-"""The words of checkpoint coordination: what tasks are asked, what they answer, what a completed one consists of."""
+"""The data of checkpoint coordination: options of a snapshot, acknowledgements, completed checkpoints."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class SnapshotKind(StrEnum):
 
 
 class SavepointFormat(StrEnum):
-    """How a savepoint is written: openly and portably, or in the state backend's own files."""
+    """How a savepoint is written: in the portable format, or in the state backend's own files."""
 
     CANONICAL = "CANONICAL"
     NATIVE = "NATIVE"
 
 
 class SnapshotOptions(Struct, frozen=True):
-    """What travels with a barrier.
+    """The options that a barrier carries.
 
     `aligned_timeout_ms` is set when an aligned checkpoint turns unaligned after that long. `full` forbids referring to
-    files of earlier checkpoints, and `oldest_base` to those of checkpoints that are no longer retained: tasks may not
-    have heard yet that a newer one is complete.
+    files of earlier checkpoints, and `oldest_base` to those of checkpoints that are no longer retained, since tasks may
+    not have been notified yet that a newer one is complete.
     """
 
     kind: SnapshotKind = SnapshotKind.CHECKPOINT
@@ -58,7 +58,7 @@ class SnapshotOptions(Struct, frozen=True):
 
     @property
     def becomes_restore_point(self) -> bool:
-        """Checkpoints do. Of savepoints, only that which stops the job: with it, transactions are committed."""
+        """Whether the job is restored from it: any checkpoint, and a savepoint that stops the job and commits."""
         return not self.is_savepoint or self.is_stop
 
 
@@ -86,9 +86,9 @@ class SnapshotMetrics(Struct, frozen=True):
 
 
 class TaskSnapshot(Struct, frozen=True):
-    """A task's acknowledgement. `state` holds its handles, opaque here; None when it has no state.
+    """A task's acknowledgement. `state` holds the handles of its state, opaque here; None when it has no state.
 
-    `ended` says that the snapshot holds the end of the task's input. `union_list` names a union list in it, for people.
+    `ended` is true when the snapshot holds the end of the task's input. `union_list` names a union list in it.
     """
 
     task: TaskRef
@@ -99,7 +99,7 @@ class TaskSnapshot(Struct, frozen=True):
 
 
 class CheckpointContent(Struct, frozen=True):
-    """All that a checkpoint holds: the snapshots, the tasks that had finished, the sources' enumerators."""
+    """The content of a checkpoint: snapshots, the tasks that had finished, the state of the sources' enumerators."""
 
     checkpoint_id: CheckpointId
     options: SnapshotOptions
@@ -112,8 +112,8 @@ class CheckpointContent(Struct, frozen=True):
 class CompletedCheckpoint(Struct, frozen=True):
     """A restore point: its metadata is durable at `pointer`, and the pointer is in the HA store.
 
-    `owned` says whether the job may delete it: not so for savepoints, nor for what it was started from without
-    claiming it.
+    `owned` is true when the job may delete it: not a savepoint, nor the snapshot it was started from without claiming
+    it.
     """
 
     content: CheckpointContent

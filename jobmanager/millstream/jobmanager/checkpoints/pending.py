@@ -1,4 +1,4 @@
-"""One checkpoint under way, and the memory of those that have ended."""
+"""A pending checkpoint, and the record of recently ended ones."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from millstream.jobmanager.checkpoints.policies.requests import Request
 class Phase(Enum):
     """How far a checkpoint has come. Only one is in STORING at a time, and it cannot be aborted there."""
 
-    PREPARING = auto()  # the sources' enumerators are asked
+    PREPARING = auto()  # the sources' enumerators take their snapshots
     COLLECTING = auto()  # barriers flow, tasks acknowledge
     WRITING = auto()  # the metadata is being written
-    WRITTEN = auto()  # the metadata is durable; waits to be stored
+    WRITTEN = auto()  # the metadata is durable; the pointer waits to be stored
     STORING = auto()  # the pointer is being stored
 
 
@@ -54,11 +54,11 @@ class PendingCheckpoint(Struct):
 
     @property
     def has_drained(self) -> bool:
-        """Whether tasks may have advanced event time to its end for it, which goes back only by a restart."""
+        """Whether tasks may have advanced event time to its end for it, which only a restart can reset."""
         return self.options.stop is StopMode.DRAIN and bool(self.expected)
 
     def waits_for(self) -> str:
-        """What is missing, for people."""
+        """What is missing for it to complete, for messages."""
         match self.phase:
             case Phase.PREPARING:
                 return "the enumerators of the sources"
@@ -69,13 +69,13 @@ class PendingCheckpoint(Struct):
                 return "its metadata to be stored"
 
     def begin(self, active: Iterable[TaskRef], finished: Iterable[TaskRef]) -> None:
-        """Barriers are about to be sent: these tasks take part."""
+        """Starts collecting: these tasks take part, and barriers are sent next."""
         self.phase = Phase.COLLECTING
         self.finished = {task.attempt_id: task for task in finished}
         self.expected = {task.attempt_id: task for task in active} | self.finished
 
     def to_trigger(self, starting_points: Iterable[TaskRef]) -> tuple[AttemptId, ...]:
-        """Those among the starting points that need a trigger and have not had it."""
+        """Returns the starting points that need a trigger and have not received one."""
         attempts = tuple(
             task.attempt_id
             for task in starting_points
@@ -87,12 +87,12 @@ class PendingCheckpoint(Struct):
         return attempts
 
     def acknowledge(self, snapshot: TaskSnapshot) -> None:
-        """A task's snapshot; one that had finished without it counts as acknowledged instead."""
+        """Records a task's snapshot; a task recorded as finished counts as acknowledged instead."""
         self.snapshots[snapshot.task.attempt_id] = snapshot
         self.finished.pop(snapshot.task.attempt_id, None)
 
     def finish(self, task: TaskRef) -> None:
-        """A task finished: all its records come before the barrier, unless it acknowledged before."""
+        """Records that a task finished: all its records precede the barrier, unless it acknowledged before."""
         if task.attempt_id in self.expected and task.attempt_id not in self.snapshots:
             self.finished[task.attempt_id] = task
 
@@ -101,11 +101,11 @@ class PendingCheckpoint(Struct):
         return tuple(self.snapshots[attempt] for attempt in self.expected if attempt in self.snapshots)
 
     def states(self) -> tuple[object, ...]:
-        """What would have to be deleted."""
+        """The states that have to be deleted if the checkpoint is aborted."""
         return tuple(s.state for s in self.collected() if s.state is not None)
 
     def is_stray(self, attempt: AttemptId) -> bool:
-        """Whether this is a snapshot that nobody waits for; the next time, it is one that somebody has dealt with."""
+        """Whether this is an unexpected snapshot to be discarded; true only once for an attempt."""
         if attempt in self.snapshots or attempt in self.strangers:
             return False
         self.strangers.add(attempt)
@@ -124,10 +124,10 @@ class PendingCheckpoint(Struct):
 
 
 class EndedCheckpoints:
-    """Whose snapshots are dealt with already, for checkpoints that ended lately.
+    """The attempts whose snapshots have been accounted for, for recently ended checkpoints.
 
-    It tells a snapshot that comes late and must be discarded from one that was acknowledged twice and must not be. Of
-    a checkpoint that is no longer remembered, nothing is ever deleted.
+    Distinguishes a late snapshot, which must be discarded, from one that was acknowledged twice, which must not be.
+    Nothing is deleted for a checkpoint that is no longer remembered.
     """
 
     def __init__(self, remembered: int = 128) -> None:
@@ -135,13 +135,13 @@ class EndedCheckpoints:
         self._attempts: OrderedDict[CheckpointId, set[AttemptId]] = OrderedDict()
 
     def add(self, pending: PendingCheckpoint) -> None:
-        """The checkpoint has ended; what was acknowledged to it is accounted for."""
+        """Remembers an ended checkpoint, whose acknowledged snapshots are accounted for."""
         self._attempts[pending.id] = set(pending.snapshots) | pending.strangers
         if len(self._attempts) > self._remembered:
             self._attempts.popitem(last=False)
 
     def is_stray(self, checkpoint_id: CheckpointId, attempt: AttemptId) -> bool:
-        """Whether this is a snapshot that nobody has dealt with; the next time, it is one that somebody has."""
+        """Whether this is a late snapshot to be discarded; true only once for an attempt."""
         attempts = self._attempts.get(checkpoint_id)
         if attempts is None or attempt in attempts:
             return False

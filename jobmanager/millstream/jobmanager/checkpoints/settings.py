@@ -1,4 +1,4 @@
-"""The settings of checkpointing, checked, with Flink's keys and defaults."""
+"""The validated settings of checkpointing, with Flink's keys and defaults."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PREFIX = "execution.checkpointing"
 
 
 class Options(Protocol):
-    """Where option values come from: a `Configuration`. None means: the default below."""
+    """The source of option values: a `Configuration`. None stands for the default below."""
 
     def get(self, key: str, /) -> Any:
-        """The value of an option."""
+        """Returns the value of an option."""
         ...
 
 
@@ -68,11 +68,11 @@ class CheckpointSettings(Struct, frozen=True):
         return self.interval_ms > 0
 
     def kept_in(self, directory: str) -> CheckpointSettings:
-        """The same, with checkpoints that another job manager can read: in this directory, unless the job has one."""
+        """Returns a copy with checkpoints in this directory, readable by other job managers, unless one is set."""
         return replace(self, storage=StorageKind.FILESYSTEM, directory=self.directory or directory)
 
     def agreed_options(self) -> dict[str, str]:
-        """What tasks have to see as the coordinator does: whether to wait for a checkpoint that holds their end."""
+        """The options that tasks must share with the coordinator, such as whether they wait for a final checkpoint."""
         return {
             f"{_PREFIX}.interval": f"{self.interval_ms} ms",
             f"{_PREFIX}.checkpoints-after-tasks-finish.enabled": str(self.after_tasks_finish).lower(),
@@ -106,13 +106,13 @@ class CheckpointSettings(Struct, frozen=True):
 
     @staticmethod
     def from_configuration(options: Options) -> CheckpointSettings:
-        """The job's settings; durations come in seconds."""
+        """Reads the job's settings; durations are given in seconds."""
         default = CheckpointSettings()
 
         def value(key: str, otherwise: Any) -> Any:
             try:
                 found = options.get(f"{_PREFIX}.{key}")
-            except KeyError:  # an option that the cluster does not offer
+            except KeyError:  # an option that this cluster does not define
                 found = None
             return otherwise if found is None or found == "" else found
 

@@ -1,4 +1,4 @@
-"""Which attempts a checkpoint needs: the current attempt of each subtask and how far it has come."""
+"""The current attempt of each subtask and its progress, which determine the attempts a checkpoint needs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from millstream.jobmanager.failover.topology import JobTopology, Subtask
 
 
 class Progress(Enum):
-    """How far an attempt has come."""
+    """The progress of an attempt."""
 
     RUNNING = auto()
-    ENDED = auto()  # has handled all its input, waits for a completed checkpoint
+    ENDED = auto()  # has processed all its input and waits for a completed checkpoint
     FINISHED = auto()
 
 
 class TaskTable:
-    """All subtasks of the job. A subtask without an attempt is not running."""
+    """The subtasks of the job with their attempts. A subtask without an attempt is not running."""
 
     def __init__(self, topology: JobTopology) -> None:
         self._topology = topology
@@ -31,7 +31,7 @@ class TaskTable:
         self._silent: dict[VertexId, set[int]] = {vertex: set() for vertex in topology.parallelism}
 
     def run(self, tasks: Iterable[TaskRef]) -> None:
-        """These attempts run; an attempt that is known already stays as it is."""
+        """Adds running attempts; attempts that are already known are left unchanged."""
         for task in tasks:
             if task.attempt_id not in self._by_attempt:
                 self.remove([task.subtask])
@@ -39,14 +39,14 @@ class TaskTable:
                 self._progress[task.attempt_id] = Progress.RUNNING
 
     def end(self, attempts: Iterable[AttemptId]) -> None:
-        """These attempts have handled all their input: nothing follows on their outputs, and no barrier either."""
+        """Marks attempts that have processed all their input and emit no more records or barriers."""
         for attempt in attempts:
             if self._progress.get(attempt) is Progress.RUNNING:
                 self._progress[attempt] = Progress.ENDED
                 self._add(self._silent, self._by_attempt[attempt].subtask)
 
     def finish(self, attempts: Iterable[AttemptId]) -> list[TaskRef]:
-        """These attempts have finished; answers those that had not before."""
+        """Marks attempts as finished; returns those that were not before."""
         done = []
         for attempt in attempts:
             task = self._by_attempt.get(attempt)
@@ -58,7 +58,7 @@ class TaskTable:
         return done
 
     def remove(self, subtasks: Iterable[Subtask] | None) -> None:
-        """These subtasks no longer run; None means all."""
+        """Removes subtasks that no longer run; None removes all."""
         for subtask in list(self._tasks) if subtasks is None else subtasks:
             task = self._tasks.pop(subtask, None)
             if task is not None:
@@ -85,7 +85,7 @@ class TaskTable:
         return [t for t in tasks if t is not None and self._progress[t.attempt_id] is Progress.FINISHED]
 
     def starting_points(self) -> list[TaskRef]:
-        """Where barriers start: sources, active tasks that have ended, and those whose producers all have."""
+        """The tasks that have to be triggered: sources, tasks that have ended, and those whose producers all have."""
         return [
             task
             for task in self.active()
@@ -94,7 +94,7 @@ class TaskTable:
         ]
 
     def unfinished_producers(self, finished: Mapping[VertexId, Collection[int]]) -> set[VertexId]:
-        """Vertices not all of whose subtasks are among the finished ones, while a vertex that they feed is whole."""
+        """Returns the vertices that have not finished completely although one of their consumers has."""
         whole = {v for v, indexes in finished.items() if len(indexes) == self._topology.parallelism[v]}
         return {e.source for e in self._topology.edges if e.target in whole and e.source not in whole}
 
@@ -114,7 +114,7 @@ class TaskTable:
 
     @property
     def any_active(self) -> bool:
-        """Whether anything is left to run."""
+        """Whether an attempt has not finished yet."""
         return any(progress is not Progress.FINISHED for progress in self._progress.values())
 
     @property
@@ -124,5 +124,5 @@ class TaskTable:
 
     @property
     def all_input_ended(self) -> bool:
-        """Whether the job has nothing left to do but a last checkpoint."""
+        """Whether only a final checkpoint is missing for the job to finish."""
         return self.all_started and self.any_active and Progress.RUNNING not in self._progress.values()

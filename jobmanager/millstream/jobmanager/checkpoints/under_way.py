@@ -1,6 +1,6 @@
-"""All checkpoints under way, and what is still owed to those that were given up. Owned by the coordinator.
+"""The pending checkpoints, and the aborted ones whose states are still to be discarded. Owned by the coordinator.
 
-Accounts for every state that a task acknowledged: it belongs to a checkpoint here, went into a completed one, or is
+Accounts for every state that a task acknowledged: it belongs to a pending checkpoint, to a completed one, or is
 discarded once. Only one pointer is stored at a time, the oldest first.
 """
 
@@ -14,7 +14,7 @@ from millstream.jobmanager.checkpoints.pending import EndedCheckpoints, PendingC
 
 
 class CheckpointsUnderWay:
-    """Ordered by id."""
+    """The pending checkpoints, ordered by id."""
 
     def __init__(self) -> None:
         self._pending: dict[CheckpointId, PendingCheckpoint] = {}
@@ -25,19 +25,19 @@ class CheckpointsUnderWay:
         return len(self._pending)
 
     def __iter__(self) -> Iterator[PendingCheckpoint]:
-        """Those of this moment, oldest first; they may end while one goes through them."""
+        """Iterates over a copy, oldest first; checkpoints may end during the iteration."""
         return iter(tuple(self._pending.values()))
 
     def add(self, pending: PendingCheckpoint) -> None:
-        """A checkpoint begins."""
+        """Adds a checkpoint that has been started."""
         self._pending[pending.id] = pending
 
     def get(self, checkpoint_id: CheckpointId) -> PendingCheckpoint | None:
-        """The checkpoint, if it is under way."""
+        """Returns the checkpoint if it is pending."""
         return self._pending.get(checkpoint_id)
 
     def in_phase(self, checkpoint_id: CheckpointId, phase: Phase) -> PendingCheckpoint | None:
-        """The checkpoint, if it is under way and just there."""
+        """Returns the checkpoint if it is pending and in this phase."""
         pending = self._pending.get(checkpoint_id)
         return pending if pending is not None and pending.phase is phase else None
 
@@ -47,15 +47,15 @@ class CheckpointsUnderWay:
         return all(pending.phase is not Phase.STORING for pending in self)
 
     def deadlines(self) -> list[int]:
-        """When checkpoints time out."""
+        """The times at which pending checkpoints expire."""
         return [pending.deadline_ms for pending in self if pending.phase is not Phase.STORING]
 
     def expired(self, now_ms: int) -> list[PendingCheckpoint]:
-        """Those that have taken too long. One whose pointer is being stored cannot be given up."""
+        """Returns the checkpoints that have expired. One whose pointer is being stored cannot be aborted."""
         return [p for p in self if p.deadline_ms <= now_ms and p.phase is not Phase.STORING]
 
     def stray(self, acknowledgement: ev.Acknowledged) -> list[ev.Effect]:
-        """A state that no checkpoint takes is discarded, once."""
+        """Discards, once, a state that belongs to no checkpoint."""
         checkpoint_id, attempt, state = (
             acknowledgement.checkpoint_id,
             acknowledgement.attempt_id,
@@ -66,7 +66,7 @@ class CheckpointsUnderWay:
         return [ev.DiscardState(checkpoint_id, (state,))] if is_stray and state is not None else []
 
     def store_next(self) -> list[ev.Effect]:
-        """Has the next pointer stored, if there is one and none is being stored."""
+        """Stores the next pointer, if there is one and none is being stored."""
         for pending in self:
             if pending.phase is Phase.WRITTEN and self.settled:
                 assert pending.pointer is not None
@@ -75,15 +75,15 @@ class CheckpointsUnderWay:
         return []
 
     def end(self, pending: PendingCheckpoint) -> None:
-        """The checkpoint is complete, or about to be discarded."""
+        """Removes a checkpoint that has completed or is about to be discarded."""
         del self._pending[pending.id]
         self._ended.add(pending)
 
     def discard(self, pending: PendingCheckpoint) -> list[ev.Effect]:
-        """Gives up what an ended checkpoint has collected; while its metadata is being written, that is done later."""
+        """Discards what an aborted checkpoint has collected; if its metadata is being written, after the write."""
         match pending.phase:
             case Phase.PREPARING:
-                return []  # no task has heard of it
+                return []  # no task has been triggered yet
             case Phase.WRITING:
                 self._abandoned[pending.id] = pending
                 return []
@@ -91,6 +91,6 @@ class CheckpointsUnderWay:
                 return [ev.DiscardState(pending.id, pending.states(), pending.pointer)]
 
     def discard_abandoned(self, checkpoint_id: CheckpointId, pointer: str | None = None) -> list[ev.Effect]:
-        """The writing of metadata has ended: what was given up meanwhile is discarded, the metadata with it."""
+        """Discards a checkpoint that was aborted while its metadata was being written, metadata included."""
         pending = self._abandoned.pop(checkpoint_id, None)
         return [ev.DiscardState(checkpoint_id, pending.states(), pointer)] if pending is not None else []

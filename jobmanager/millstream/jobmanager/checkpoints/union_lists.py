@@ -1,4 +1,4 @@
-"""Union lists of vertices of which only a part has ended. Pure.
+"""Vertices with union lists of which only some subtasks have ended. Pure.
 
 A restore gives all entries of a union list to every subtask. A subtask that has finished takes part in no checkpoint,
 so its entries would be missing. Therefore, as in Flink, no checkpoint completes while some subtasks of such a vertex
@@ -31,7 +31,7 @@ class DividedUnion(Struct, frozen=True):
 
 
 def divided_union(pending: PendingCheckpoint) -> DividedUnion | None:
-    """What stands in the way of a checkpoint whose tasks have all acknowledged or finished."""
+    """Returns the vertex that prevents a checkpoint from completing, once all tasks acknowledged or finished."""
     by_vertex: dict[VertexId, list[TaskSnapshot]] = {}
     for snapshot in pending.snapshots.values():
         by_vertex.setdefault(snapshot.task.subtask.vertex_id, []).append(snapshot)
@@ -49,10 +49,10 @@ def divided_union(pending: PendingCheckpoint) -> DividedUnion | None:
 
 
 def refuse(state: CoordinatorState, pending: PendingCheckpoint, divided: DividedUnion, now: Instant) -> list[ev.Effect]:
-    """Gives the checkpoint up.
+    """Aborts the checkpoint.
 
-    When only a part of the vertex restarted after its end, the rest has finished, and what restarted would wait in vain
-    for a checkpoint that holds its end. Then all tasks run again, from the checkpoint that holds the end of all.
+    When only some subtasks of the vertex restarted after its end, the others have finished, and no checkpoint could
+    hold the end of the restarted ones. Then all tasks restart, from the checkpoint that holds the end of all of them.
     """
     effects = abort(state, pending, Reason.CHECKPOINT_DECLINED_TASK_CLOSING, divided.message, now)
     held = state.completed.ended_attempts()

@@ -1,1 +1,1 @@
-"""What happens when tasks fail: whether to restart, when, which subtasks, and what is remembered of it. All pure."""
+"""Failure handling: whether to restart, when, which subtasks, and the history of exceptions. All pure."""

@@ -1,9 +1,9 @@
-"""The exception history of a job: its root causes, newest last, each with the failures that came along with it.
+"""The exception history of a job: its root causes, newest last, each with its concurrent failures.
 
-A failure that arrives while the job is still dealing with an earlier one is concurrent to it: it is filed under that
-root cause, not as one of its own. When the failure that came first turns out to be only an echo (a task that lost its
-peer), the cause takes its place and the echo becomes concurrent. The history is bounded; the oldest entries go first
-and `truncated` says so, as Flink's REST does.
+A failure that arrives while an earlier one is still being handled is concurrent to it: it is recorded under that root
+cause, not as one of its own. When the first failure turns out to be a consequence of another (a task that lost its
+peer), the other becomes the root cause and the first becomes concurrent. The history is bounded; the oldest entries are
+removed first, and `truncated` is true then, as in Flink's REST API.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _CONCURRENT = 4 * 1024  # characters
 
 
 class RootCause(Struct, frozen=True):
-    """What made the job fail or restart, and what failed with it.
+    """A failure that made the job fail or restart, and the failures concurrent to it.
 
-    `restart` is the number of the restart that it led to, from 1 on; 0 when it led to none.
+    `restart` is the number of the restart that it caused, from 1; 0 when it caused none.
     """
 
     failure: TaskFailure
@@ -33,7 +33,7 @@ class RootCause(Struct, frozen=True):
     restart_delay_ms: int = 0
 
     def as_failure(self) -> TaskFailure:
-        """All of it in one, as others are told."""
+        """Returns the root cause with its concurrent failures, as it is reported to other services."""
         return replace(
             self.failure,
             concurrent=self.concurrent,
@@ -43,18 +43,18 @@ class RootCause(Struct, frozen=True):
 
 
 def _in_short(failure: TaskFailure) -> TaskFailure:
-    """One of many that failed together: of those that tell the same, one at length is enough."""
+    """Shortens a concurrent failure: one traceback in full is enough."""
     traceback, exception = shortened(failure.traceback, _CONCURRENT), shortened(failure.exception, _CONCURRENT)
     return replace(failure, traceback=traceback, exception=exception)
 
 
 def _is_echo(failure: TaskFailure) -> bool:
-    """Whether it only tells of another failure."""
+    """Whether the failure is only a consequence of another one."""
     return failure.kind is FailureKind.PEER_LOST
 
 
 class ExceptionHistory:
-    """Append only, and bounded in entries and in concurrent failures for each."""
+    """Append-only, and bounded in the entries and in the concurrent failures of each."""
 
     def __init__(self, max_entries: int = 16, max_concurrent: int = 128) -> None:
         self._entries: deque[RootCause] = deque(maxlen=max_entries)
@@ -64,12 +64,12 @@ class ExceptionHistory:
 
     @property
     def entries(self) -> tuple[RootCause, ...]:
-        """All that is remembered, oldest first."""
+        """The recorded root causes, oldest first."""
         return tuple(self._entries)
 
     @property
     def truncated(self) -> bool:
-        """Whether older entries were forgotten."""
+        """Whether older entries were removed."""
         return self._truncated
 
     @property
@@ -93,10 +93,10 @@ class ExceptionHistory:
         self._entries[-1] = replace(entry, concurrent=kept, dropped=dropped)
 
     def restarts(self, number: int, delay_ms: int) -> None:
-        """The newest root cause leads to this restart; what joins it later puts it off."""
+        """Records the restart that the newest root cause leads to; concurrent failures may delay it."""
         if self._entries:
             self._entries[-1] = replace(self._entries[-1], restart=number, restart_delay_ms=delay_ms)
 
     def handled(self) -> None:
-        """The affected tasks run again, or the job has ended: the next failure is a root cause of its own."""
+        """Closes the newest root cause when tasks run again or the job has ended; the next failure is a new one."""
         self._handling = False

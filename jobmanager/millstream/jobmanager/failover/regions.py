@@ -1,4 +1,4 @@
-"""Pipelined regions: the smallest sets of subtasks that can restart without the rest of the job noticing.
+"""Pipelined regions: the smallest sets of subtasks that can restart without affecting the rest of the job.
 
 Every exchange of a streaming job is pipelined, so two subtasks with a channel between them share a region: a producer
 that restarts sends records again, and a consumer that restarts has lost what it received. Regions are therefore the
@@ -49,11 +49,11 @@ class PipelinedRegions:
         return self._regions
 
     def region_of(self, subtask: Subtask) -> frozenset[Subtask]:
-        """The region that a subtask belongs to."""
+        """Returns the region that a subtask belongs to."""
         return self._region_of[subtask]
 
     def affected(self, failed: Iterable[Subtask]) -> frozenset[Subtask]:
-        """All subtasks that must restart because these failed."""
+        """Returns all subtasks that must restart when these fail."""
         affected: set[Subtask] = set()
         for subtask in failed:
             if subtask not in affected:

@@ -1,4 +1,4 @@
-"""Errors that come again at the same record: restarting the job does not mend them. Pure.
+"""Detects errors that repeat at the same record, which a restart does not resolve. Pure.
 
 Two failures are the same error when the same class was raised at the same place in code, in the same operator. The
 subtask does not matter: after a restart, a record may reach another one. The record is the one that was reported, as
@@ -8,21 +8,20 @@ Only an error at a record counts. An error without one (in `open`, `close`, the 
 checkpoint storage) and an outage (`FailureKind.OUTAGE`: a full disk, a refused connection, any write of a sink) may end
 without a change of the program, however long that takes: the restart strategy alone decides about them.
 
-An error counts once for each restart, however many subtasks raise it. It counts from the start again when
+An error counts once for each restart, however many subtasks raise it. Its count is reset when
 
-- the job got past the record: a checkpoint completed after the restart, before which the subtask had taken as many
-  records as there were between the checkpoint before the failure and the failure. A checkpoint alone says nothing:
-  a slow source may take one or more to come to the record again;
+- the job got past the record: a checkpoint completed after the restart, before which the subtask had processed as many
+  records as there were between the checkpoint before the failure and the failure. A checkpoint alone is no evidence:
+  several may complete before a slow source emits the record again;
 - another error was raised in between. Other records that raise the same error do not reset the count, since which of
-  several comes first is a matter of chance.
+  several is processed first is a matter of chance.
 
 A process of the job that exits or crashes by itself (`os._exit`, native code, no memory) is an error too, always the
-same one: nobody knows its record, and corrupted memory ends a process now in this way, now in that. It counts from the
-start again when a checkpoint completed for which any subtask had taken records since the restart. That is progress: the
-next restore point is nearer to the record. A checkpoint without any is none, however many complete before a source
-that waits comes to the record again.
+same one: its record is unknown, and corrupted memory ends a process in different ways. Its count is reset when a
+checkpoint completed for which any subtask had processed records since the restart. That is progress: the next restore
+point is nearer to the record. A checkpoint without new records is no progress.
 
-What does not count does not reset anything either: outages, workers that were killed from outside, also by the kernel
+What does not count does not reset a count either: outages, workers that were killed from outside, also by the kernel
 for its lack of memory, lost peers, missing slots.
 """
 
@@ -42,15 +41,15 @@ from millstream.jobmanager.failover.topology import Subtask
 LIMIT_OPTION = "restart-strategy.same-error-limit"
 
 _VARYING = re.compile(r"\bat 0x[0-9a-fA-F]+")
-"""What differs from one time to the next: where an object is in memory."""
+"""The part of a message that varies between attempts: the address of an object in memory."""
 _Error = tuple[str, str, str]
 _CRASH: _Error = ("", "", "")
 
 
 class _Count(Struct, frozen=True):
-    """How often, and how many records after the restore point the subtask came to it the last time.
+    """How often an error was raised, and how many records after the restore point it was raised the last time.
 
-    Without a subtask it may have been any of them, at its first record.
+    Without a subtask, any of them may have raised it, at its first record.
     """
 
     times: int
@@ -59,7 +58,7 @@ class _Count(Struct, frozen=True):
 
 
 class RepeatedErrors:
-    """Lives as long as the job. With a limit of 0 or less, errors are counted and none is one too many."""
+    """Lives as long as the job. With a limit of 0 or less, errors are counted but never too many."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -69,7 +68,7 @@ class RepeatedErrors:
         self._restore_points: dict[Subtask, int] = {}
 
     def failed(self, failure: TaskFailure) -> int:
-        """Counts a failure; answers how often in a row it is the same error at the same record, 0 if not counted."""
+        """Counts a failure; returns how often in a row the same error was raised at the same record, or 0."""
         if not _is_countable(failure):
             return 0
         error, record = _error(failure), _place(failure)
@@ -84,7 +83,7 @@ class RepeatedErrors:
         return times
 
     def times(self, failure: TaskFailure) -> int:
-        """What `failed` would answer."""
+        """Returns what `failed` would return, without counting."""
         if not _is_countable(failure):
             return 0
         record = _place(failure)
@@ -94,12 +93,12 @@ class RepeatedErrors:
         return known.times if record in self._counted else known.times + 1
 
     def is_too_many(self, failure: TaskFailure) -> bool:
-        """Whether the job has to fail with this one."""
+        """Whether the job has to fail because of this failure."""
         return 0 < self.limit <= self.times(failure)
 
     def checkpoint_completed(self, records: Mapping[Subtask, int]) -> None:
-        """A checkpoint of attempts that run, with the records that each had taken before its barrier."""
-        if self._counted:  # it belongs to attempts that are being cancelled
+        """Handles a completed checkpoint, given the number of records that each subtask had processed before it."""
+        if self._counted:  # the checkpoint belongs to attempts that are being cancelled
             return
         self._restore_points.update(records)
         self._counts = {
@@ -107,13 +106,13 @@ class RepeatedErrors:
         }
 
     def restarted(self, subtasks: Collection[Subtask]) -> None:
-        """These have new attempts, which count their records from the restore point on."""
+        """Resets the record counts of subtasks with new attempts, which count from the restore point."""
         self._counted.clear()
         for subtask in subtasks:
             self._restore_points.pop(subtask, None)
 
     def rescaled(self) -> None:
-        """Nothing of the job runs, and it is about to run with other subtasks: any of them may come to the record."""
+        """Handles a rescale: any of the new subtasks may process the record again."""
         self._restore_points.clear()
         self._counts = {record: _Count(c.times, None, c.distance) for record, c in self._counts.items()}
 
@@ -124,12 +123,12 @@ class RepeatedErrors:
         restore_point = self._restore_points.get(subtask)
         if restore_point is None:
             return _Count(times, subtask, failure.records)
-        # Right behind a checkpoint, as at the end of a bounded input, the next one is no progress without a new record.
+        # Directly after a checkpoint, as at the end of bounded input, the next one is no progress without a new record.
         return _Count(times, subtask, max(failure.records - restore_point, 1))
 
 
 def is_crash(failure: TaskFailure) -> bool:
-    """Whether a process ended by itself."""
+    """Whether the failure is that of a process that exited or crashed by itself."""
     return failure.kind is FailureKind.CRASHED
 
 

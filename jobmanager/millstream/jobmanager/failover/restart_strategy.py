@@ -1,4 +1,4 @@
-"""Restart strategies: whether a failed job may run again, and after how long. Pure: time and randomness are handed in.
+"""Restart strategies: whether a failed job restarts, and after which delay. Pure: time and randomness are passed in.
 
 `failed` is called once for each failure that would restart something. Exponential delay counts failures that arrive
 while a restart is already waiting as one attempt, as Flink does, so a lost machine with many tasks is one failure.
@@ -22,7 +22,7 @@ from millstream.jobmanager.failover.settings import (
 
 
 class Restart(Struct, frozen=True):
-    """Run again after the delay. `new_attempt` is false when a restart was waiting already."""
+    """Restart after the delay. `new_attempt` is false when a restart was already waiting."""
 
     delay_ms: int
     new_attempt: bool = True
@@ -41,19 +41,19 @@ class RestartStrategy(Protocol):
     """Decides after each failure. Lives as long as the job does."""
 
     def failed(self, now_ms: int) -> Decision:
-        """What to do about a failure at this time; times never go back."""
+        """Decides about a failure at this time; times must not decrease."""
         ...
 
     def __str__(self) -> str:
-        """For people: what it does, with its figures."""
+        """Describes the strategy with its settings, for messages."""
         ...
 
 
 class NoRestartStrategy:
-    """The first failure is the last."""
+    """Never restarts."""
 
     def failed(self, now_ms: int) -> Decision:
-        """Never again."""
+        """Always gives up."""
         return GiveUp("the job has no restart strategy (restart-strategy.type is none)")
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class NoRestartStrategy:
 
 
 class FixedDelayStrategy:
-    """A number of attempts, each after the same delay."""
+    """A limited number of restarts, each after the same delay."""
 
     def __init__(self, settings: FixedDelay) -> None:
         self._settings = settings
@@ -82,7 +82,7 @@ class FixedDelayStrategy:
 
 
 class FailureRateStrategy:
-    """Any number of restarts, as long as they are not too many within an interval."""
+    """Unlimited restarts, unless there are too many within an interval."""
 
     def __init__(self, settings: FailureRate) -> None:
         self._settings = settings
@@ -109,7 +109,7 @@ class FailureRateStrategy:
 
 
 class ExponentialDelayStrategy:
-    """Each restart waits longer than the one before, until the job has run long enough without a failure."""
+    """Restarts with increasing delays, until the job has run long enough without a failure."""
 
     def __init__(self, settings: ExponentialDelay, random: Random) -> None:
         self._settings = settings
@@ -119,7 +119,7 @@ class ExponentialDelayStrategy:
         self._restart_at: int | None = None
 
     def failed(self, now_ms: int) -> Decision:
-        """Joins a restart that is waiting, else makes a new attempt."""
+        """Joins a restart that is waiting, otherwise makes a new attempt."""
         settings = self._settings
         if self._restart_at is not None and now_ms <= self._restart_at:
             return Restart(self._restart_at - now_ms, new_attempt=False)
@@ -145,7 +145,7 @@ class ExponentialDelayStrategy:
 
 
 def create_restart_strategy(settings: RestartSettings, random: Random) -> RestartStrategy:
-    """The strategy that the settings ask for."""
+    """Creates the strategy that the settings select."""
     match settings:
         case NoRestart():
             return NoRestartStrategy()

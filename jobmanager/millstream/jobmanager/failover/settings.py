@@ -1,4 +1,4 @@
-"""The settings of restart strategies, checked, with Flink's keys and defaults."""
+"""The validated settings of restart strategies, with Flink's keys and defaults."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PREFIX = "restart-strategy"
 
 
 class Options(Protocol):
-    """Where option values come from: a `Configuration`. None means: the default of the settings class."""
+    """The source of option values: a `Configuration`. None stands for the default of the settings class."""
 
     def get(self, key: str, /) -> Any:
-        """The value of an option."""
+        """Returns the value of an option."""
         ...
 
 
@@ -40,7 +40,7 @@ class FixedDelay(Struct, frozen=True):
 
 
 class FailureRate(Struct, frozen=True):
-    """As many restarts as fit into each interval."""
+    """At most a number of failures within each interval."""
 
     max_failures: int = 1
     interval_ms: int = 60_000
@@ -59,7 +59,7 @@ class FailureRate(Struct, frozen=True):
 
 
 class ExponentialDelay(Struct, frozen=True):
-    """Delays that grow with each restart, up to a bound."""
+    """Delays that grow with each restart, up to a maximum."""
 
     initial_ms: int = 1000
     max_ms: int = 60_000
@@ -97,14 +97,14 @@ RestartSettings = NoRestart | FixedDelay | FailureRate | ExponentialDelay
 
 
 def same_error_limit(options: Options) -> int:
-    """After how many times in a row the same error at the same record fails the job; 0: never."""
+    """Returns how often in a row the same error at the same record fails the job; 0: never."""
     limit = int(options.get(f"{_PREFIX}.same-error-limit"))
     _require(limit >= -1, "same-error-limit", limit, "it must be 1 or more; 0 and -1 set no limit")
     return max(limit, 0)
 
 
 def restart_settings(options: Options, checkpointing: bool) -> RestartSettings:
-    """What the configuration asks for; without a type, exponential delay for jobs that checkpoint, else none."""
+    """Reads the configured strategy; the default is exponential delay with checkpoints, otherwise none."""
 
     def number(key: str, default: float) -> float:
         value = options.get(f"{_PREFIX}.{key}")

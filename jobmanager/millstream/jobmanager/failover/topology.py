@@ -1,7 +1,7 @@
 """The subtasks of a job and which of them exchange data, without keeping an entry for every channel.
 
-An all-to-all edge between two vertices of a thousand subtasks has a million channels. Nothing here lists them: such an
-edge is kept as an edge, and only pointwise edges are spelled out.
+An all-to-all edge between two vertices of a thousand subtasks has a million channels, which are never enumerated here;
+only the channels of pointwise edges are.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from millstream.core.jobs.wiring import POINTWISE, consumers_of
 
 
 class Subtask(Struct, frozen=True, order=True):
-    """A place in the job, whichever attempt fills it."""
+    """One parallel instance of a vertex, independent of its current attempt."""
 
     vertex_id: VertexId
     index: int
 
 
 class Edge(Struct, frozen=True):
-    """Data from every subtask of one vertex to all, or to its own, subtasks of another."""
+    """An exchange between two vertices: from every subtask to all of the other's subtasks, or to its own ones."""
 
     source: VertexId
     target: VertexId
@@ -31,7 +31,7 @@ class Edge(Struct, frozen=True):
 
     @property
     def pointwise(self) -> bool:
-        """Whether a producer feeds only its own consumers."""
+        """Whether each producer sends only to its own consumers."""
         return self.strategy in POINTWISE
 
 
@@ -57,20 +57,20 @@ class JobTopology:
         )
 
     def subtasks(self) -> Iterator[Subtask]:
-        """All places, producers first."""
+        """Iterates over all subtasks, producers first."""
         for vertex, parallelism in self.parallelism.items():
             for index in range(parallelism):
                 yield Subtask(vertex, index)
 
     def pairs(self, edge: Edge) -> Iterator[tuple[Subtask, Subtask]]:
-        """The channels of one edge, as producer and consumer."""
+        """Iterates over the channels of a pointwise edge as pairs of producer and consumer."""
         producers, consumers = self.parallelism[edge.source], self.parallelism[edge.target]
         for producer in range(producers):
             for consumer in consumers_of(edge.strategy, producer, producers, consumers):
                 yield Subtask(edge.source, producer), Subtask(edge.target, consumer)
 
     def upstream_within(self, subtask: Subtask, places: Mapping[VertexId, Collection[int]]) -> bool:
-        """Whether every producer of the subtask is among the places, which are indexes by vertex; true for sources."""
+        """Whether all producers of the subtask are among `places` (indexes by vertex); true for sources."""
         for edge in self._inputs[subtask.vertex_id]:
             among = places.get(edge.source, ())
             if edge.pointwise:

@@ -1,1 +1,1 @@
-"""The JobMaster: what decides everything about one job. All pure."""
+"""The JobMaster, which makes all decisions about one job. All pure."""

@@ -1,4 +1,4 @@
-"""The state of a job as others see it."""
+"""The state of a job as it is reported to the dispatcher and shown to users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millstream.jobmanager.job_master.job_master import JobMaster
 
 
 def job_details(master: JobMaster) -> JobDetails:
-    """Everything that REST and the client show of a job."""
+    """Collects everything that the REST API and the client show of a job."""
     graph, bounds = master.graph, master.requirements
     ended = master.status.is_terminal
     supply = None if ended else master.slot_supply
@@ -62,5 +62,5 @@ def job_details(master: JobMaster) -> JobDetails:
 
 
 def _accumulators(executions: Iterable[Execution]) -> tuple[Accumulator, ...]:
-    """Each with whose it is: the merged ones are the job's, and those of a subtask are shown with it."""
+    """Collects the accumulators of all subtasks with their owners; the job shows them merged."""
     return tuple(replace(a, vertex_id=e.vertex.id, subtask=e.subtask) for e in executions for a in e.accumulators)

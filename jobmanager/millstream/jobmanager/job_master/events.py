@@ -1,4 +1,4 @@
-"""What can happen to a job, and what the JobMaster wants done about it."""
+"""The events and effects of the JobMaster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millstream.jobmanager.job_master.execution_graph import TaskRestore
 
 
 class SlotOffered(Struct, frozen=True):
-    """A task manager has a slot for the job; with what an earlier leader of the job had started in it."""
+    """A task manager offers a slot to the job; `found` are the tasks that an earlier leader started in it."""
 
     allocation_id: AllocationId
     task_manager: TaskManagerId
@@ -30,9 +30,9 @@ class SlotOffered(Struct, frozen=True):
 
 
 class SlotSupply(Struct, frozen=True):
-    """The slots of the whole cluster: those that no job holds, all, and those that may still be started.
+    """The slots of the whole cluster: the free ones, all, and those that may still be started.
 
-    `too_small` of all are on task managers that lack what a slot sharing group of the job asks for.
+    `too_small` of all slots are on task managers without the resources that a slot sharing group of the job requests.
     """
 
     free: int
@@ -47,34 +47,34 @@ class SlotSupply(Struct, frozen=True):
 
 
 class NotEnoughSlots(Struct, frozen=True):
-    """The resource manager cannot give what was declared, at this moment."""
+    """The resource manager currently cannot fulfil the declared requirement."""
 
     available: int
     supply: SlotSupply | None = None
 
 
 class SlotsReclaimed(Struct, frozen=True):
-    """The slots that the job holds while it waits for more would be enough for another."""
+    """The slots that the job holds while it waits for more would be sufficient for another job."""
 
 
 class Suspended(Struct, frozen=True):
-    """The job manager may not act for the dispatcher any more: nothing of the job may run."""
+    """The job manager has lost its lease from the dispatcher: no task of the job may run."""
 
     reason: str
 
 
 class Resumed(Struct, frozen=True):
-    """The job manager may act again."""
+    """The job manager has its lease from the dispatcher again."""
 
 
 class Abandoned(Struct, frozen=True):
-    """To users the job has ended: it ends, and keeps what it has stored."""
+    """The dispatcher has reported the job as ended: it ends, and its checkpoints are kept."""
 
     reason: str
 
 
 class WorkerProgressed(Struct, frozen=True):
-    """An environment is being made: a slot worker's, or with an empty allocation, the enumerator process's."""
+    """Progress of building an environment: a slot worker's, or with an empty allocation the enumerator process's."""
 
     allocation_id: AllocationId
     message: str
@@ -88,7 +88,7 @@ class WorkerReadied(Struct, frozen=True):
 
 
 class WorkerLost(Struct, frozen=True):
-    """A slot worker died or could not be started, or was put down because its tasks did not cancel in time."""
+    """A slot worker died, could not be started, or was killed because its tasks were not cancelled in time."""
 
     allocation_id: AllocationId
     reason: str
@@ -103,19 +103,19 @@ class TaskManagerLost(Struct, frozen=True):
 
 
 class TaskChanged(Struct, frozen=True):
-    """A task reports its state."""
+    """A task reported its state."""
 
     update: TaskUpdate
 
 
 class MetricsReported(Struct, frozen=True):
-    """Tasks report their metrics."""
+    """Tasks reported their metrics."""
 
     report: TaskMetricsReport
 
 
 class CancelRequested(Struct, frozen=True):
-    """The user wants the job to end."""
+    """A user requested the cancellation of the job."""
 
 
 class EnumeratorsReadied(Struct, frozen=True):
@@ -129,55 +129,55 @@ class EnumeratorsFailed(Struct, frozen=True):
 
 
 class JobFailed(Struct, frozen=True):
-    """Something that is no task's fault alone went wrong: all of the job fails, or restarts."""
+    """A failure that belongs to no single task: the whole job fails or restarts."""
 
     failure: TaskFailure
 
 
 class Restored(Struct, frozen=True):
-    """Answers `Restore`: what the subtasks restore from, and the enumerators are where they were then."""
+    """The result of `Restore`: what the subtasks restore from; the enumerators have been reset."""
 
     restart: int
     restores: Mapping[Subtask, TaskRestore] = field(default_factory=dict)
-    graph: JobGraph | None = None  # the job with what it takes over from the snapshot that it starts from
+    graph: JobGraph | None = None  # the job, fitted to the snapshot that it starts from
 
 
 class RestoreFailed(Struct, frozen=True):
-    """Answers `Restore`: the checkpoint cannot be read. With `final`, trying again would not help."""
+    """The failure of `Restore`: the checkpoint cannot be read. With `final`, another attempt would not help."""
 
     restart: int
     reason: str
     final: bool = False
 
 
-class TaskHeard(Struct, frozen=True):
-    """A task that may be taken over says what its new leader has to know."""
+class TaskReported(Struct, frozen=True):
+    """A task that may be taken over sent a message that its new leader needs."""
 
     message: ReaderEvent | InputsEnded
 
 
 class TakeoverPrepared(Struct, frozen=True):
-    """Answers `TakeOver`: the restore point is known and fits, and the enumerators, if any, are being started."""
+    """The result of `TakeOver`: the restore point is known and fits; the enumerators, if any, are being started."""
 
-    graph: JobGraph | None = None  # the job with what it took over from the snapshot that it started from
+    graph: JobGraph | None = None  # the job, fitted to the snapshot that it started from
 
 
 class TakeoverRefused(Struct, frozen=True):
-    """Answers `TakeOver`: the job cannot go on with the tasks that were found."""
+    """The failure of `TakeOver`: the job cannot continue with the tasks that were found."""
 
     reason: str
 
 
 class CheckpointCompleted(Struct, frozen=True):
-    """A checkpoint that tasks can be restored from is complete; the records that attempts had taken before it."""
+    """A restore point is complete; `records` are the numbers of records that attempts had processed before it."""
 
     records: Mapping[AttemptId, int]
 
 
 class RescaleRequested(Struct, frozen=True):
-    """Somebody wants the job to run at another parallelism: either one for the job, or bounds of every vertex.
+    """A request to run the job at another parallelism: either one for the job, or bounds of every vertex.
 
-    With `waits`, whoever it is hears when the job runs so, or has failed to; else when it is accepted.
+    With `waits`, the response is sent when the job has been rescaled or that has failed; otherwise when it is accepted.
     """
 
     trigger_id: str
@@ -188,7 +188,7 @@ class RescaleRequested(Struct, frozen=True):
 
 
 class RescaleCheckpointed(Struct, frozen=True):
-    """Answers `TakeCheckpoint`: it is complete, unless there is an error. With `final`, none would be."""
+    """The result of `TakeCheckpoint`: complete unless there is an error. With `final`, another would fail as well."""
 
     number: int
     error: str = ""
@@ -196,7 +196,7 @@ class RescaleCheckpointed(Struct, frozen=True):
 
 
 class Tick(Struct, frozen=True):
-    """Time passed."""
+    """The time of `WakeUpAt` has come."""
 
 
 Event = (
@@ -218,7 +218,7 @@ Event = (
     | JobFailed
     | Restored
     | RestoreFailed
-    | TaskHeard
+    | TaskReported
     | TakeoverPrepared
     | TakeoverRefused
     | CheckpointCompleted
@@ -229,14 +229,14 @@ Event = (
 
 
 class DeclareSlots(Struct, frozen=True):
-    """Tell the resource manager how many slots the job wants in all, and with how many it runs, too; 0: with all."""
+    """Declare to the resource manager how many slots the job wants, and the minimum it can run with; 0: all."""
 
     slots: int
     minimum: int = 0
 
 
-class AnswerOffer(Struct, frozen=True):
-    """Take a slot, or not."""
+class RespondToOffer(Struct, frozen=True):
+    """Accept or reject an offered slot."""
 
     allocation_id: AllocationId
     task_manager: TaskManagerId
@@ -244,7 +244,7 @@ class AnswerOffer(Struct, frozen=True):
 
 
 class StopEnumerators(Struct, frozen=True):
-    """End the enumerator process; another will be wanted before anything runs again."""
+    """Stop the enumerator process; another one is started before tasks run again."""
 
 
 class StartEnumerators(Struct, frozen=True):
@@ -252,14 +252,14 @@ class StartEnumerators(Struct, frozen=True):
 
 
 class StartWorker(Struct, frozen=True):
-    """Have the slot's worker started in the job's environment."""
+    """Start the slot's worker in the job's environment."""
 
     allocation_id: AllocationId
     task_manager: TaskManagerId
 
 
 class Deploy(Struct, frozen=True):
-    """Have tasks run in a slot."""
+    """Deploy tasks in a slot."""
 
     allocation_id: AllocationId
     task_manager: TaskManagerId
@@ -267,7 +267,7 @@ class Deploy(Struct, frozen=True):
 
 
 class CancelTasks(Struct, frozen=True):
-    """Have tasks cancelled."""
+    """Cancel tasks."""
 
     allocation_id: AllocationId
     task_manager: TaskManagerId
@@ -275,7 +275,7 @@ class CancelTasks(Struct, frozen=True):
 
 
 class FreeSlot(Struct, frozen=True):
-    """Give a slot back."""
+    """Release a slot."""
 
     allocation_id: AllocationId
     task_manager: TaskManagerId
@@ -283,17 +283,17 @@ class FreeSlot(Struct, frozen=True):
 
 
 class RollBack(Struct, frozen=True):
-    """These subtasks failed or are being cancelled for a restart: checkpoints under way cannot complete."""
+    """These subtasks failed or are being cancelled for a restart: pending checkpoints cannot complete."""
 
     subtasks: frozenset[Subtask]
     reason: str
 
 
 class Restore(Struct, frozen=True):
-    """Bring the sources' enumerators back to the last checkpoint, and find what these subtasks restore from.
+    """Reset the sources' enumerators to the last checkpoint, and find what these subtasks restore from.
 
     None of the subtasks runs. With `start_enumerators`, there is no enumerator process, or it failed: a new one is
-    needed, which reports with `EnumeratorsReadied`. Answered by `Restored` or `RestoreFailed` with the same number; an
+    needed, which reports with `EnumeratorsReadied`. Results in `Restored` or `RestoreFailed` with the same number; an
     effect with a higher number replaces this one.
     """
 
@@ -303,42 +303,42 @@ class Restore(Struct, frozen=True):
 
 
 class TakeOver(Struct, frozen=True):
-    """All tasks of the job were found: have the sources' enumerators go on with their readers.
+    """All tasks of the job were found: start the sources' enumerators with their running readers.
 
-    Answered by `TakeoverPrepared` and then, if the job has sources, `EnumeratorsReadied`; or by `TakeoverRefused`.
+    Results in `TakeoverPrepared` and then, if the job has sources, `EnumeratorsReadied`; or in `TakeoverRefused`.
     """
 
     tasks: tuple[FoundTask, ...]
 
 
 class TakenOver(Struct, frozen=True):
-    """The job goes on with the tasks that were found, which are its executions now."""
+    """The job continues with the tasks that were found, which are its executions now."""
 
     tasks: tuple[FoundTask, ...]
     slots: tuple[tuple[AllocationId, TaskManagerId], ...]
 
 
 class NotTakenOver(Struct, frozen=True):
-    """What was found is given up: the job starts again from its restore point, or fails where it may not."""
+    """The found tasks are not taken over: the job restarts from its restore point, or fails where it may not."""
 
     reason: str
     starts_again: bool = True
 
 
 class TakeCheckpoint(Struct, frozen=True):
-    """Take a checkpoint now, to go on from at another parallelism; answered by `RescaleCheckpointed`."""
+    """Take a checkpoint to rescale the job from; results in `RescaleCheckpointed`."""
 
     number: int
 
 
 class ChangeGraph(Struct, frozen=True):
-    """Nothing of the job runs: from now on it is this one, at another parallelism."""
+    """Replace the job graph by this one at another parallelism, while no task runs."""
 
     graph: JobGraph
 
 
-class AnswerRescale(Struct, frozen=True):
-    """Tell whoever wanted the job to be rescaled what came of it."""
+class RespondToRescale(Struct, frozen=True):
+    """Send the response to a rescale request."""
 
     trigger_id: str
     message: str = ""
@@ -356,12 +356,12 @@ class ReportDetails(Struct, frozen=True):
 
 
 class JobEnded(Struct, frozen=True):
-    """The job reached its terminal state; everything that it held has been given back."""
+    """The job reached its terminal state; all its slots have been released."""
 
 
 Effect = (
     DeclareSlots
-    | AnswerOffer
+    | RespondToOffer
     | StartEnumerators
     | StopEnumerators
     | StartWorker
@@ -375,7 +375,7 @@ Effect = (
     | NotTakenOver
     | TakeCheckpoint
     | ChangeGraph
-    | AnswerRescale
+    | RespondToRescale
     | WakeUpAt
     | ReportDetails
     | JobEnded

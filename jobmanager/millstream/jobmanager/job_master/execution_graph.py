@@ -1,6 +1,6 @@
-"""The execution graph: every subtask of every vertex, where it runs, and how far it has come.
+"""The execution graph: the current attempt of every subtask of every vertex, with its slot and state.
 
-Pure data with checked transitions; `millstream.jobmanager.job_master.job_master` decides what happens to it.
+Pure data with checked transitions; `millstream.jobmanager.job_master.job_master` makes the decisions.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Slot(Struct):
     worker_started: bool = False
 
     def worker_gone(self) -> None:
-        """Its worker is no more; the slot stays."""
+        """Removes its worker, which has ended; the slot stays."""
         self.data_address, self.worker_started = "", False
 
 
 class TaskRestore(Struct, frozen=True):
     """What a subtask restores from: JSON of its operators' states, and the folder of the snapshot.
 
-    `failed_savepoints` left transactions behind that no snapshot holds.
+    `failed_savepoints` left transactions that no snapshot includes.
     """
 
     states: bytes = b""
@@ -63,14 +63,14 @@ class TaskRestore(Struct, frozen=True):
 
 
 class TimeShares(Struct, frozen=True):
-    """Where the time of a task went between its last two reports, in percent."""
+    """The fractions of a task's time between its last two reports, in percent."""
 
     busy: int = 0
     backpressured: int = 0
 
     @staticmethod
     def between(earlier: TaskMetrics, later: TaskMetrics) -> TimeShares:
-        """Of the time from one report to the next."""
+        """Computes the fractions between two reports."""
         busy = later.busy_ms - earlier.busy_ms
         backpressured = later.backpressured_ms - earlier.backpressured_ms
         others = later.idle_ms - earlier.idle_ms + later.paused_ms - earlier.paused_ms
@@ -96,14 +96,14 @@ class Execution(Struct):
     progress: TaskProgress = field(default_factory=TaskProgress)
     time_shares: TimeShares = field(default_factory=TimeShares)
     emitted_at: int = 0  # when it was last seen to have emitted records, in milliseconds; before that, its first report
-    reported_at: int = 0  # when its last report came, in milliseconds
+    reported_at: int = 0  # when its last report was received, in milliseconds
     accumulators: tuple[Accumulator, ...] = ()
-    task_manager: str = ""  # where it was deployed; kept after the slot was given back
+    task_manager: str = ""  # where it was deployed; kept after the slot is released
     host: str = ""
 
     @property
     def name(self) -> str:
-        """As in `map (1/4)`."""
+        """The name, as in `map (1/4)`."""
         return f"{self.vertex.name} ({self.subtask + 1}/{self.vertex.parallelism})"
 
     @property
@@ -113,17 +113,17 @@ class Execution(Struct):
 
     @property
     def place(self) -> Subtask:
-        """The subtask, whichever attempt it is."""
+        """The subtask, independent of the attempt."""
         return Subtask(self.vertex.id, self.subtask)
 
     @property
     def is_deployed(self) -> bool:
-        """Whether a worker has it, or may have it."""
+        """Whether it is, or may be, deployed on a worker."""
         return self.state in DEPLOYED
 
     @property
     def status(self) -> SubtaskStatus:
-        """As others see it."""
+        """The status that is reported to the dispatcher."""
         times, is_running = self.state_times, self.state is ExecutionState.RUNNING
         return SubtaskStatus(
             index=self.subtask,
@@ -139,16 +139,16 @@ class Execution(Struct):
             backpressured_percent=self.time_shares.backpressured if is_running else 0,
         )
 
-    def reported(self, told: AttemptMetrics, now_ms: int) -> None:
-        """The attempt's metrics, as its worker tells them every interval."""
-        if not self.emitted_at or told.metrics.records_out != self.metrics.records_out:
+    def reported(self, report: AttemptMetrics, now_ms: int) -> None:
+        """Updates the attempt's metrics from a report of its worker."""
+        if not self.emitted_at or report.metrics.records_out != self.metrics.records_out:
             self.emitted_at = now_ms
         self.reported_at = now_ms
-        self.time_shares = TimeShares.between(self.metrics, told.metrics)
-        self.metrics, self.progress = told.metrics, told.progress
+        self.time_shares = TimeShares.between(self.metrics, report.metrics)
+        self.metrics, self.progress = report.metrics, report.progress
 
     def move_to(self, state: ExecutionState, now_ms: int) -> None:
-        """A checked step."""
+        """Changes the state; the transition is checked."""
         check_task_transition(self.state, state)
         self.state = state
         self.state_times[state] = now_ms
@@ -164,7 +164,7 @@ class ExecutionGraph:
     def __init__(self, graph: JobGraph, now_ms: int, latest: LatestAttempt = lambda _vertex, _subtask: 0) -> None:
         self._channels = 0
         self.earlier = AttemptHistory()
-        """The attempts that were current; whoever wants others to be kept puts another one here, before the first."""
+        """The earlier attempts of subtasks. To keep others, it is replaced before the first attempt ends."""
         self._fill(graph, latest, now_ms)
 
     def _fill(self, graph: JobGraph, latest: LatestAttempt, now_ms: int) -> None:
@@ -187,26 +187,26 @@ class ExecutionGraph:
             self._slices.setdefault(execution.slot_key, []).append(execution.place)
 
     def fit(self, graph: JobGraph) -> None:
-        """Nothing is deployed yet: the same job with vertices that fit the state which it starts from."""
+        """Replaces the job graph before anything is deployed, by one that fits the snapshot it starts from."""
         self.graph = graph
         vertices = {vertex.id: vertex for vertex in graph.vertices}
         for execution in self.executions:
             execution.vertex = vertices[execution.vertex.id]
 
     def by_attempt(self, attempt_id: AttemptId) -> Execution | None:
-        """The execution of this attempt, or None when it is not a current one."""
+        """Returns the execution of this attempt, or None when it is not a current one."""
         return self._by_attempt.get(attempt_id)
 
     def at(self, vertex_id: str, subtask: int) -> Execution | None:
-        """The current execution of a subtask."""
+        """Returns the current execution of a subtask."""
         return self._by_place.get(Subtask(VertexId(vertex_id), subtask))
 
     def of(self, subtasks: Collection[Subtask]) -> list[Execution]:
-        """The current executions of these subtasks, producers first."""
+        """Returns the current executions of these subtasks, producers first."""
         return [e for e in self.executions if e.place in subtasks]
 
     def try_again(self, subtasks: Collection[Subtask], now_ms: int) -> None:
-        """New attempts, scheduled, in place of those of these subtasks, which have all ended."""
+        """Replaces the attempts of these subtasks, which have all ended, by new scheduled ones."""
         for index, old in enumerate(self.executions):
             if old.place not in subtasks:
                 continue
@@ -219,7 +219,7 @@ class ExecutionGraph:
             del self._by_attempt[old.attempt_id]
 
     def take_over(self, found: FoundTask, slot: Slot, now_ms: int) -> None:
-        """The attempt that an earlier leader of the job has deployed, in place of the one that nobody has."""
+        """Replaces a scheduled attempt by the one that an earlier leader of the job has deployed."""
         execution = self._by_place[Subtask(found.vertex_id, found.subtask)]
         del self._by_attempt[execution.attempt_id]
         execution.attempt_id = found.attempt_id
@@ -231,14 +231,14 @@ class ExecutionGraph:
         self._channels = max(self._channels, found.highest_channel)
 
     def attempts(self) -> dict[str, tuple[int, ...]]:
-        """The numbers of all current attempts, by vertex and subtask."""
+        """Returns the numbers of all current attempts, by vertex and subtask."""
         by_vertex: dict[str, list[int]] = {}
         for execution in self.executions:
             by_vertex.setdefault(execution.vertex.id, []).append(execution.attempt)
         return {vertex: tuple(numbers) for vertex, numbers in by_vertex.items() if any(numbers)}
 
     def rescale(self, graph: JobGraph, now_ms: int) -> None:
-        """Nothing is deployed: scheduled attempts of the same job at another parallelism, numbered after all before."""
+        """Replaces the graph by the job at another parallelism, with new scheduled attempts; nothing is deployed."""
         attempt = max(e.attempt + (ExecutionState.DEPLOYING in e.state_times) for e in self.executions)
         for old in self.executions:
             if ExecutionState.DEPLOYING in old.state_times:
@@ -248,11 +248,11 @@ class ExecutionGraph:
             execution.move_to(ExecutionState.SCHEDULED, now_ms)
 
     def slot_keys(self) -> list[SlotKey]:
-        """All slices, one for each slot that the job needs."""
+        """Returns all slices, one for each slot that the job needs."""
         return list(self._slices)
 
     def in_slice(self, key: SlotKey) -> list[Execution]:
-        """The executions of one slice, producers first."""
+        """Returns the executions of one slice, producers first."""
         return [self._by_place[place] for place in self._slices.get(key, ())]
 
     def deployments(
@@ -261,7 +261,7 @@ class ExecutionGraph:
         subtasks: Collection[Subtask] | None = None,
         restores: Mapping[Subtask, TaskRestore] | None = None,
     ) -> dict[SlotKey, list[TaskDeployment]]:
-        """What each slot is told to run: every channel has an id of its own and two ends with known addresses.
+        """Returns the deployment of each slot: every channel has a unique id and the addresses of both ends.
 
         With `subtasks`, only those; they are whole pipelined regions, so no channel leads out of them.
         """

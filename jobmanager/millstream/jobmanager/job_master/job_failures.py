@@ -1,4 +1,4 @@
-"""The failures of a job, as its JobMaster and its checkpoints make them of what they are told. Pure."""
+"""Builds the failures of a job from what tasks, workers and checkpoints report. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_NAME = 80
 
 
 def job_failure(job_id: JobId, exception: str, now_ms: int, task_manager: str = "", final: bool = False) -> TaskFailure:
-    """A failure of the job as such, which comes from no task of its own."""
+    """Builds a failure of the job that belongs to no task."""
     return TaskFailure(
         job_id=job_id,
         exception=exception,
@@ -30,7 +30,7 @@ def job_failure(job_id: JobId, exception: str, now_ms: int, task_manager: str = 
 def task_failure(
     job_id: JobId, execution: Execution, reported: TaskFailure | None, task_manager: str, now_ms: int
 ) -> TaskFailure:
-    """What a task reported of its failure, with where and when that was."""
+    """Builds a failure from a task's report, with the place and the time."""
     failure = reported or TaskFailure()
     return replace(
         failure,
@@ -47,7 +47,7 @@ def lost_failure(
     job_id: JobId, reason: str, now_ms: int, task_manager: str, executions: Sequence[Execution],
     end: WorkerEnd = WorkerEnd.LOST,
 ) -> TaskFailure:  # fmt: skip
-    """Workers are gone with these executions, which they had or were to get; all of them are named, up to a number."""
+    """Builds the failure of lost workers; it names their executions, up to a maximum."""
     if len(executions) > 1:
         names = [_brief(e.name) for e in executions[:_NAMED]]
         more = f" and {len(executions) - _NAMED} more" if len(executions) > _NAMED else ""
@@ -65,12 +65,12 @@ def lost_failure(
 
 
 def _brief(name: str) -> str:
-    """Of a long chain of operators the beginning, and which subtask it is."""
+    """Shortens the name of a long chain of operators, but keeps the index of the subtask."""
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 15]}...{name[-12:]}"
 
 
 def checkpoint_failure(job_id: JobId, reason: str, now_ms: int, declined: TaskFailure | None) -> TaskFailure:
-    """Too many checkpoints failed, the last one because of what was raised in a task, if it was declined."""
+    """Builds the failure of too many failed checkpoints, with the error of the task if the last was declined."""
     failure = job_failure(job_id, f"CheckpointFailure: {reason}", now_ms)
     if declined is None:
         return failure

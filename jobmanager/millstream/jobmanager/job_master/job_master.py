@@ -1,27 +1,29 @@
-"""The JobMaster: decides everything about one job. Pure: events and time in, effects out.
+"""The JobMaster: makes all decisions about one job. Pure: events and time in, effects out.
 
-The job declares its slots and waits for all of them, then has their workers started, then deploys every task at once
-(all regions of a streaming job are pipelined). A slot that is lost before that is waited for again. After that, the
-restart strategy decides about each failure:
+The job declares its slots and waits for all of them, then starts their workers, then deploys all tasks at once (all
+regions of a streaming job are pipelined). If a slot is lost before that, the job waits for a replacement. After that,
+the restart strategy decides about each failure:
 
-- it gives up: the other tasks are cancelled, and when every task has ended, the slots go back;
-- it restarts: the pipelined regions of the failed tasks are cancelled, the others go on. When the cancelled ones have
-  ended and the delay has passed, they get new attempts, lost slots are waited for again (the declaration stands), dead
-  workers are started again in their slots, and with the state of the last checkpoint the regions are deployed.
+- it gives up: the other tasks are cancelled, and the slots are released when every task has ended;
+- it restarts: the pipelined regions of the failed tasks are cancelled, the others continue. When the cancelled ones
+  have ended and the delay has passed, they get new attempts: the job waits for replacements of lost slots (the
+  declaration remains), dead workers are restarted in their slots, and the regions are deployed with the state of the
+  last checkpoint.
 
-A job that another job manager led before waits a while for task managers that still run its tasks. If they all do, it
-goes on with them (`takeover`), and nothing is restarted; else what was found is given up, and the job starts from its
-last checkpoint. One that has run without completing a checkpoint starts from the beginning if it has a restart
-strategy, as after any failure; else it fails.
+A job that another job manager led before waits a while for task managers that still run its tasks. If all its tasks are
+found, the job continues with them (`takeover`) without a restart; otherwise the found tasks are cancelled and the job
+restarts from its last checkpoint. A job that has run without completing a checkpoint restarts from the beginning if it
+has a restart strategy, as after any failure; otherwise it fails.
 
-A job that starts from a snapshot is restored from it in the same way, while its slots come together. A failure that
-trying again would not mend is final, whatever the strategy.
+A job that starts from a snapshot is restored from it in the same way, while it waits for its slots. A failure that a
+restart would not resolve is final, regardless of the strategy.
 
-A job manager that may not act any more (`millstream.core.services.lease`) suspends its jobs: nothing of them runs and
-their slots go back at once. They begin again, from the last checkpoint, when it may; one without restarts fails. That,
-and the end of a job that is abandoned because it has ended to users, is not of the job's own: its checkpoints are kept.
+A job manager that has lost its lease (`millstream.core.services.lease`) suspends its jobs: their tasks are stopped and
+their slots released at once. They restart from the last checkpoint when the lease is renewed; a job without a restart
+strategy fails. In that case, and when a job is abandoned because the dispatcher has reported it as ended, its
+checkpoints are kept.
 
-Slots go back on every end of a job, and a job that is ending no longer asks for any.
+Slots are released whenever a job ends, and a job that is ending requests no more.
 """
 
 from __future__ import annotations
@@ -65,8 +67,8 @@ from millstream.jobmanager.job_master.task_commands import cancel, deploy
 _ENDING = (JobStatus.FAILING, JobStatus.CANCELLING)
 _HOLDING = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
 _RESTORING = "restoring state"
-_LOOKING = "looking for tasks that still run"
-_TAKING_OVER = "taking over the tasks that still run"
+_LOOKING = "waiting for task managers to report running tasks"
+_TAKING_OVER = "taking over the running tasks"
 
 
 class Succeeding(Struct, frozen=True):
@@ -75,15 +77,15 @@ class Succeeding(Struct, frozen=True):
     latest: LatestAttempt
     wait: float
     restarts: int = 0
-    """That the job has had."""
+    """The number of restarts that the job has had."""
     has_run: bool = True
-    """Whether tasks of it may have been deployed."""
+    """Whether its tasks may have been deployed."""
     may_start_again: bool = True
-    """Whether it may be run again where its tasks are not found: it has a checkpoint, or a restart strategy."""
+    """Whether it may restart if its tasks are not found: it has a checkpoint, or a restart strategy."""
 
 
 class JobMaster:
-    """One job. `handle` is its only way in."""
+    """The state machine of one job, driven by `handle`."""
 
     def __init__(
         self,
@@ -98,7 +100,7 @@ class JobMaster:
     ) -> None:
         self.graph = graph
         self.rescales = RescaleHistory()
-        """The last ones, with the first start; empty for a job that is never rescaled."""
+        """The last rescales, including the first start; empty for a job that cannot be rescaled."""
         self.topology = JobTopology.of(graph)
         self.execution_graph = (
             ExecutionGraph(graph, now.date_ms, succeeding.latest)
@@ -125,11 +127,11 @@ class JobMaster:
         self._succeeding = succeeding
         self._takeover: Takeover | None = None
         self.keeps_checkpoints = False
-        """Whether the job was stopped from outside, so that all its checkpoints stay after its end."""
+        """Whether the job was suspended or abandoned, so that all its checkpoints are kept after its end."""
 
     @property
     def slots_required(self) -> int:
-        """How many slots the job needs in all."""
+        """The total number of slots that the job needs."""
         return self._slots.required
 
     @property
@@ -138,22 +140,22 @@ class JobMaster:
         return self._slots.held
 
     def holds(self, allocation_id: AllocationId) -> bool:
-        """Whether a slot is the job's."""
+        """Whether the job holds the slot."""
         return self._slots.holds(allocation_id)
 
     @property
     def requirements(self) -> Requirements:
-        """The bounds of the parallelism of vertices, where they have any."""
+        """The bounds of the parallelism of the vertices that have any."""
         return {}
 
     @property
     def events(self) -> tuple[JobEvent, ...]:
-        """What happened to the job and was no failure: the last of it, the oldest first."""
+        """The latest events of the job other than failures, oldest first."""
         return ()
 
     @property
     def slots_wanted(self) -> int:
-        """How many slots the job declares while it goes on."""
+        """The number of slots that the job declares while it is not ending."""
         return self._slots.wanted
 
     @property
@@ -163,36 +165,36 @@ class JobMaster:
 
     @property
     def slot_supply(self) -> ev.SlotSupply | None:
-        """What the cluster has, when that is less than the job needs."""
+        """The slots of the cluster, when they are fewer than the job needs."""
         return self._slots.supply
 
     @property
     def history(self) -> ExceptionHistory:
-        """The failures that are remembered."""
+        """The exception history."""
         return self._restarts.history
 
     @property
     def restarts(self) -> int:
-        """How often tasks were started again."""
+        """The number of restarts so far."""
         return self._restarts.count
 
     @property
     def restarts_decided(self) -> int:
-        """The same, with a restart that waits for its time."""
+        """The number of restarts, including one that waits for its delay."""
         return self._restarts.decided
 
     @property
     def restart_strategy(self) -> RestartStrategy:
-        """What decides whether a failure is the last."""
+        """The restart strategy of the job."""
         return self._restarts.strategy
 
     @property
     def failures(self) -> tuple[TaskFailure, ...]:
-        """The root causes that are remembered, newest first, each with what failed along with it."""
+        """The recorded root causes, newest first, each with its concurrent failures."""
         return tuple(cause.as_failure() for cause in reversed(self.history.entries))
 
     def start(self, now: Instant) -> list[ev.Effect]:
-        """The first effects."""
+        """Starts the job; returns the first effects."""
         self._move_to(JobStatus.CREATED, now)
         if self._succeeding is not None:
             self._takeover = Takeover(self.execution_graph, self._slots, now.steady_ms, self._succeeding.wait)
@@ -207,18 +209,18 @@ class JobMaster:
         return [self._declaration(), *self._prepare(now), ev.ReportDetails()]
 
     def _declaration(self) -> ev.DeclareSlots:
-        """The slots that a job which goes on wants."""
+        """The declaration of the slots of a job that is not ending."""
         return ev.DeclareSlots(self.slots_required)
 
     def _prepare(self, now: Instant) -> list[ev.Effect]:
-        """What tasks need beside slots and workers before they can be deployed: state, and enumerators."""
+        """Prepares what tasks need besides slots and workers before they are deployed: state and enumerators."""
         if self._restores is None:
             self.message = _RESTORING
             return [ev.Restore(self.restarts, self._to_deploy, self._needs_new_enumerators)]
         return [ev.StartEnumerators()] if self._needs_enumerators else []
 
     def handle(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
-        """What has to be done about an event."""
+        """Handles an event and returns the effects that the caller has to carry out."""
         if self._takeover is not None and (effects := self._looking(event, self._takeover, now)) is not None:
             return effects
         match event:
@@ -249,10 +251,10 @@ class JobMaster:
             case ev.TaskChanged(update):
                 return self._task_changed(update, now)
             case ev.MetricsReported(report):
-                for told in report.tasks:
-                    execution = self.execution_graph.by_attempt(told.attempt_id)
+                for task in report.tasks:
+                    execution = self.execution_graph.by_attempt(task.attempt_id)
                     if execution is not None:
-                        execution.reported(told, now.date_ms)
+                        execution.reported(task, now.date_ms)
                 return []
             case ev.CancelRequested():
                 return self._cancel(now)
@@ -270,7 +272,7 @@ class JobMaster:
                     return []
                 failure = job_failure(self.graph.job_id, f"RestoreFailed: {reason}", now.date_ms, final=final)
                 return self._fail(failure, now, self._to_deploy)
-            case ev.TaskHeard() | ev.TakeoverPrepared() | ev.TakeoverRefused():
+            case ev.TaskReported() | ev.TakeoverPrepared() | ev.TakeoverRefused():
                 return []  # the takeover is over
             case ev.CheckpointCompleted(records):
                 return self._checkpoint_completed(records)
@@ -281,10 +283,10 @@ class JobMaster:
         assert_never(event)
 
     def _rescaling(self, event: ev.RescaleRequested | ev.RescaleCheckpointed, now: Instant) -> list[ev.Effect]:
-        """Refused: this one keeps its parallelism."""
+        """Refuses the request: this job keeps its parallelism."""
         match event:
             case ev.RescaleRequested(trigger_id):
-                return [ev.AnswerRescale(trigger_id, error=f"job {self.graph.job_id} cannot be rescaled")]
+                return [ev.RespondToRescale(trigger_id, error=f"job {self.graph.job_id} cannot be rescaled")]
             case ev.RescaleCheckpointed():
                 return []
         assert_never(event)
@@ -298,19 +300,19 @@ class JobMaster:
 
     @property
     def is_taking_over(self) -> bool:
-        """Whether tasks may be found that run already."""
+        """Whether the job waits for task managers to report running tasks."""
         return self._takeover is not None
 
     def _looking(self, event: ev.Event, takeover: Takeover, now: Instant) -> list[ev.Effect] | None:
-        """What comes of an event before it is known what still runs; None: the job ends or starts anew with it."""
+        """Handles an event while task managers may still report running tasks; None if the event ends the takeover."""
         effects: list[ev.Effect] = []
         match event:
             case ev.SlotOffered(allocation_id, task_manager):
-                effects.append(ev.AnswerOffer(allocation_id, task_manager, takeover.offered(event)))
+                effects.append(ev.RespondToOffer(allocation_id, task_manager, takeover.offered(event)))
             case ev.TaskChanged(update):
                 takeover.changed(update)
-            case ev.TaskHeard(message):
-                takeover.heard(message)
+            case ev.TaskReported(message):
+                takeover.received(message)
             case ev.WorkerLost(allocation_id, reason):
                 takeover.lost(self._slots.of_allocation(allocation_id), reason, for_good=True)
             case ev.TaskManagerLost(task_manager, reason):
@@ -341,8 +343,8 @@ class JobMaster:
             return self._start_again(takeover, now) if may_start else self._give_up_takeover(takeover, now)
         if not takeover.is_complete:
             return []
-        if not takeover.asked:
-            takeover.asked = True
+        if not takeover.requested:
+            takeover.requested = True
             self.message = _TAKING_OVER
             return [ev.TakeOver(tuple(takeover.tasks.values())), ev.ReportDetails()]
         return self._take_over(takeover, now) if takeover.is_prepared and self._enumerators_ready else []
@@ -362,28 +364,28 @@ class JobMaster:
         return [ev.TakenOver(tasks, slots), *unneeded, ev.ReportDetails(), *self._settle(now)]
 
     def _give_up_takeover(self, takeover: Takeover, now: Instant) -> list[ev.Effect]:
-        """The job would process again what it has processed, without a checkpoint to go on from."""
+        """Fails the job: it has no checkpoint to restart from, and would process its input again."""
         failure = job_failure(
             self.graph.job_id,
-            f"NotResumed: {takeover.off} after its job manager was lost or stopped, and the job is not run again from "
+            f"NotResumed: {takeover.off} after its job manager was lost or stopped, and the job is not restarted from "
             "the beginning: it has completed no checkpoint, and has no restart strategy. With "
-            "execution.checkpointing.interval it goes on from its last checkpoint; with restart-strategy.type it is "
-            "run again",
+            "execution.checkpointing.interval it continues from its last checkpoint; with restart-strategy.type it "
+            "restarts from the beginning",
             now.date_ms,
             final=True,
         )
-        told = ev.NotTakenOver(takeover.off, starts_again=False)
-        return [told, *self._end_takeover(takeover, ev.JobFailed(failure), now)]
+        given_up = ev.NotTakenOver(takeover.off, starts_again=False)
+        return [given_up, *self._end_takeover(takeover, ev.JobFailed(failure), now)]
 
     def _start_again(self, takeover: Takeover, now: Instant) -> list[ev.Effect]:
-        """From the last checkpoint, with the attempts that follow those that were found."""
+        """Restarts the job from its last checkpoint, with attempts numbered after those that were found."""
         self._takeover = None
         effects: list[ev.Effect] = [ev.NotTakenOver(takeover.off)]
         if self._succeeding is not None and self._succeeding.has_run:
-            reason = f"JobManagerChanged: {takeover.off} when another job manager came to lead the job"
+            reason = f"JobManagerChanged: {takeover.off} when another job manager became the leader of the job"
             self._restarts.remember(job_failure(self.graph.job_id, reason, now.date_ms))
             self._restarts.begin_again()
-        effects += self._slots.give_back(f"the job starts again: {takeover.off}")
+        effects += self._slots.give_back(f"restarting the job: {takeover.off}")
         for offer in takeover.spare:
             if not self._slots.take(offer):
                 effects.append(_unneeded(offer))
@@ -397,10 +399,10 @@ class JobMaster:
         return [*effects, *self._prepare(now), ev.ReportDetails(), *self._start_workers()]
 
     def _end_takeover(self, takeover: Takeover, event: ev.Event, now: Instant) -> list[ev.Effect]:
-        """Nothing is taken over: the job is to end, or all of it to run again, for another reason."""
+        """Ends the takeover, because the job ends or restarts for another reason."""
         self._takeover = None
         self._needs_new_enumerators, self._enumerators_ready = self._needs_enumerators, not self._needs_enumerators
-        freed = self._slots.give_back("the job does not go on with what runs in it")
+        freed = self._slots.give_back("the job does not continue with the tasks that run in it")
         unneeded = [_unneeded(offer) for offer in takeover.spare]
         return [*freed, *unneeded, *self.handle(event, now)]
 
@@ -413,14 +415,14 @@ class JobMaster:
 
     def _slot_offered(self, offer: ev.SlotOffered) -> list[ev.Effect]:
         known = self._slots.holds(offer.allocation_id)
-        used = offer.found is not None and bool(offer.found.tasks)  # by attempts that are none of the job's any more
+        used = offer.found is not None and bool(offer.found.tasks)  # by attempts that no longer belong to the job
         wanted = self.status in _HOLDING and not self._suspended and not used
         taken = not known and wanted and self._slots.take(offer)
-        effects: list[ev.Effect] = [ev.AnswerOffer(offer.allocation_id, offer.task_manager, known or taken)]
+        effects: list[ev.Effect] = [ev.RespondToOffer(offer.allocation_id, offer.task_manager, known or taken)]
         return [*effects, *(self._start_workers() if taken and self._to_deploy else [])]
 
     def _start_workers(self) -> list[ev.Effect]:
-        """Once all slots are there: in those that have no worker."""
+        """Starts workers in the slots that have none, once all slots are held."""
         if not self._slots.complete:
             self.message = self._slots.waiting()
             return [ev.ReportDetails()]
@@ -438,11 +440,11 @@ class JobMaster:
         return [ev.ReportDetails()]
 
     def _slots_reclaimed(self) -> list[ev.Effect]:
-        """Gives back the slots of a job that cannot start for want of others, unless tasks of it still run in them."""
+        """Releases the slots of a job that waits for more, unless its tasks still run in them."""
         idle = bool(self._to_deploy) and not any(e.is_deployed for e in self.execution_graph.executions)
         if not idle or self._slots.complete or not self.slots:
             return []
-        effects = self._slots.give_back("another job can run in the slots that are not enough for this one")
+        effects = self._slots.give_back("another job can run in the slots that are too few for this one")
         self.message = self._slots.waiting()
         return [*effects, ev.ReportDetails()]
 
@@ -495,19 +497,19 @@ class JobMaster:
     def _way_out(self) -> str:
         if not self.graph.slot_resources:
             return "start more task managers, give them more slots, or lower the parallelism"
-        asked = [
-            f"'{r.group}' asks for {r.cpu_cores:g} cores and {r.memory_bytes / 2**20:g} mb of memory"
+        requested = [
+            f"'{r.group}' requests {r.cpu_cores:g} cores and {r.memory_bytes / 2**20:g} mb of memory"
             for r in self.graph.slot_resources
         ]
         return (
-            f"each slot takes its share of a task manager, and the slot sharing group {', '.join(asked)}: start more "
-            "or larger task managers, or ask for less"
+            f"each slot takes its share of a task manager, and the slot sharing group {', '.join(requested)}: start "
+            "more or larger task managers, or request less"
         )
 
     def _workers_lost(
         self, keys: list[SlotKey], reason: str, now: Instant, end: WorkerEnd, slots_too: bool
     ) -> list[ev.Effect]:
-        """Workers are gone, and with `slots_too` also the slots that they ran in."""
+        """Handles the loss of workers, and with `slots_too` also of the slots that they ran in."""
         if not keys:
             return []
         slots = [self.slots[key] for key in keys]
@@ -567,15 +569,15 @@ class JobMaster:
         return []
 
     def runs_again(self, execution: Execution) -> bool:
-        """Whether the task was told to end, to run again."""
+        """Whether the task is being cancelled in order to restart."""
         return self._restarts.cancels(execution)
 
     def _is_leaving(self, execution: Execution) -> bool:
-        """Whether the task was told to end."""
+        """Whether the task is being cancelled or stopped."""
         return self.status in _ENDING or self._restarts.cancels(execution)
 
     def _tasks_ended(self, now: Instant) -> list[ev.Effect]:
-        """Ends the job, or runs tasks again, when all that has to end for it has ended."""
+        """Ends the job or restarts tasks, once the tasks that have to end first have ended."""
         return self._restart_when_due(now) if self._restarts.pending is not None else self._settle(now)
 
     # Failures
@@ -614,7 +616,7 @@ class JobMaster:
         return effects + self._restart_when_due(now)
 
     def _restart_when_due(self, now: Instant) -> list[ev.Effect]:
-        """New attempts, when the old ones have all ended and the delay has passed."""
+        """Restarts the tasks, if the old attempts have all ended and the delay has passed."""
         subtasks = self._restarts.take_due(self.execution_graph, now.steady_ms)
         return self._run_again(subtasks, now) if subtasks is not None else []
 
@@ -663,7 +665,7 @@ class JobMaster:
         return [*self._stop_at_once(reason, now), *self._settle(now)]
 
     def _stop_at_once(self, reason: str, now: Instant) -> list[ev.Effect]:
-        """Without waiting for tasks to end in order: their slots go, and with them their workers."""
+        """Releases the slots, and with them the workers, without waiting for tasks to be cancelled."""
         self._restarts.pending, self._to_deploy, self._restores = None, frozenset(), {}
         for execution in self.execution_graph.executions:
             if not execution.state.is_terminal:
@@ -706,15 +708,15 @@ class JobMaster:
     # Where things are
 
     def place_of(self, vertex_id: VertexId, subtask: int) -> Place | None:
-        """Where a subtask runs."""
+        """Returns where a subtask runs, or None."""
         return self._slots.place_of(self.execution_graph.at(vertex_id, subtask))
 
     def place_of_attempt(self, attempt_id: AttemptId) -> Place | None:
-        """Where an attempt runs, if it still does."""
+        """Returns where an attempt runs, or None if it no longer does."""
         return self._slots.place_of(self.execution_graph.by_attempt(attempt_id))
 
     def collector_of(self, operator_id: str) -> Place | None:
-        """Where the collect sink of this id runs; it has one subtask."""
+        """Returns where the collect sink with this operator id runs; it has one subtask."""
         for vertex in self.graph.vertices:
             if any(o.id == operator_id for o in vertex.operators):
                 return self.place_of(vertex.id, 0)
@@ -722,4 +724,4 @@ class JobMaster:
 
 
 def _unneeded(offer: ev.SlotOffered) -> ev.FreeSlot:
-    return ev.FreeSlot(offer.allocation_id, offer.task_manager, "the job needs no other slots than it has")
+    return ev.FreeSlot(offer.allocation_id, offer.task_manager, "the job needs no more slots")

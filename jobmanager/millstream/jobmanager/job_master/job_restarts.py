@@ -1,6 +1,7 @@
-"""The restarts of one job: what was decided about its failures, and what is to run again, when. Pure.
+"""The restarts of one job: decisions about its failures, and which subtasks restart when. Pure.
 
-Failures while a restart is waiting add to it: it takes in their regions, and comes when the last delay has passed.
+Failures while a restart is waiting are added to it: it includes their regions, and starts when the last delay has
+passed.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from millstream.jobmanager.failover.restart_strategy import Decision, GiveUp, No
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
 from millstream.jobmanager.job_master.execution_graph import Execution, ExecutionGraph
 
-_FINAL = "the job was not restarted: trying again would not help"
+_FINAL = "the job was not restarted: a restart would not help"
 _RECORD_IN_REASON = 200
 
 
 class PendingRestart(Struct, frozen=True):
-    """Subtasks that are being cancelled, to run again at a time of the steady clock; the number counts restarts."""
+    """Subtasks that are being cancelled and restart at a time of the steady clock, with the number of the restart."""
 
     subtasks: frozenset[Subtask]
     at_ms: int
@@ -34,7 +35,7 @@ class PendingRestart(Struct, frozen=True):
 
 
 class JobRestarts:
-    """Owned by the JobMaster, which carries the decisions out."""
+    """Owned by the JobMaster, which carries out the decisions."""
 
     def __init__(
         self,
@@ -53,16 +54,16 @@ class JobRestarts:
 
     @property
     def decided(self) -> int:
-        """How many restarts there were, with one that waits."""
+        """The number of restarts, including one that is waiting."""
         return self.count if self.pending is None else self.pending.number
 
     def remember(self, failure: TaskFailure) -> None:
-        """Adds a failure to the history; nothing else comes of it."""
+        """Adds a failure to the history, without any further effect."""
         known = _bounded(failure)
         self.history.failed(replace(known, times=self._repeated.failed(known)))
 
     def gives_up_on(self, failure: TaskFailure) -> bool:
-        """Whether the job has to end with this failure, also when it is about to restart for another one."""
+        """Whether the job has to fail with this failure, even if a restart for another one is waiting."""
         return failure.final or (self._may_restart and self._repeated.is_too_many(_bounded(failure)))
 
     @property
@@ -72,7 +73,7 @@ class JobRestarts:
     def decide(
         self, failure: TaskFailure, failed: Collection[Subtask], waiting: frozenset[Subtask], now_ms: int
     ) -> PendingRestart | GiveUp:
-        """What is to be done about failed subtasks, after it was remembered, while others wait to be deployed."""
+        """Decides about failed subtasks, after the failure was remembered, while others wait to be deployed."""
         decision = self._decision(failure, now_ms)
         if isinstance(decision, GiveUp):
             return decision
@@ -92,42 +93,42 @@ class JobRestarts:
         if self._repeated.is_too_many(known):
             return GiveUp(
                 f"the job was not restarted: {_what_came(known)} {self._repeated.times(known)} times in a row"
-                f"{_where(known)}, and {LIMIT_OPTION} is {self._repeated.limit}; set it higher to try more often, or "
-                "to 0 to go on trying"
+                f"{_where(known)}, and {LIMIT_OPTION} is {self._repeated.limit}; set it higher for more restarts, or "
+                "to 0 for no limit"
             )
         return self.strategy.failed(now_ms)
 
     def checkpoint_completed(self, records: Mapping[Subtask, int]) -> None:
-        """With the records that each subtask had taken before the barrier."""
+        """Handles a completed checkpoint, with the number of records that each subtask had processed before it."""
         self._repeated.checkpoint_completed(records)
 
     def cancels(self, execution: Execution) -> bool:
-        """Whether the task was told to end, to run again."""
+        """Whether the task is being cancelled in order to restart."""
         return self.pending is not None and execution.place in self.pending.subtasks
 
     def begin_again(self) -> None:
-        """All tasks run again, not for a failure of the job's own: no strategy is asked."""
+        """Restarts all tasks without consulting the restart strategy, since no failure of the job is the reason."""
         self.pending = None
         self.count += 1
         self.history.restarts(self.count, 0)
         self.history.handled()
 
     def restart_all(self, subtasks: frozenset[Subtask], now_ms: int) -> None:
-        """All tasks are to end and run again, at once, not for a failure of the job's own: no strategy is asked."""
+        """Cancels and restarts all tasks at once, without consulting the restart strategy."""
         number = self.decided if self.pending is not None else self.count + 1
         self.pending = PendingRestart(subtasks, now_ms, number)
 
     def renumber(self) -> None:
-        """What was asked to be restored is not wanted any more; what is asked next has a number of its own."""
+        """Invalidates a pending restore: the next one gets a new number."""
         self.count += 1
 
     def rescaled(self, topology: JobTopology) -> None:
-        """The job, of which nothing runs, has other subtasks. What failed where does not count any more."""
+        """Replaces the topology while no task runs, and resets the counts of repeated errors."""
         self._regions = PipelinedRegions(topology)
         self._repeated.rescaled()
 
     def take_due(self, graph: ExecutionGraph, now_ms: int) -> frozenset[Subtask] | None:
-        """What runs again now: when the old attempts have all ended and the delay has passed, all of it."""
+        """Returns all subtasks to restart, once the old attempts have ended and the delay has passed; else None."""
         pending = self.pending
         if pending is None or now_ms < pending.at_ms:
             return None
@@ -141,16 +142,16 @@ class JobRestarts:
 
 
 def _bounded(failure: TaskFailure) -> TaskFailure:
-    """As much of it as is kept: a user's exception may be of any length."""
+    """Shortens a failure to the length that is kept: a user's exception may be of any length."""
     exception = tracebacks.shortened(failure.exception, tracebacks.LONGEST_LINE)
     return replace(failure, exception=exception, traceback=tracebacks.shortened(failure.traceback))
 
 
 def _what_came(failure: TaskFailure) -> str:
-    return "a process of it ended by itself" if is_crash(failure) else "the same error came"
+    return "one of its processes ended by itself" if is_crash(failure) else "the same error occurred"
 
 
 def _where(failure: TaskFailure) -> str:
     if is_crash(failure):
-        return " without a checkpoint in between that holds new records"
+        return " without a checkpoint in between that includes new records"
     return f" at the record {shortened(failure.record, _RECORD_IN_REASON)}"

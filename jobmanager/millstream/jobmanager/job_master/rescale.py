@@ -1,4 +1,4 @@
-"""One change of a job's parallelism, from the wish to its end. Pure data; `scaling_job_master` decides about it."""
+"""The state of one rescale, from the request to its end. Pure data; `scaling_job_master` makes the decisions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from millstream.jobmanager.adaptive.bounds import Requirements
 
 
 class Phase(Enum):
-    """How far it has come."""
+    """The phase of a rescale."""
 
     GATHERING = auto()
     """The job runs, and waits for the slots and workers that it will need."""
     CHECKPOINTING = auto()
     """The job runs, and takes a checkpoint to continue from."""
     CANCELLING = auto()
-    """Its tasks end."""
+    """Its tasks are being cancelled."""
     STARTING = auto()
     """It is restored at the new parallelism, until all its tasks run."""
 
 
 class Rescale(Struct):
-    """`before` is what the job goes back to when it fails, with the bounds that it had then."""
+    """`before` is the graph that the job returns to when the rescale fails, with its bounds at that time."""
 
     number: int
     target: JobGraph
@@ -38,14 +38,14 @@ class Rescale(Struct):
     phase: Phase = Phase.GATHERING
     failed_checkpoints: int = 0
     not_before_ms: int = 0
-    """When the next checkpoint may be tried."""
+    """When the next checkpoint may be triggered."""
     stopped_ms: int = 0
-    """When its tasks were told to end."""
+    """When the cancellation of its tasks began."""
     error: str = ""
-    """Why the job goes back; empty: it does not."""
+    """Why the job returns to its previous parallelism; empty: it does not."""
     outcome: RescaleEnd | None = None
-    """As what it ends, where its error does not say that."""
+    """How the rescale ends, where the error does not determine it."""
 
     def move_to(self, phase: Phase, now_ms: int) -> None:
-        """The next phase begins."""
+        """Begins the next phase."""
         self.phase, self.since_ms = phase, now_ms

@@ -1,20 +1,21 @@
-"""A JobMaster whose job can run at another parallelism, on request or as slots come and go. Pure, as its base is.
+"""A JobMaster whose job can be rescaled, on request or when the available slots change. Pure, like its base class.
 
-A rescale loses and duplicates nothing, for it is a restart from a completed checkpoint. The job runs until all that it
-will need is there: slots, workers in them, and a checkpoint of its own (after too many that failed, the last one that
-completed does). Then its tasks are cancelled, the execution graph is made again, and all tasks are restored from the
-checkpoint, as those of a job that starts from a snapshot at another parallelism. Slots that are not needed any more go
-back when all tasks run. Whatever fails before that, the job continues at the parallelism that it had: without a restart
-while its tasks still ran, else once more from the checkpoint. No restart strategy is asked about that. As long as its
-tasks still run, a rescale gives way to the next one: it may be waiting for slots that never come.
+A rescale neither loses nor duplicates data, because it is a restart from a completed checkpoint. The job runs until
+everything it needs is available: slots, workers in them, and a checkpoint of its own (after too many failed ones, the
+last completed checkpoint is used). Then its tasks are cancelled, the execution graph is rebuilt, and all tasks are
+restored from the checkpoint, like those of a job that starts from a snapshot at another parallelism. Slots that are no
+longer needed are released when all tasks run. If anything fails before that, the job continues at its previous
+parallelism: without a restart while its tasks still run, otherwise with a restart from the checkpoint. The restart
+strategy is not consulted about that. As long as its tasks still run, a rescale is replaced by the next request: it may
+be waiting for slots that never become available.
 
-With the adaptive scheduler the job declares all slots that it can use and is given what there is. Before its tasks are
-deployed, `AdaptiveScheduler` decides when it has waited long enough, and its parallelism is what fits into the slots
-that it holds. While it runs, slots beyond those that it needs are spare ones; when it decides that the job shall use
-them, that is a rescale as any other.
+With the adaptive scheduler the job declares all slots that it can use and gets the available ones. Before its tasks are
+deployed, `AdaptiveScheduler` decides when it has waited long enough, and the job's parallelism is what fits into the
+slots that it holds. While it runs, slots beyond those that it needs are spare ones; when the scheduler decides that the
+job uses them, the job is rescaled as on a request.
 
-Bounds outlive the job manager, since whoever asked for them was told that they are accepted. A rescale that was under
-way when another job manager came to lead the job begins once more when all its tasks run.
+Bounds are stored and outlive the job manager, since their requester has been notified that they are accepted. A rescale
+that was in progress when another job manager became the leader begins again when all tasks run.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ from millstream.jobmanager.job_master.rescale import Phase, Rescale
 from millstream.jobmanager.job_master.takeover import Takeover
 from millstream.jobmanager.job_master.task_commands import cancel
 
-_GOING_ON = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
+_NOT_ENDING = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
 _STILL_RUNNING = (Phase.GATHERING, Phase.CHECKPOINTING)
 _UP = (ExecutionState.RUNNING, ExecutionState.FINISHED)
 _STATES = {
     Phase.GATHERING: "WaitingForResources", Phase.CHECKPOINTING: "Executing", Phase.CANCELLING: "Restarting",
     Phase.STARTING: "CreatingExecutionGraph",
 }  # fmt: skip
-"""Flink's names of the states in which its scheduler would be meanwhile."""
+"""Flink's names of the corresponding states of its scheduler."""
 _ENDS = {
     JobStatus.FINISHED: RescaleEnd.JOB_FINISHED, JobStatus.FAILED: RescaleEnd.JOB_FAILED,
     JobStatus.FAILING: RescaleEnd.JOB_FAILED, JobStatus.CANCELED: RescaleEnd.JOB_CANCELED,
@@ -76,7 +77,7 @@ _CHECKPOINT_RETRY_MS = 1_000
 
 
 class ScalingJobMaster(JobMaster):
-    """`adaptive` is None for a job that waits for all its slots; `submitted` is the job as its user wanted it first.
+    """`adaptive` is None for a job that waits for all its slots; `submitted` is the job as it was submitted.
 
     `bounds` are those that an earlier leader of the job has accepted.
     """
@@ -121,12 +122,12 @@ class ScalingJobMaster(JobMaster):
 
     @property
     def events(self) -> tuple[JobEvent, ...]:
-        """What happened to the job."""
+        """The latest events of the job, oldest first."""
         return tuple(self._events)
 
     @property
     def is_rescaling(self) -> bool:
-        """Whether its parallelism is about to change."""
+        """Whether a rescale is in progress."""
         return self._rescale is not None
 
     def remember(self, kind: JobEventKind, message: str, now: Instant) -> None:
@@ -134,7 +135,7 @@ class ScalingJobMaster(JobMaster):
         self._events.append(JobEvent(now.date_ms, kind, message))
 
     def remember_again(self, kind: JobEventKind, message: str, now: Instant) -> None:
-        """What happened is the last event of this kind once more, and takes its place."""
+        """Replaces the last event of this kind by one that counts its repetitions."""
         for index in reversed(range(len(self._events))):
             if self._events[index].kind is kind:
                 del self._events[index]
@@ -142,21 +143,21 @@ class ScalingJobMaster(JobMaster):
         self.remember(kind, message, now)
 
     def start(self, now: Instant) -> list[ev.Effect]:
-        """The first effects."""
+        """Starts the job; returns the first effects."""
         effects = super().start(now)
         if self._takeover is None:
             self._record(RescaleCause.INITIAL_SCHEDULE, None, self.graph, now)
         else:
             self._record(RescaleCause.RECOVERABLE_FAILOVER, self.graph, self.graph, now)
-        return [*effects, *self._go_on(now)]
+        return [*effects, *self._continue_rescale(now)]
 
     def handle(self, event: ev.Event, now: Instant) -> list[ev.Effect]:
-        """What has to be done about an event, and about all that waited for it."""
+        """Handles an event, and continues a rescale that waited for it."""
         if self._takeover is not None and isinstance(event, ev.RescaleRequested):
-            why = f"job {self.graph.job_id} has a new job manager, which looks for its tasks; try again"
-            return [ev.AnswerRescale(event.trigger_id, error=why)]
+            why = f"job {self.graph.job_id} has a new job manager, which is taking over its tasks; try again"
+            return [ev.RespondToRescale(event.trigger_id, error=why)]
         effects = super().handle(event, now)
-        more = self._go_on(now)
+        more = self._continue_rescale(now)
         return [*more, *effects] if self.status.is_terminal else [*effects, *more]
 
     def _take_over(self, takeover: Takeover, now: Instant) -> list[ev.Effect]:
@@ -176,18 +177,18 @@ class ScalingJobMaster(JobMaster):
                 try:
                     return self._requested(event, now)
                 except RequirementsError as error:
-                    return [ev.AnswerRescale(event.trigger_id, error=str(error))]
+                    return [ev.RespondToRescale(event.trigger_id, error=str(error))]
             case ev.RescaleCheckpointed(number, error, is_final):
                 return self._checkpointed(number, error, is_final, now)
         assert_never(event)
 
     def _requested(self, event: ev.RescaleRequested, now: Instant) -> list[ev.Effect]:
-        if self.status not in _GOING_ON:
+        if self.status not in _NOT_ENDING:
             raise RequirementsError(f"job {self.graph.job_id} is {self.status}")
         before = self._rescale
         if before is not None and before.phase not in _STILL_RUNNING:
             under_way = f"it is being rescaled to parallelism {before.words}"
-            raise RequirementsError(f"job {self.graph.job_id}: {under_way}; try again when that has ended")
+            raise RequirementsError(f"job {self.graph.job_id}: {under_way}; try again when it has ended")
         bounds = (
             requested_requirements(self.graph, event.bounds)
             if event.bounds
@@ -201,7 +202,7 @@ class ScalingJobMaster(JobMaster):
         replaced: list[ev.Effect] = []
         if before is not None and (self._adaptive is None or bounds != self._bounds):
             before.outcome = RescaleEnd.RESOURCE_REQUIREMENTS_UPDATED
-            replaced = self._give_up("another parallelism was asked for since", now)
+            replaced = self._give_up("another parallelism has been requested since", now)
         return [*replaced, *self._accept(event, bounds, target, now)]
 
     def _accept(
@@ -209,7 +210,7 @@ class ScalingJobMaster(JobMaster):
     ) -> list[ev.Effect]:
         if self._adaptive is None and target != self.graph:
             self._left_over = None
-            accepted = [] if event.waits else [ev.AnswerRescale(event.trigger_id, "accepted")]
+            accepted = [] if event.waits else [ev.RespondToRescale(event.trigger_id, "accepted")]
             trigger_id = event.trigger_id if event.waits else ""
             return [*accepted, *self._begin_rescale(target, bounds, event.reason, trigger_id, now)]
         if bounds != self.requirements:
@@ -217,11 +218,11 @@ class ScalingJobMaster(JobMaster):
             self.remember(JobEventKind.REQUIREMENTS_CHANGED, f"parallelism up to {words}: {event.reason}", now)
         self._bounds, self._left_over = bounds, None
         if self._adaptive is None:
-            return [ev.AnswerRescale(event.trigger_id, "the job runs at this parallelism"), ev.ReportDetails()]
+            return [ev.RespondToRescale(event.trigger_id, "the job runs at this parallelism"), ev.ReportDetails()]
         freed = self._slots.want(most_slots(self.graph, bounds))
-        told = "accepted: the adaptive scheduler rescales the job when there are slots and the cooldown is over"
+        message = "accepted: the adaptive scheduler rescales the job when slots are available and the cooldown is over"
         declared: list[ev.Effect] = [] if self._suspended else [self._declaration()]
-        return [*declared, *freed, ev.AnswerRescale(event.trigger_id, told), ev.ReportDetails()]
+        return [*declared, *freed, ev.RespondToRescale(event.trigger_id, message), ev.ReportDetails()]
 
     # The steps of a rescale
 
@@ -258,7 +259,7 @@ class ScalingJobMaster(JobMaster):
         self.rescales.step(_STATES[phase], now.date_ms, rescale.error)
 
     def _record_start(self, now: Instant) -> None:
-        """Of the job's first start, and of one after a failure in fewer or more slots."""
+        """Records the job's first start, and a restart in fewer or more slots."""
         if self._rescale is not None or self.rescales.under_way is None:
             return
         if self.status.is_terminal:
@@ -266,22 +267,22 @@ class ScalingJobMaster(JobMaster):
         elif self.status is JobStatus.RUNNING and self._all_up:
             self.rescales.end(RescaleEnd.SUCCEEDED, self.graph, now.date_ms)
 
-    def _go_on(self, now: Instant) -> list[ev.Effect]:
-        """What is due, whatever has just happened."""
+    def _continue_rescale(self, now: Instant) -> list[ev.Effect]:
+        """Takes the next step of a rescale, if one is due."""
         self._record_start(now)
-        if self.status not in _GOING_ON or self._suspended:
+        if self.status not in _NOT_ENDING or self._suspended:
             why = "the job was suspended" if self._suspended else f"the job is {self.status}"
             return self._conclude(why, now) if self._rescale is not None else []
         if self._left_over is not None and self.status is JobStatus.RUNNING and self._all_up:
             bounds, self._left_over = self._left_over, None
             target, reason = graph_at(self.graph, uppers(bounds)), "an earlier job manager had accepted it"
-            return [*self._begin_rescale(target, bounds, reason, "", now), *self._go_on(now)]
+            return [*self._begin_rescale(target, bounds, reason, "", now), *self._continue_rescale(now)]
         effects = self._advance(self._rescale, now) if self._rescale is not None else []
         if self._adaptive is None:
             return effects
         rescaling = self._rescale
         effects += self._adapt(self._adaptive, now)
-        if self._rescale is not None and self._rescale is not rescaling:  # it need not wait for the next event
+        if self._rescale is not None and self._rescale is not rescaling:  # continue at once with the new rescale
             effects += self._advance(self._rescale, now)
         return effects
 
@@ -305,13 +306,17 @@ class ScalingJobMaster(JobMaster):
         effects = self._slots.start_workers(in_spares=True) if there else []
         if there and self._all_up and self._slots.all_ready and now.steady_ms >= rescale.not_before_ms:
             self._step(rescale, Phase.CHECKPOINTING, now)
-            return [*effects, *self._say(f"rescaling to {rescale.words}: taking a checkpoint"), self._checkpoint()]
+            return [
+                *effects,
+                *self._set_message(f"rescaling to {rescale.words}: taking a checkpoint"),
+                self._checkpoint(),
+            ]
         if waited >= self._settings.slot_timeout_ms:
             limit = f"{self._settings.slot_timeout_ms / 1000:g} s (slot.request.timeout)"
             supply = f", with {self._slots.supply}" if self._slots.supply is not None else ""
             return [*effects, *self._give_up(f"{len(self.slots)} of {needed} slots after {limit}{supply}", now)]
         what = "starting slot workers" if there else f"waiting for slots: {len(self.slots)} of {needed}"
-        return [*effects, *self._say(f"rescaling to {rescale.words}: {what}")]
+        return [*effects, *self._set_message(f"rescaling to {rescale.words}: {what}")]
 
     @property
     def _all_up(self) -> bool:
@@ -320,7 +325,7 @@ class ScalingJobMaster(JobMaster):
     def _checkpoint(self) -> ev.TakeCheckpoint:
         return ev.TakeCheckpoint(self._rescales)
 
-    def _say(self, message: str) -> list[ev.Effect]:
+    def _set_message(self, message: str) -> list[ev.Effect]:
         if self.message == message:
             return []
         self.message = message
@@ -342,7 +347,7 @@ class ScalingJobMaster(JobMaster):
         return []
 
     def _without_checkpoint(self, rescale: Rescale, why: str, now: Instant) -> list[ev.Effect]:
-        """From the last one that completed, if the job takes any by itself."""
+        """Rescales from the last completed checkpoint, if the job takes periodic ones."""
         return self._stop_tasks(rescale, now) if self._settings.has_checkpoints else self._give_up(why, now)
 
     def _stop_tasks(self, rescale: Rescale, now: Instant) -> list[ev.Effect]:
@@ -354,7 +359,7 @@ class ScalingJobMaster(JobMaster):
             self._move_to(JobStatus.RESTARTING, now)
         self.message = f"rescaling to {rescale.words}: {rescale.reason}"
         if rescale.error:
-            self.message = f"going back to the parallelism before: {rescale.error}"
+            self.message = f"returning to the previous parallelism: {rescale.error}"
         effects: list[ev.Effect] = [ev.RollBack(self._all, self.message), ev.ReportDetails()]
         effects += cancel(self.execution_graph.executions, self.slots, now.date_ms)
         return effects + self._restart_when_due(now)
@@ -373,7 +378,7 @@ class ScalingJobMaster(JobMaster):
         return [*effects, *super()._prepare(now), ev.ReportDetails(), *self._start_workers()]
 
     def _take_graph(self, graph: JobGraph, now: Instant) -> list[ev.Effect]:
-        """Nothing runs: from now on the job is this one."""
+        """Replaces the job graph while no task runs."""
         self.graph, self.topology = graph, JobTopology.of(graph)
         self.execution_graph.rescale(graph, now.date_ms)
         self._all = frozenset(self.topology.subtasks())
@@ -389,7 +394,7 @@ class ScalingJobMaster(JobMaster):
     # Ends of a rescale
 
     def _give_up(self, why: str, now: Instant) -> list[ev.Effect]:
-        """The tasks still run, and continue."""
+        """Gives up the rescale; the tasks, which still run, continue."""
         assert self._rescale is not None
         self.message = ""
         if self._adaptive is not None:
@@ -397,7 +402,7 @@ class ScalingJobMaster(JobMaster):
         return [*self._end_at(self._rescale.bounds_before, why, now), ev.ReportDetails()]
 
     def _end_at(self, bounds: Requirements, error: str, now: Instant) -> list[ev.Effect]:
-        """Slots that are not needed any more go back."""
+        """Ends the rescale at these bounds and releases the slots that are no longer needed."""
         concluded, before = self._conclude(error, now), self._slots.wanted
         if self._adaptive is None:
             self._bounds = bounds
@@ -412,21 +417,21 @@ class ScalingJobMaster(JobMaster):
         self.rescales.end(end if error else RescaleEnd.SUCCEEDED, self.graph, now.date_ms, error)
         seconds = (now.steady_ms - rescale.stopped_ms) / 1000
         if error:
-            told = f"to parallelism {rescale.words}: {error}"
-            told += "; the job continues as before" if self.status in _GOING_ON else ""
-            self.remember(JobEventKind.RESCALE_FAILED, told, now)
+            message = f"to parallelism {rescale.words}: {error}"
+            message += "; the job continues as before" if self.status in _NOT_ENDING else ""
+            self.remember(JobEventKind.RESCALE_FAILED, message, now)
         else:
-            told = f"the job runs at parallelism {rescale.words}"
-            self.remember(JobEventKind.RESCALE_COMPLETED, f"{told}; its tasks ran again after {seconds:.1f} s", now)
+            message = f"the job runs at parallelism {rescale.words}"
+            self.remember(JobEventKind.RESCALE_COMPLETED, f"{message}; its tasks ran again after {seconds:.1f} s", now)
         if not rescale.trigger_id:
-            return [ev.ReportDetails()] if self.status in _GOING_ON else []
+            return [ev.ReportDetails()] if self.status in _NOT_ENDING else []
         if error:
-            return [ev.AnswerRescale(rescale.trigger_id, error=f"the job was not rescaled {told}")]
-        return [ev.AnswerRescale(rescale.trigger_id, told), ev.ReportDetails()]
+            return [ev.RespondToRescale(rescale.trigger_id, error=f"the job was not rescaled {message}")]
+        return [ev.RespondToRescale(rescale.trigger_id, message), ev.ReportDetails()]
 
     def _fail(self, failure: TaskFailure, now: Instant, failed: Collection[Subtask]) -> list[ev.Effect]:
         rescale = self._rescale
-        if rescale is not None and self.status in _GOING_ON and not self._suspended:
+        if rescale is not None and self.status in _NOT_ENDING and not self._suspended:
             match rescale.phase:
                 case Phase.GATHERING | Phase.CHECKPOINTING:
                     given_up = self._give_up(cause_line(failure), now)
@@ -444,7 +449,7 @@ class ScalingJobMaster(JobMaster):
     # The adaptive scheduler
 
     def _whole_if_slots_miss(self, failed: Collection[Subtask]) -> Collection[Subtask]:
-        """A job that may continue in fewer slots does so as a whole."""
+        """Returns all subtasks if slots are missing: a job that may continue in fewer slots restarts as a whole."""
         return self._all if self._adaptive is not None and not self._slots.complete else failed
 
     def _prepare(self, now: Instant) -> list[ev.Effect]:
@@ -478,35 +483,35 @@ class ScalingJobMaster(JobMaster):
             match adaptive.verdict(fitting is not None, there >= most, now.steady_ms):
                 case Verdict.WAIT:
                     why = f" ({self._slots.supply})" if self._slots.supply is not None else ""
-                    return self._say(f"waiting for slots: {there} of {most}{why}")
+                    return self._set_message(f"waiting for slots: {there} of {most}{why}")
                 case Verdict.FAIL:
                     return self._fail(self._too_few(there, now), now, self._all)
                 case Verdict.GO:
                     assert fitting is not None
-                    return self._go(graph_at(self.graph, fitting), now)
+                    return self._start_at(graph_at(self.graph, fitting), now)
         if self.status is not JobStatus.RUNNING or self._to_deploy or self._rescale is not None:
             return []
         differs = fitting is not None and fitting != parallelism_of(self.graph)
         if fitting is None or not adaptive.rescales(differs, there >= most, now.steady_ms):
             return []
-        reason = f"there are {there} slots, and the job can use up to {most}"
+        reason = f"{there} slots are available, and the job can use up to {most}"
         target, cause = graph_at(self.graph, fitting), RescaleCause.NEW_RESOURCE_AVAILABLE
         return self._begin_rescale(target, self._bounds, reason, "", now, cause)
 
-    def _go(self, graph: JobGraph, now: Instant) -> list[ev.Effect]:
-        """The job runs in the slots that there are."""
+    def _start_at(self, graph: JobGraph, now: Instant) -> list[ev.Effect]:
+        """Starts the job at the parallelism of `graph`, in the slots that it holds."""
         self._undecided = False
         effects: list[ev.Effect] = []
         if graph != self.graph:
             words = in_words(self.graph, parallelism_of(graph))
-            told = f"the job starts at parallelism {words}, in the {len(self.slots)} slots that there are"
-            self.remember(JobEventKind.PARALLELISM_CHOSEN, told, now)
+            message = f"the job starts at parallelism {words}, in {len(self.slots)} available slots"
+            self.remember(JobEventKind.PARALLELISM_CHOSEN, message, now)
             is_first = self.rescales.under_way is not None
             cause = RescaleCause.INITIAL_SCHEDULE if is_first else RescaleCause.RECOVERABLE_FAILOVER
             self._record(cause, None if is_first else self.graph, graph, now)
             effects += self._take_graph(graph, now)
             self._to_deploy = self._all
-        elif not self._slots.complete:  # a spare one takes the place of one that was lost
+        elif not self._slots.complete:  # a spare one replaces one that was lost
             self._slots.rearrange(self.execution_graph.slot_keys())
         return [
             *effects,

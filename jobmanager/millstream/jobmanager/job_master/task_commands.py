@@ -1,4 +1,4 @@
-"""Starting and cancelling tasks in the slots of a job: the steps of their executions, and what workers are told."""
+"""Deploys and cancels tasks in the slots of a job: changes their executions and returns the commands to workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def deploy(
     restores: Mapping[Subtask, TaskRestore],
     now_ms: int,
 ) -> list[ev.Effect]:
-    """Has these subtasks, which are scheduled, run in their slots, whose workers are ready."""
+    """Deploys scheduled subtasks in their slots, whose workers are ready."""
     effects: list[ev.Effect] = []
     for key, tasks in graph.deployments(slots, subtasks, restores).items():
         slot = slots[key]
@@ -30,7 +30,7 @@ def deploy(
 
 
 def cancel(executions: Iterable[Execution], slots: Mapping[SlotKey, Slot], now_ms: int) -> list[ev.Effect]:
-    """Tells the deployed ones to end; the others have ended with this."""
+    """Cancels executions: deployed ones by a command to their workers, the others at once."""
     deployed: dict[SlotKey, list[Execution]] = {}
     for execution in executions:
         if execution.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED):

@@ -1,1 +1,1 @@
-"""What a job starts from."""
+"""Restoring a job from a snapshot or from running tasks."""

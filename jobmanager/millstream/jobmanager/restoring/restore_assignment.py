@@ -1,10 +1,10 @@
-"""What each subtask of a job restores from: its operators in a snapshot, each state with the files it needs. Pure.
+"""Assigns a snapshot's state to the subtasks of a job: for each operator, its states with the files they need. Pure.
 
-A vertex all of whose subtasks had finished is handed over as finished, and is not run again; its producers have to be
-finished as well, for what they emit would be lost.
+A vertex all of whose subtasks had finished is restored as finished, and does not run again; its producers have to be
+finished as well, since their output would be lost.
 
-Operators are matched by their uid, or by their id when the program gave none. What is handed over bears the operator's
-id of the running job. State that an operator can no longer hold is left behind, as `fit` allowed.
+Operators are matched by their uid, or by their id when the program sets none. The assigned states carry the operator's
+id in the running job. State that an operator can no longer hold is dropped, as `fit` allowed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from millstream.jobmanager.job_master.execution_graph import TaskRestore
 def task_restores(
     graph: JobGraph, metadata: SnapshotMetadata, location: str, subtasks: Collection[Subtask]
 ) -> dict[Subtask, TaskRestore]:
-    """What each of the subtasks is told to restore from, of the snapshot at the location."""
+    """Returns what each of the subtasks restores from the snapshot at the location."""
     return {
         place: TaskRestore(operators_to_json(states), location, metadata.checkpoint_id)
         for place, states in assign_states(graph, metadata, subtasks).items()
@@ -36,7 +36,7 @@ def task_restores(
 def assign_states(
     graph: JobGraph, metadata: SnapshotMetadata, subtasks: Collection[Subtask]
 ) -> dict[Subtask, tuple[OperatorSnapshot, ...]]:
-    """What each of the subtasks restores from: its operators that have state or are finished, with its files only."""
+    """Assigns to each subtask its operators that have state or are finished, with only the files it needs."""
     result: dict[Subtask, tuple[OperatorSnapshot, ...]] = {}
     finished: set[VertexId] = set()
     for vertex in graph.vertices:
@@ -53,8 +53,8 @@ def assign_states(
             names = {vertex.id: vertex.name for vertex in graph.vertices}
             raise IncompatibleStateError(
                 _where(metadata),
-                f"'{names[edge.target]}' had finished, but its input '{names[edge.source]}' had not: what that emits "
-                "would be lost; give operators that are not those of the snapshot another uid",
+                f"'{names[edge.target]}' had finished, but its input '{names[edge.source]}' had not: its output would "
+                "be lost; give operators that are not those of the snapshot another uid",
             )
     return result
 

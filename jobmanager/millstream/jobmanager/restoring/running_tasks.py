@@ -1,8 +1,8 @@
-"""Whether a job can continue with tasks that run already, from the restore point that is stored for it. Pure.
+"""Decides whether a new leader can take over a job's running tasks, given the stored restore point. Pure.
 
-Tasks of an earlier leader are beyond the last completed checkpoint, all by the same records. The enumerators of sources
-are not: they lived with that leader, and continue from the checkpoint. What they gave to readers after it, the readers
-have, and a new enumerator has to know.
+The tasks of an earlier leader are past the last completed checkpoint, consistently with each other. The enumerators of
+sources are not: they ran with that leader, and are restored from the checkpoint. Splits that they assigned after it are
+with the readers, and the new enumerators must be given them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from millstream.core.messages.takeover import NOT_CAPTURED, FoundReader, FoundTa
 
 
 def why_not(graph: JobGraph, tasks: Iterable[FoundTask], restore_point: int) -> str:
-    """Why the tasks cannot continue; empty when they can. The graph is that of the job as it fits the restore point."""
+    """Returns why the tasks cannot continue, or an empty string. `graph` is the job fitted to the restore point."""
     vertices = {vertex.id: vertex for vertex in graph.vertices}
     for task in tasks:
         vertex = vertices[task.vertex_id]
@@ -24,18 +24,18 @@ def why_not(graph: JobGraph, tasks: Iterable[FoundTask], restore_point: int) -> 
         if task.max_parallelism != vertex.max_parallelism:
             return f"{name} runs with {task.max_parallelism} key groups, and the job has {vertex.max_parallelism}"
         if task.completed > restore_point:
-            return f"{name} has committed checkpoint {task.completed}, and the store knows of {restore_point} at most"
+            return f"{name} has committed checkpoint {task.completed}, but the latest stored one is {restore_point}"
         if task.reader is not None and not task.reader.is_known:
-            return f"the splits that {name} was given since checkpoint {restore_point} are too many to be kept"
+            return f"too many splits were assigned to {name} since checkpoint {restore_point} to be kept"
         if task.reader is not None and task.reader.has_events:
-            return f"{name} and its enumerator have exchanged events, which the enumerator's state may not show"
+            return f"{name} and its enumerator have exchanged events that the enumerator's state may not include"
     return ""
 
 
 def running_readers(
     graph: JobGraph, tasks: Iterable[FoundTask], restore_point: int
 ) -> dict[VertexId, tuple[RunningReader, ...]]:
-    """The readers of each source, with what they were given after the restore point."""
+    """Returns the readers of each source, with the splits assigned to them after the restore point."""
     readers: dict[VertexId, list[RunningReader]] = {vertex.id: [] for vertex in graph.vertices if vertex.source}
     for task in tasks:
         if task.vertex_id in readers:
@@ -54,5 +54,5 @@ def _given_after(reader: FoundReader, restore_point: int) -> tuple[bytes, ...]:
 
 
 def under_way(tasks: Collection[FoundTask], restore_point: int) -> list[int]:
-    """The checkpoints that the tasks may still work for, and that nobody will complete."""
+    """Returns the checkpoints that were pending at the tasks and will not complete."""
     return sorted({number for task in tasks for number in task.under_way if number > restore_point})

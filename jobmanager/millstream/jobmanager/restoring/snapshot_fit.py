@@ -1,8 +1,8 @@
-"""Whether a job can start from a snapshot, and what it takes over from it. Pure.
+"""Decides whether a job can start from a snapshot, and what it restores from it. Pure.
 
-The decision is that of `millstream.core.snapshot.fitting.fit`, as far as the job manager knows the job: which kinds of
-state its operators can hold, but not what functions declare. A vertex whose max parallelism the program did not set
-takes over that of its stored keyed state, whose key groups cannot change.
+The decision is made by `millstream.core.snapshot.fitting.fit` from what the job manager knows of the job: the kinds of
+state that its operators can hold, but not the states that functions declare. A vertex whose max parallelism the program
+does not set gets that of its stored keyed state, whose key groups cannot change.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from millstream.core.snapshot.fitting.fit import Fit, ProgramOperator, fit
 
 
 def fit_to_snapshot(graph: JobGraph, metadata: SnapshotMetadata, where: str, ignore_unclaimed: bool) -> JobGraph:
-    """The job as it starts from the snapshot; an error says why it cannot."""
+    """Returns the job fitted to the snapshot; raises SnapshotError if it cannot start from it."""
     program = [ProgramOperator.of(vertex, info) for vertex in graph.vertices for info in vertex.operators]
     found = fit(metadata, program, ignore_unclaimed)
     if found.problems:
         hint = (
             "; give operators the uids that they had, or start with --allowNonRestoredState "
-            "(execution.state-recovery.ignore-unclaimed-state) to leave behind what the program does not take over"
+            "(execution.state-recovery.ignore-unclaimed-state) to drop the state that the program does not restore"
         )
         leaves = found.leaves_state and not ignore_unclaimed
         raise SnapshotError(where, f"does not fit the job: {'; '.join(found.problems)}{hint if leaves else ''}")

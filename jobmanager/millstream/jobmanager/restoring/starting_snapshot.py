@@ -1,6 +1,6 @@
-"""The snapshot that a job starts from: where it is, and whether it can be used.
+"""The snapshot that a job starts from: its location, and whether the job can be restored from it.
 
-It is read and checked as a whole before anything of the job is deployed. Whatever is wrong with it, it stays as it is.
+It is read and checked completely before any task of the job is deployed. It is not changed if it cannot be used.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from millstream.jobmanager.restoring.snapshot_fit import fit_to_snapshot
 
 
 class RecoverySettings(Struct, frozen=True):
-    """What a job starts from. With `claim`, the snapshot becomes the job's own, to be deleted like its checkpoints."""
+    """The snapshot a job starts from. With `claim`, the job owns it and deletes it like its own checkpoints."""
 
     path: str
     claim: bool = False
     ignore_unclaimed_state: bool = False
     older: tuple[str, ...] = ()
-    """Further checkpoints that the job has, when it goes on with its own."""
+    """The other checkpoints of the job, when it continues from its own."""
     own_id: int = 0
-    """Its id, where an earlier leader of the job has stored it; else 0. A savepoint among those, which was to stop the
-    job, is the user's all the same.
+    """Its id if an earlier leader of the job has stored it, otherwise 0. A savepoint among those, which was to stop the
+    job, still belongs to the user.
     """
 
     @staticmethod
     def of_pointers(pointers: Sequence[Pointer]) -> RecoverySettings:
-        """For a job that goes on with the checkpoints that it took under an earlier leader."""
+        """Returns the settings of a job that continues from the checkpoints of an earlier leader."""
         *older, latest = pointers
         places = tuple(pointer.location for pointer in older)
         own_id = latest.checkpoint_id
@@ -46,7 +46,7 @@ class RecoverySettings(Struct, frozen=True):
 
     @staticmethod
     def from_configuration(options: Configuration) -> RecoverySettings | None:
-        """The job's settings; None when it starts from nothing."""
+        """Reads the job's settings; None when it starts without a snapshot."""
         path = options.string("execution.state-recovery.path")
         if not path:
             return None
@@ -58,7 +58,7 @@ class RecoverySettings(Struct, frozen=True):
 
 
 class StartingSnapshot(Struct, frozen=True):
-    """A snapshot that was found good, and the job fitted to it."""
+    """A verified snapshot, and the job fitted to it."""
 
     graph: JobGraph
     metadata: SnapshotMetadata
@@ -73,7 +73,7 @@ class StartingSnapshot(Struct, frozen=True):
 
 
 def completed_checkpoint(metadata: SnapshotMetadata, location: str, owned: bool) -> CompletedCheckpoint:
-    """One that this coordinator has not taken."""
+    """Builds the completed checkpoint for a snapshot that this coordinator did not take."""
     is_savepoint = metadata.kind is SnapshotKind.SAVEPOINT
     kind = model.SnapshotKind.SAVEPOINT if is_savepoint else model.SnapshotKind.CHECKPOINT
     checkpoint_id = CheckpointId(metadata.checkpoint_id)
@@ -82,7 +82,7 @@ def completed_checkpoint(metadata: SnapshotMetadata, location: str, owned: bool)
 
 
 def read_starting_snapshot(recovery: RecoverySettings, graph: JobGraph) -> StartingSnapshot:
-    """Reads and checks the snapshot, and fits the job to it. Blocks on storage; an error says what is wrong."""
+    """Reads and checks the snapshot, and fits the job to it. Blocks on storage; raises SnapshotError."""
     storage, location = storage_at(recovery.path)
     metadata = storage.read_metadata(location)
     fitted = fit_to_snapshot(graph, metadata, location, recovery.ignore_unclaimed_state)

@@ -1,1 +1,1 @@
-"""The enumerators of a job's sources, in a process of their own."""
+"""The split enumerators of a job's sources, which run in a separate process."""

@@ -1,8 +1,9 @@
-"""The alignment groups of one job: sources that keep together in event time, over all their subtasks. Pure.
+"""The watermark alignment groups of one job: sources whose subtasks advance together in event time. Pure.
 
-Every reader of a group says how far it is, at its own interval, and is answered how far it may go: the slowest of the
-group, and its drift. One of which nobody has to wait, because it is idle or has ended, reports the highest watermark.
-Readers whose attempts are over are forgotten: after a restart a group forms again, of those that report.
+Every reader of a group reports its watermark at its own interval, and receives the highest event time that it may
+reach: the lowest watermark of the group plus its drift. A reader that is idle or has ended reports the maximum
+watermark, so that it holds no other back. Readers whose attempts have ended are removed; after a restart, a group
+consists of the readers that report.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ class _Reader(Struct, frozen=True):
 
 
 class AlignmentGroups:
-    """Of one job. A reader is a source of a group in one subtask."""
+    """The groups of one job. A reader is a source of a group in one subtask."""
 
     def __init__(self) -> None:
         self._watermarks: dict[_Reader, int] = {}
 
     def reported(self, place: Subtask, report: WatermarkReport) -> int:
-        """A reader says how far it is; answers how far it may go."""
+        """Records a reader's watermark; returns the event time that it may reach."""
         self._watermarks[_Reader(place, report.group)] = report.watermark
         slowest = min(mark for reader, mark in self._watermarks.items() if reader.group == report.group)
         return min(slowest + report.max_drift_ms, MAX_TIMESTAMP)
 
     def forget(self, subtasks: Collection[Subtask]) -> None:
-        """These run no more, or will be other attempts when they do."""
+        """Removes the readers of these subtasks, whose attempts have ended."""
         for reader in [reader for reader in self._watermarks if reader.place in subtasks]:
             del self._watermarks[reader]

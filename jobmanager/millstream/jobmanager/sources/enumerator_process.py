@@ -1,4 +1,4 @@
-"""A job's enumerator process, as the job manager sees it: started in the job's environment, watched, ended."""
+"""Starts a job's enumerator process in the job's environment, supervises and stops it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _STOP_GRACE = 2.0
 
 
 class EnumeratorProcess:
-    """Owned by the job manager's loop. `run` lives as long as the process does.
+    """Owned by the job manager's loop. `run` returns when the process has ended.
 
-    `states` are the enumerators', and `readers` those that run already.
+    `states` are the enumerators' states to restore, and `readers` the readers that are already running.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class EnumeratorProcess:
         self._child = SupervisedChild(self._launch, ENUMERATORS_COMMAND.to_bytes(Stop()), _STOP_GRACE)
 
     async def run(self) -> None:
-        """From the environment to the process's end; an end that was not asked for fails the job."""
+        """Builds the environment and runs the process until it ends; an unexpected end fails the job."""
         sources = tuple(
             SourceToEnumerate(
                 v.id, v.name, v.parallelism, v.source, self._states.get(v.id, b""), self._readers.get(v.id, ())
@@ -74,11 +74,11 @@ class EnumeratorProcess:
             self._fail(f"split enumerators: {reason}")
 
     def send(self, command: EnumeratorsCommand) -> None:
-        """Passes an event to the enumerators."""
+        """Sends a command to the enumerators."""
         self._child.send(ENUMERATORS_COMMAND.to_bytes(command))
 
     async def stop(self) -> None:
-        """Ends the process. Returns when it is gone."""
+        """Stops the process. Returns when it has ended."""
         await self._child.stop()
 
     def _fail(self, reason: str) -> None:
@@ -94,7 +94,7 @@ class EnumeratorProcess:
         self._on_message(failure)
 
     def _logging_options(self) -> dict[str, str]:
-        """As this process logs; none of them is a secret, so they may be on a command line."""
+        """Returns this process's logging options; none is a secret, so they may be passed on a command line."""
         options = self._configuration.to_dict()
         return {key: value for key, value in options.items() if key.startswith(_LOGGING)}
 

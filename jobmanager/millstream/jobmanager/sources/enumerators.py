@@ -1,16 +1,16 @@
 """The main of a job's enumerator process: `python -m millstream.jobmanager.sources.enumerators --control-fd N`.
 
 It runs the split enumerators of the job's sources, in the job's own environment and on one thread, and exchanges events
-with their readers through the job manager. Nothing of the user's runs in the job manager itself.
+with their readers through the job manager. The job manager itself runs no user code.
 
-When another job manager led the job before, and its tasks run on, enumerators are told what their readers were given
-since the states that they start from. One that cannot continue with that refuses: all of the job starts again then.
+When another job manager led the job before and its tasks continue, enumerators receive the splits that were assigned to
+their readers since the restored states. If an enumerator cannot continue with that, it refuses, and the job restarts.
 
-The answer to a snapshot leaves on the same pipe as assignments of splits, after all that were made before it. A reset
-and a return of splits are confirmed with `ready`: what was sent before that belongs to readers that are gone.
+The result of a snapshot is sent on the same pipe as assignments of splits, after all assignments before it. A reset and
+a return of splits are confirmed with `ready`: what was sent before that belongs to readers that no longer exist.
 
-What enumerators have done is told a second after it began to change, and not while nothing does: these are the metrics
-of the sources' coordinators.
+The figures of enumerators, which are the metrics of the sources' coordinators, are reported a second after a change,
+and not while nothing changes.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ from millstream.datastream.connectors.base import Source, SplitEnumerator, Split
 from millstream.datastream.connectors.errors import ConnectorError
 
 log = logging.getLogger(__name__)
-_ALL = VertexId("")  # whose work is no single source's
-_TOLD_AFTER = 1.0  # seconds
+_ALL = VertexId("")  # for work that belongs to no single source
+_REPORTED_AFTER = 1.0  # seconds
 
 
 class EnumeratorContext(SplitEnumeratorContext[Any]):
-    """One enumerator's way out."""
+    """The context of one enumerator, through which it acts on its readers."""
 
     def __init__(self, enumerators: Enumerators, job_id: JobId, source: SourceToEnumerate) -> None:
         self._enumerators = enumerators
@@ -88,41 +88,41 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
         self._over = threading.Event()
 
     def current_parallelism(self) -> int:
-        """The number of readers."""
+        """Returns the number of readers."""
         return self._parallelism
 
     def registered_readers(self) -> set[int]:
-        """The subtasks whose readers have started."""
+        """Returns the subtasks whose readers have registered."""
         return set(self.readers)
 
     def assign_splits(self, splits: list[Any], subtask: int) -> None:
-        """Gives splits to a reader."""
+        """Assigns splits to a reader."""
         self._send(subtask, Splits(to_bytes(splits)))
         self.assigned += len(splits)
 
     def signal_no_more_splits(self, subtask: int) -> None:
-        """Tells a reader that it has all its splits."""
+        """Notifies a reader that it gets no more splits."""
         self._send(subtask, NoMoreSplits())
 
     def send_event_to_reader(self, subtask: int, event: Any) -> None:
-        """Sends anything picklable to a reader."""
+        """Sends a picklable event to a reader."""
         self._send(subtask, Custom(to_bytes(event)))
 
     def end(self) -> None:
-        """The enumerator is no more: nothing goes out, and work that was put off is not begun."""
+        """Ends the context of a closed enumerator: it sends nothing more, and delayed work is not started."""
         self._over.set()
 
     def call_async(
         self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None], delay: float = 0
     ) -> None:
-        """Runs blocking work on another thread, and its continuation on the enumerators'."""
+        """Runs blocking work on another thread, and its continuation on the enumerators' thread."""
 
         def run() -> None:
             if delay and self._over.wait(delay):
                 return
             try:
                 result, error = work(), None
-            except BaseException as raised:  # whatever it is, the enumerator waits for an answer
+            except BaseException as raised:  # also SystemExit: the enumerator waits for the result
                 result, error = None, raised
             self._enumerators.later(self._vertex_id, lambda: None if self._over.is_set() else then(result, error))
 
@@ -130,17 +130,17 @@ class EnumeratorContext(SplitEnumeratorContext[Any]):
 
     def _send(self, subtask: int, kind: Splits | NoMoreSplits | Custom) -> None:
         if self._over.is_set():
-            return  # an enumerator that was reset has no readers any more
+            return  # an enumerator that was reset has no readers
         if subtask not in self.readers:
             raise ConnectorError(
-                f"there is no reader {subtask}: splits and events reach only those that have registered, of "
-                f"{self._parallelism} now {sorted(self.readers)}; see registered_readers() and add_reader()"
+                f"there is no reader {subtask}: splits and events can only be sent to registered readers, which are "
+                f"{sorted(self.readers)} of {self._parallelism}; see registered_readers() and add_reader()"
             )
         self._enumerators.send(EnumeratorEvent(self._job_id, self._vertex_id, subtask, kind))
         self.sent += 1
 
     def figures(self, unassigned: int | None) -> EnumeratorFigures:
-        """What it has done so far."""
+        """Returns the figures of the enumerator so far."""
         return EnumeratorFigures(
             self._vertex_id, len(self.readers), self.assigned, self.returned, self.taken, self.sent, unassigned
         )
@@ -159,8 +159,8 @@ class Enumerators:
         self._started: set[VertexId] = set()
         self._refused = ""
         self._job_id = NO_JOB
-        self._told: dict[VertexId, EnumeratorFigures] = {}
-        self._untold_since: float | None = None
+        self._reported: dict[VertexId, EnumeratorFigures] = {}
+        self._changed_since: float | None = None
         self._untellable: set[VertexId] = set()
 
     def later(self, vertex_id: VertexId, work: Callable[[], None]) -> None:
@@ -168,7 +168,7 @@ class Enumerators:
         self._work.put((vertex_id, work))
 
     def command(self, command: EnumeratorsCommand) -> None:
-        """Queues what the job manager wants; from any thread."""
+        """Queues a command of the job manager; from any thread."""
         match command:
             case StartEnumerators(job_id, sources):
                 self._job_id = job_id
@@ -191,17 +191,17 @@ class Enumerators:
                 assert_never(command)
 
     def run(self) -> None:
-        """Works until told to stop; what an enumerator raises fails the job."""
+        """Runs until it is stopped; an exception of an enumerator fails the job."""
         while (item := self._next()) is not None:
             vertex_id, work = item
             try:
                 work()
-            except BaseException as error:  # also SystemExit: of the user's
+            except BaseException as error:  # also SystemExit, from user code
                 leave_if_forked(error)
                 self._fail(vertex_id, error)
             leave_if_forked()
-            if self._untold_since is None:
-                self._untold_since = self._clock.monotonic()
+            if self._changed_since is None:
+                self._changed_since = self._clock.monotonic()
         for vertex_id, (enumerator, context) in self._enumerators.items():
             context.end()
             try:
@@ -212,28 +212,28 @@ class Enumerators:
             leave_if_forked()
 
     def _next(self) -> tuple[VertexId, Callable[[], None]] | None:
-        """The next work, and before it, or meanwhile, what is to be told."""
+        """Returns the next work, and reports figures that are due before it."""
         while True:
             left = None
-            if self._untold_since is not None:
-                left = self._untold_since + _TOLD_AFTER - self._clock.monotonic()
+            if self._changed_since is not None:
+                left = self._changed_since + _REPORTED_AFTER - self._clock.monotonic()
                 if left <= 0:
-                    self._untold_since = left = None
-                    self._tell()
+                    self._changed_since = left = None
+                    self._report_figures()
             try:
                 return self._work.get(timeout=left)
             except queue.Empty:
                 continue
 
-    def _tell(self) -> None:
+    def _report_figures(self) -> None:
         for vertex_id, (enumerator, context) in self._enumerators.items():
             figures = context.figures(self._unassigned(vertex_id, enumerator))
-            if self._told.get(vertex_id) != figures:
-                self._told[vertex_id] = figures
+            if self._reported.get(vertex_id) != figures:
+                self._reported[vertex_id] = figures
                 self.send(figures)
 
     def _unassigned(self, vertex_id: VertexId, enumerator: SplitEnumerator[Any]) -> int | None:
-        """A metric that cannot be had fails no job."""
+        """Returns the number of unassigned splits; an exception is logged and does not fail the job."""
         if vertex_id in self._untellable:
             return None
         try:
@@ -241,7 +241,7 @@ class Enumerators:
         except BaseException as error:
             leave_if_forked(error)
             self._untellable.add(vertex_id)
-            log.exception("%s does not tell its unassigned splits", self._sources[vertex_id].name)
+            log.exception("Getting the number of unassigned splits of %s failed", self._sources[vertex_id].name)
             return None
 
     def _start(self, source: SourceToEnumerate) -> None:
@@ -267,18 +267,18 @@ class Enumerators:
         }
         if not enumerator.take_over(assigned):
             self._refused = (
-                f"the enumerator of {source.name} cannot continue with readers that were given splits since the last "
-                "checkpoint: it has no method take_over that could"
+                f"the enumerator of {source.name} cannot continue with readers that were assigned splits since the "
+                "last checkpoint: it has no method take_over"
             )
 
     def _report_started(self) -> None:
-        """Not when one could not be started: the job restarts with another enumerator process, and waits for that."""
+        """Reports that all enumerators have started; not if one failed, since the job restarts with a new process."""
         if self._started == self._sources.keys():
             self.send(TakeoverRefused(self._refused) if self._refused else Ready())
 
     def _reader_event(self, event: ReaderEvent) -> None:
         if event.vertex_id not in self._enumerators:
-            return  # its start failed, and so does the job
+            return  # its start failed, which fails the job
         enumerator, context = self._enumerators[event.vertex_id]
         context.taken += 1
         match event.kind:
@@ -292,7 +292,7 @@ class Enumerators:
                     enumerator.add_splits_back(splits, event.subtask)
                 self.send(Ready())
             case SplitRequest() | Custom() if event.subtask not in context.readers:
-                pass  # of a reader that is gone: the one in its place registers before it asks
+                pass  # from a reader that no longer exists: its successor registers before it requests splits
             case SplitRequest(host):
                 enumerator.handle_split_request(event.subtask, host)
             case Custom(custom):
@@ -301,19 +301,19 @@ class Enumerators:
                 assert_never(event.kind)
 
     def _snapshot(self, checkpoint_id: int) -> None:
-        """All enumerators at one moment; what cannot be captured fails the checkpoint, not the job."""
+        """Takes a snapshot of all enumerators at once; an exception fails the checkpoint, not the job."""
         states: dict[str, bytes] = {}
-        told, failure = "", None
+        message, failure = "", None
         for vertex_id, (enumerator, _) in self._enumerators.items():
             try:
                 states[vertex_id] = to_bytes(enumerator.snapshot_state(checkpoint_id))
             except BaseException as error:
                 leave_if_forked(error)
                 failure = self._described(vertex_id, error)
-                log.exception("the enumerator of %s could not be captured", failure.operator_name)
-                told = f"{failure.task_name}: {failure.exception}"
+                log.exception("the snapshot of the enumerator of %s failed", failure.operator_name)
+                message = f"{failure.task_name}: {failure.exception}"
             leave_if_forked()
-        self.send(EnumeratorsSnapshot(checkpoint_id, states, told, failure))
+        self.send(EnumeratorsSnapshot(checkpoint_id, states, message, failure))
 
     def _notify(self, vertex_id: VertexId, notice: CheckpointNotice) -> None:
         enumerator, _ = self._enumerators.get(vertex_id, (None, None))
@@ -322,7 +322,7 @@ class Enumerators:
             notify(notice.checkpoint_id)
 
     def _reset(self, command: ResetSource) -> None:
-        """A new enumerator from the state, in place of the one that is there."""
+        """Replaces an enumerator by a new one that is restored from the state."""
         vertex_id, state, parallelism = command.vertex_id, command.state, command.parallelism
         enumerator, context = self._enumerators.pop(vertex_id, (None, None))
         if enumerator is not None and context is not None:
@@ -352,7 +352,7 @@ class Enumerators:
 
 
 def run_enumerators(pipe: ControlPipe, when_alone: Callable[[], None] | None = None) -> None:
-    """Works on this thread until told to stop. When the job manager is gone it does `when_alone`, or else stops."""
+    """Runs on this thread until it is stopped. If the job manager exits, calls `when_alone`, or stops."""
     enumerators = Enumerators(lambda message: pipe.send(ENUMERATORS_MESSAGE.to_bytes(message)), SystemClock())
     pipe.start(
         lambda raw: enumerators.command(ENUMERATORS_COMMAND.from_bytes(raw)),
@@ -362,7 +362,7 @@ def run_enumerators(pipe: ControlPipe, when_alone: Callable[[], None] | None = N
 
 
 def main() -> int:
-    """A process of its own, which ends at once when the job manager is gone."""
+    """Runs the enumerators in this process, which exits at once when the job manager has exited."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--job", default="")
@@ -370,7 +370,7 @@ def main() -> int:
     parser.add_argument("--logging", default="{}")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    faulthandler.enable(all_threads=False)  # a crash of native code tells where in Python it was
+    faulthandler.enable(all_threads=False)  # a crash of native code prints the Python stack
     configuration = Configuration(json.loads(arguments.logging))
     bound_output(configuration, owner=False)
     of_job = Origin(arguments.job, arguments.job_name)

@@ -1,8 +1,8 @@
-"""The sources of a job between their enumerators and their readers, and how they are brought back for a restore.
+"""Forwards events from enumerators to readers, and rolls the enumerators back for a restore.
 
-Owned by the job manager's loop. A source that restarts as a whole gets its enumerator reset; of one that restarts in
-part, the splits that its lost readers were given since the checkpoint go back to the enumerator. Until the enumerator
-process has confirmed that, what it sends to those readers is from before, and does not reach them.
+Owned by the job manager's loop. When all readers of a source restart, its enumerator is reset; when only some do, the
+splits that were assigned to them since the checkpoint are returned to the enumerator. Until the enumerator process has
+confirmed that, what it sends to those readers was sent before, and is dropped.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from millstream.jobmanager.sources.split_assignments import SplitAssignments
 
 log = logging.getLogger(__name__)
 _NO_SPLITS = pickle.dumps([])
-_MUCH = 64 << 20  # bytes of splits that a job should not have to remember
+_MUCH = 64 << 20  # bytes of remembered splits above which a warning is logged
 
 
 class SourceRollback:
-    """`send` tells the enumerator process something; it is false when there is none.
+    """`send` sends a command to the enumerator process; it returns false when there is none.
 
-    Splits are remembered only for sources in `apart`, whose readers may restart one without the other: where all
-    readers restart together, the enumerator's state has everything.
+    Splits are remembered only for sources in `apart`, whose readers may restart independently: where all readers
+    restart together, the enumerator's state is sufficient.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class SourceRollback:
 
     @property
     def any_sources(self) -> bool:
-        """Whether the job has sources, and so an enumerator process."""
+        """Whether the job has sources, and therefore an enumerator process."""
         return bool(self._sources)
 
     def to_reader(self, event: EnumeratorEvent) -> bool:
-        """Whether what an enumerator sent may go to its reader; splits are remembered until a checkpoint has them."""
+        """Whether an event may be forwarded to its reader; remembers splits until a checkpoint includes them."""
         if event.vertex_id in self._resetting:
             return False
         reader = Subtask(event.vertex_id, event.subtask)
@@ -75,18 +75,18 @@ class SourceRollback:
             self._warned = True
             log.warning(
                 "job %s: %d MiB of splits are kept in memory, because no checkpoint has completed since they were "
-                "given to readers; set execution.checkpointing.interval, or see why checkpoints fail",
+                "assigned; set execution.checkpointing.interval, or check why checkpoints fail",
                 self._job_id,
                 self.assignments.size >> 20,
             )
 
     def forget(self) -> None:
-        """A new enumerator process takes the place of the one that all this was about."""
+        """Drops all state, when a new enumerator process replaces the previous one."""
         self.assignments = SplitAssignments()
         self._unconfirmed = 0
 
     def taken_over(self, readers: Mapping[VertexId, Collection[RunningReader]]) -> None:
-        """The readers run on, with these splits since the checkpoint; a new enumerator process knows of them."""
+        """Takes over running readers with the splits assigned to them since the checkpoint."""
         self.forget()
         for vertex, running in readers.items():
             for reader in running if vertex in self._apart else ():
@@ -94,13 +94,13 @@ class SourceRollback:
                     self.assignments.assigned(Subtask(vertex, reader.subtask), splits)
 
     def begin(self, subtasks: frozenset[Subtask], states: Mapping[VertexId, bytes]) -> None:
-        """Has enumerators reset to the states of a checkpoint, and given back what lost readers had been given."""
+        """Resets enumerators to the states of a checkpoint, or returns the splits of lost readers to them."""
         for vertex, parallelism in self._sources.items():
             readers = [r for r in (Subtask(vertex, i) for i in range(parallelism)) if r in subtasks]
             taken = {reader: self.assignments.take_back(reader) for reader in readers}
             if len(readers) == parallelism:
                 self._resetting.add(vertex)
-                self._tell(ResetSource(vertex, states.get(vertex, b""), parallelism))
+                self._send_command(ResetSource(vertex, states.get(vertex, b""), parallelism))
                 continue
             for reader, given in taken.items():
                 self._returning.add(reader)
@@ -108,31 +108,31 @@ class SourceRollback:
                     self._give_back(reader, splits)
 
     def confirmed(self) -> None:
-        """The enumerator process has done one thing that it had to confirm."""
+        """Handles one confirmation of the enumerator process."""
         self._unconfirmed -= 1
         if self._unconfirmed <= 0:
             self._unconfirmed = 0
             self._confirmed.set()
 
     async def all_confirmed(self, is_wanted: Callable[[], bool]) -> None:
-        """Waits until everything is confirmed, or `is_wanted` no longer holds; `interrupt` has that looked at."""
+        """Waits until everything is confirmed, or `is_wanted` returns false, which `interrupt` has checked again."""
         while self._unconfirmed and is_wanted():
             self._confirmed.clear()
             await self._confirmed.wait()
 
     def interrupt(self) -> None:
-        """Whoever waits looks whether the restore is still wanted."""
+        """Makes `all_confirmed` check whether the restore is still wanted."""
         self._confirmed.set()
 
     def done(self) -> None:
-        """The readers are about to run again: what enumerators send them from now on is for them."""
+        """Ends the rollback before the readers restart: events of enumerators are forwarded again."""
         self._resetting.clear()
         self._returning.clear()
 
     def _give_back(self, reader: Subtask, splits: bytes) -> None:
-        self._tell(ReaderEvent(self._job_id, reader.vertex_id, reader.index, SplitsReturned(splits)))
+        self._send_command(ReaderEvent(self._job_id, reader.vertex_id, reader.index, SplitsReturned(splits)))
 
-    def _tell(self, command: EnumeratorsCommand) -> None:
+    def _send_command(self, command: EnumeratorsCommand) -> None:
         if self._send(command):
             self._unconfirmed += 1
             self._confirmed.clear()

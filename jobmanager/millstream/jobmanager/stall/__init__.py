@@ -1,1 +1,1 @@
-"""Why nothing comes out of a job: the facts, and what they mean."""
+"""Finds out why a job emits no results: the observed facts, and findings about them."""

@@ -1,4 +1,4 @@
-"""Findings about sinks whose results nobody sees yet, and which checkpoint they wait for. Pure."""
+"""Findings about sinks whose results are not visible yet, and the checkpoint that they wait for. Pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from millstream.jobmanager.stall.event_time import PATIENCE_MS
 from millstream.jobmanager.stall.facts import JobFacts
 from millstream.jobmanager.stall.words import count, subtask_of
 
-_NAMED = 3  # subtasks: more of them say no more
+_NAMED = 3  # subtasks that are named in a message
 
 
 def commit_findings(facts: JobFacts) -> Iterator[Finding]:
-    """Sinks whose results nobody sees, for want of a checkpoint."""
+    """Yields a finding for each sink whose results are not visible because no checkpoint has completed."""
     waits: dict[tuple[VertexId, str], PendingCommits] = {}
     for task in facts.running():
-        for told in task.progress.operators:
-            if isinstance(told.kind, PendingCommits) and told.kind.waiting_since:
-                known = waits.get((task.vertex_id, told.operator), PendingCommits(0, told.kind.waiting_since))
-                oldest = min(known.waiting_since, told.kind.waiting_since)
-                together = PendingCommits(known.pre_committed + told.kind.pre_committed, oldest)
-                waits[task.vertex_id, told.operator] = together
+        for reported in task.progress.operators:
+            if isinstance(reported.kind, PendingCommits) and reported.kind.waiting_since:
+                known = waits.get((task.vertex_id, reported.operator), PendingCommits(0, reported.kind.waiting_since))
+                oldest = min(known.waiting_since, reported.kind.waiting_since)
+                together = PendingCommits(known.pre_committed + reported.kind.pre_committed, oldest)
+                waits[task.vertex_id, reported.operator] = together
     for (vertex, operator), pending in waits.items():
         found = _uncommitted(facts, operator, pending)
         if found is not None:
@@ -53,21 +53,21 @@ def _uncommitted(facts: JobFacts, operator: str, pending: PendingCommits) -> tup
         waits = count(pending.pre_committed, "transaction waits", "transactions wait")
         return (
             f"{written}, though a checkpoint completed at {utc(taken.completed_at)}: {waits}.",
-            "see the log of the task manager for why the sink cannot commit; it is tried again",
+            "check the log of the task manager for why the sink cannot commit; the commit is retried",
         )
     last = f"since {utc(taken.completed_at)}" if taken.completed_at else "so far"
     now = f"; one is under way since {utc(taken.under_way_since)}" if taken.under_way_since else ""
     failed = f"; the last one that failed, at {utc(taken.failed_at)}: {taken.failure}" if taken.failed_at else ""
     return (
         f"{written}: no checkpoint has completed {last}{now}{failed}.{_where_barriers_hang(facts)}",
-        "see why it is slow: barriers wait behind the records before them; unaligned checkpoints overtake those "
-        "(execution.checkpointing.unaligned.enabled), but no call of a function; `GET /jobs/:jobid/checkpoints` has "
+        "check why it is slow: barriers wait behind the records before them; unaligned checkpoints overtake those "
+        "(execution.checkpointing.unaligned.enabled), but not a call of a function; `GET /jobs/:jobid/checkpoints` has "
         "the details",
     )
 
 
 def _where_barriers_hang(facts: JobFacts) -> str:
-    """The first tasks on the way of the barriers that did not take part."""
+    """Describes the first tasks in the direction of the barriers that did not acknowledge."""
     missing = facts.checkpoints.missing
     first = [v for v in missing if not any(source in missing for source in facts.producers.get(v, ()))]
     tasks = [task for task in facts.tasks if task.vertex_id in first and task.subtask in missing[task.vertex_id]]

@@ -1,4 +1,4 @@
-"""Findings about event time: which operators wait for which stream's watermark, and since when. Pure."""
+"""Findings about event time: which operators wait for the watermark of which stream, and since when. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from millstream.jobmanager.stall.waiters import now_at, waiters
 from millstream.jobmanager.stall.words import event_time, subtask_of, work
 
 PATIENCE_MS = 5000
-"""For so long a stream may bring nothing before that is worth a word."""
+"""The time without records after which a stream is reported."""
 _IDLENESS = (
-    "have records sent there, or give its WatermarkStrategy with_idleness(...), so that nobody waits for a stream "
-    "that is silent"
+    "have records sent there, or give its WatermarkStrategy with_idleness(...), so that operators do not wait for a "
+    "stream without records"
 )
 
 
 def event_time_findings(facts: JobFacts) -> tuple[list[Finding], set[VertexId]]:
-    """One for each operator whose event time stands still before its windows or timers; and who holds them back."""
+    """Returns a finding for each operator that waits for event time, and the vertices that hold it back."""
     holders = Holders(facts)
     findings: list[Finding] = []
     blamed: set[VertexId] = set()
@@ -32,7 +32,7 @@ def event_time_findings(facts: JobFacts) -> tuple[list[Finding], set[VertexId]]:
             held, ahead = holders.of(waiter)
             stuck = [holder for holder in held if _is_stuck(holder, facts.now_ms)]
             if isinstance(waiter.work, KeptRecords) and ahead < waiter.target:
-                continue  # pairs come out as they meet: it only matters that one stream has others keep ever more
+                continue  # joins emit pairs at once: what matters is that the other streams keep more and more records
             if stuck:
                 findings.append(_finding(waiter, stuck, ahead))
                 blamed |= {holder.task.vertex_id for holder in stuck}
@@ -59,7 +59,7 @@ def _who_waits(waiter: Waiter) -> str:
             return f"'{waiter.operator}' waits for {until} with {work(waiter.work)}."
         case KeptRecords():
             return (
-                f"'{waiter.operator}' keeps {work(waiter.work)} until {until}, and more with every record that comes."
+                f"'{waiter.operator}' keeps {work(waiter.work)} until {until}, and more with every record that arrives."
             )
         case _:
             assert_never(waiter.work)
@@ -68,31 +68,31 @@ def _who_waits(waiter: Waiter) -> str:
 def _cause(holder: Holder) -> str:
     where = f"'{holder.operator}'{subtask_of(holder.task)}"
     if not holder.origin.makes_watermarks:
-        return f"{where}, which makes no watermarks"
+        return f"{where}, which emits no watermarks"
     stream = holder.stream
     if stream is None:
         return f"{where}, which has no split to read"
     split = f"split '{stream.name}' of {where}" if stream.name else where
     if stream.idle:
-        return f"{split}, which is idle since {utc(stream.moved_at)}, like all others"
+        return f"{split}, which has been idle since {utc(stream.moved_at)}, like all others"
     if stream.paused or (holder.origin.alignment is not None and holder.origin.alignment.paused_since):
         return f"{split}, which waits for others of its alignment group"
     if not stream.record_at:
-        return f"{split}, from which no record has come since it began at {utc(stream.moved_at)}"
+        return f"{split}, from which no record has arrived since it began at {utc(stream.moved_at)}"
     at = "no watermark" if stream.watermark == MIN_TIMESTAMP else f"event time {event_time(stream.watermark)}"
     if stream.record_at - stream.moved_at >= PATIENCE_MS:
         return (
             f"{split}, which sends records, the last at {utc(stream.record_at)}, but has stayed at {at} since "
             f"{utc(stream.moved_at)}"
         )
-    return f"{split}, from which no record has come since {utc(stream.record_at)} and which is at {at}"
+    return f"{split}, from which no record has arrived since {utc(stream.record_at)} and which is at {at}"
 
 
 def _judged(holder: Holder, others_are_ahead: bool) -> tuple[FindingKind, str]:
     stream = holder.stream
     if not holder.origin.makes_watermarks:
         return FindingKind.NO_WATERMARKS, (
-            "hand from_source a WatermarkStrategy, or call assign_timestamps_and_watermarks before the windows"
+            "pass a WatermarkStrategy to from_source, or call assign_timestamps_and_watermarks before the windows"
         )
     if stream is None:
         return FindingKind.NO_RECORDS, (
@@ -105,9 +105,9 @@ def _judged(holder: Holder, others_are_ahead: bool) -> tuple[FindingKind, str]:
         )
     if stream.record_at - stream.moved_at >= PATIENCE_MS:
         return FindingKind.WATERMARK_HELD_BACK, (
-            "look at the timestamps of its records, which do not go forward, and at what the WatermarkStrategy makes "
-            "of them: no_watermarks() makes none"
+            "check the timestamps of its records, which do not advance, and the watermarks that the WatermarkStrategy "
+            "generates from them: no_watermarks() generates none"
         )
     if others_are_ahead:
         return FindingKind.WATERMARK_HELD_BACK, _IDLENESS
-    return FindingKind.NO_RECORDS, "send records: event time advances with those that come, and ends with the input"
+    return FindingKind.NO_RECORDS, "send records: event time advances with them, and reaches its end with the input"

@@ -1,4 +1,4 @@
-"""What is known of a job when somebody asks what holds it back: its tasks as last reported, and its checkpoints."""
+"""The facts from which stalls are explained: a job's tasks, as last reported, and its checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millstream.jobmanager.job_master.job_master import JobMaster
 
 
 class TaskFacts(Struct, frozen=True):
-    """One subtask, as its worker reported it last."""
+    """One subtask, as last reported by its worker."""
 
     vertex_id: VertexId
     vertex_name: str
@@ -30,33 +30,33 @@ class TaskFacts(Struct, frozen=True):
     output_watermark: int | None = None
     time_shares: TimeShares = field(default_factory=TimeShares)
     emitted_at: int = 0
-    """When it was last seen to have emitted records; 0: nothing is reported of it yet."""
+    """The last time at which it had emitted records; 0: not reported yet."""
     reported_at: int = 0
-    """When its worker told of it last; 0: it has not yet."""
+    """The time of its worker's last report; 0: none yet."""
     slot: SlotKey = SlotKey("", 0)
-    """Those of one slot run on one thread."""
+    """Its slot; the tasks of a slot run on one thread."""
 
     @property
     def name(self) -> str:
-        """As its consumers know it."""
+        """The name by which its consumers refer to it."""
         return f"{self.vertex_name} ({self.subtask + 1}/{self.parallelism})"
 
 
 class CheckpointFacts(Struct, frozen=True):
-    """How checkpoints go; times are in milliseconds, and 0 for what has not been."""
+    """The progress of checkpoints; times in milliseconds, 0 for what has not happened."""
 
     interval_ms: int = 0
-    """0: none are taken."""
+    """The interval; 0: no checkpoints are taken."""
     completed_at: int = 0
     under_way_since: int = 0
     failed_at: int = 0
     failure: str = ""
     missing: Mapping[VertexId, Sequence[int]] = field(default_factory=dict)
-    """Subtasks that had not taken part in the one that failed last, or have not in the one that is under way."""
+    """Subtasks that have not acknowledged the pending checkpoint, or did not acknowledge the last failed one."""
 
 
 class JobFacts(Struct, frozen=True):
-    """All of it."""
+    """The facts of a job."""
 
     job_id: JobId
     name: str
@@ -64,21 +64,21 @@ class JobFacts(Struct, frozen=True):
     now_ms: int
     tasks: Sequence[TaskFacts] = ()
     producers: Mapping[VertexId, Sequence[VertexId]] = field(default_factory=dict)
-    """By vertex, those that it gets records from."""
+    """The producers of each vertex."""
     message: str = ""
-    """What the job waits for, or why it restarts."""
+    """What the job waits for, or the reason for its restart."""
     checkpoints: CheckpointFacts = field(default_factory=CheckpointFacts)
     report_interval_ms: int = 1000
-    """How often workers tell of their tasks."""
+    """The interval at which workers report their tasks."""
     is_batch: bool = False
 
     def running(self) -> list[TaskFacts]:
-        """The tasks that run."""
+        """Returns the running tasks."""
         return [task for task in self.tasks if task.state is ExecutionState.RUNNING]
 
 
 def job_facts(master: JobMaster, checkpoints: CheckpointFacts, now_ms: int, report_interval_ms: int) -> JobFacts:
-    """Of a job that has not ended."""
+    """Collects the facts of a job that has not ended."""
     producers: dict[VertexId, list[VertexId]] = {}
     for edge in master.graph.edges:
         producers.setdefault(edge.target, []).append(edge.source)
@@ -110,7 +110,7 @@ def _task(execution: Execution) -> TaskFacts:
 
 
 def checkpoint_facts(settings: CheckpointSettings, statistics: CheckpointStatistics) -> CheckpointFacts:
-    """How the job's checkpoints go."""
+    """Collects the facts of the job's checkpoints."""
     completed, failed = statistics.latest_completed, statistics.latest_failed
     under_way = [stats for stats in statistics.history() if stats.ended is None]
     incomplete = failed or min(under_way, key=lambda stats: stats.id, default=None)
@@ -126,7 +126,7 @@ def checkpoint_facts(settings: CheckpointSettings, statistics: CheckpointStatist
 
 def _missing(stats: CheckpointStats) -> dict[VertexId, list[int]]:
     missing = {
-        vertex: [index for index in range(told.parallelism) if index not in told.subtasks]
-        for vertex, told in stats.vertices.items()
+        vertex: [index for index in range(acknowledged.parallelism) if index not in acknowledged.subtasks]
+        for vertex, acknowledged in stats.vertices.items()
     }
     return {vertex: subtasks for vertex, subtasks in missing.items() if subtasks}

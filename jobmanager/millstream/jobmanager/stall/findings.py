@@ -1,4 +1,4 @@
-"""What holds a job back: all findings, and what waits. Pure: facts in, findings out, the most telling first."""
+"""Explains what holds a job back: findings from facts, the most specific first. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from millstream.jobmanager.stall.facts import JobFacts, TaskFacts
 from millstream.jobmanager.stall.waiters import waiters, waiting
 from millstream.jobmanager.stall.words import count, event_time, span, subtask_of
 
-_HIGH = 50  # percent of its time that a task is backpressured: what Flink calls high
+_HIGH = 50  # percent of the time in which a task is backpressured, which Flink calls high
 
 
 def explain(facts: JobFacts) -> Stall:
-    """Everything that is known of why nothing comes out, of a job that has not ended."""
+    """Returns all findings about a job that has not ended, and what its operators wait for."""
     findings = list(_not_running(facts))
     if facts.state is JobStatus.RUNNING:
-        findings += _not_answering(facts)
+        findings += _not_responding(facts)
         held_back, blamed = event_time_findings(facts)
         findings += held_back
         findings += batch_findings(facts)
@@ -35,8 +35,8 @@ def explain(facts: JobFacts) -> Stall:
         at_calls = {found.vertex_id for found in waiting_calls}
         findings += [pressed for pressed in _backpressure(facts) if pressed.vertex_id not in at_calls]
         findings += commit_findings(facts)
-        told = {(found.vertex_id, found.operator) for found in held_back}
-        findings += [empty for empty in _one_sided(facts) if (empty.vertex_id, empty.operator) not in told]
+        explained = {(found.vertex_id, found.operator) for found in held_back}
+        findings += [empty for empty in _one_sided(facts) if (empty.vertex_id, empty.operator) not in explained]
         findings += [silent for silent in _no_records(facts) if silent.vertex_id not in blamed]
         findings += _nothing_passes(facts)
     return Stall(facts.job_id, facts.name, facts.state, facts.now_ms, findings, waiting(facts))
@@ -56,8 +56,8 @@ def _not_running(facts: JobFacts) -> Iterator[Finding]:
             yield Finding(FindingKind.NOT_RUNNING, f"{message}{since}.", "", task.vertex_id, "", task.state_since)
 
 
-def _not_answering(facts: JobFacts) -> Iterator[Finding]:
-    """Slots whose thread does not come back from a user's function: nothing newer is known of their tasks."""
+def _not_responding(facts: JobFacts) -> Iterator[Finding]:
+    """Yields a finding for slots whose thread has not returned from a user's function and reports nothing."""
     slots: dict[SlotKey, list[TaskFacts]] = {}
     for task in facts.running():
         slots.setdefault(task.slot, []).append(task)
@@ -67,9 +67,9 @@ def _not_answering(facts: JobFacts) -> Iterator[Finding]:
             continue
         names = ", ".join(f"'{task.vertex_name}'{subtask_of(task)}" for task in tasks)
         yield Finding(
-            FindingKind.NOT_ANSWERING,
-            f"Nothing is heard of {names} since {utc(since)}: a function of this slot was called and has not returned.",
-            "see what it waits for, `py-spy dump` shows where a worker process is; give calls of other systems a "
+            FindingKind.NOT_RESPONDING,
+            f"No report of {names} since {utc(since)}: a function in this slot was called and has not returned.",
+            "check what it waits for, `py-spy dump` shows the stack of a worker process; give calls of other systems a "
             "timeout, or make them in an AsyncFunction",
             tasks[0].vertex_id if len(tasks) == 1 else "",
             since=since,
@@ -77,21 +77,21 @@ def _not_answering(facts: JobFacts) -> Iterator[Finding]:
 
 
 def _paused(facts: JobFacts) -> Iterator[Finding]:
-    """Sources that wait for others of their alignment group."""
+    """Yields a finding for each source that waits for others of its alignment group."""
     origins = [
-        (task, told.operator, told.kind)
+        (task, reported.operator, reported.kind)
         for task in facts.running()
-        for told in task.progress.operators
-        if isinstance(told.kind, WatermarkOrigin)
+        for reported in task.progress.operators
+        if isinstance(reported.kind, WatermarkOrigin)
     ]
     for task, operator, origin in origins:
         alignment = origin.alignment
         if alignment is None or not 0 < alignment.paused_since <= facts.now_ms - PATIENCE_MS:
             continue
         group = [
-            (other, name, told.time.watermark)
-            for other, name, told in origins
-            if told.alignment is not None and told.alignment.group == alignment.group and not told.time.idle
+            (other, name, reported.time.watermark)
+            for other, name, reported in origins
+            if reported.alignment is not None and reported.alignment.group == alignment.group and not reported.time.idle
         ]
         slowest, name, watermark = min(group, key=lambda member: member[2])
         at = "no watermark yet" if watermark == MIN_TIMESTAMP else f"event time {event_time(watermark)}"
@@ -101,8 +101,8 @@ def _paused(facts: JobFacts) -> Iterator[Finding]:
             f"'{operator}'{subtask_of(task)} is paused since {utc(alignment.paused_since)}: it is at event time "
             f"{event_time(origin.time.watermark)}{ahead} of its alignment group '{alignment.group}', whose slowest is "
             f"'{name}'{subtask_of(slowest)} with {at}.",
-            "see why that one is slow; if it is silent, give its WatermarkStrategy with_idleness(...); or allow a "
-            "larger drift in with_watermark_alignment",
+            "check why that one is slow; if it has no records, give its WatermarkStrategy with_idleness(...); or allow "
+            "a larger drift in with_watermark_alignment",
             task.vertex_id,
             operator,
             alignment.paused_since,
@@ -110,28 +110,28 @@ def _paused(facts: JobFacts) -> Iterator[Finding]:
 
 
 def _calls(facts: JobFacts) -> Iterator[Finding]:
-    """Asynchronous functions of which no result comes."""
+    """Yields a finding for each asynchronous function whose calls have not returned a result."""
     for task in facts.running():
-        for told in task.progress.operators:
-            calls = told.kind
+        for reported in task.progress.operators:
+            calls = reported.kind
             if not isinstance(calls, PendingCalls) or not 0 < calls.waiting_since <= facts.now_ms - PATIENCE_MS:
                 continue
             records = count(calls.under_way, "record", "records")
-            full = " and, with its capacity used up, takes no more" if calls.full else ""
+            full = " and accepts no more, because its capacity is used up" if calls.full else ""
             yield Finding(
                 FindingKind.CALLS_WAIT,
-                f"'{told.operator}'{subtask_of(task)} waits for the results of {records}{full}: none has left "
+                f"'{reported.operator}'{subtask_of(task)} waits for the results of {records}{full}: none was emitted "
                 f"since {utc(calls.waiting_since)}.",
-                "see whether the service answers that it asks; its timeout bounds the wait, unordered_wait lets the "
-                "results of others pass",
+                "check whether the service that it calls responds; its timeout limits the wait, unordered_wait lets "
+                "the results of other records pass",
                 task.vertex_id,
-                told.operator,
+                reported.operator,
                 calls.waiting_since,
             )
 
 
 def _backpressure(facts: JobFacts) -> Iterator[Finding]:
-    """Where it begins: behind tasks that cannot send, at one that can."""
+    """Yields a finding for each place where backpressure begins: consumers that can send, of producers that cannot."""
     pressed: dict[VertexId, list[TaskFacts]] = {}
     for task in facts.running():
         if task.time_shares.backpressured >= _HIGH:
@@ -160,7 +160,7 @@ def _backpressure(facts: JobFacts) -> Iterator[Finding]:
             FindingKind.BACKPRESSURE,
             f"Backpressure begins at '{busiest.vertex_name}'{subtask_of(busiest)}, which is busy for "
             f"{busiest.time_shares.busy} % of the time: {names} cannot send for {share} % of the time.",
-            "make its functions faster, give it a higher parallelism, or see whether few keys get most of the records",
+            "make its functions faster, increase its parallelism, or check whether few keys get most of the records",
             vertex,
         )
 
@@ -172,7 +172,7 @@ def _busiest(facts: JobFacts, vertices: list[VertexId]) -> VertexId | None:
 
 
 def _one_sided(facts: JobFacts) -> Iterator[Finding]:
-    """Joins to whose records none of the other stream has ever come."""
+    """Yields a finding for each join that has received records of only one of its streams."""
     for waiter in waiters(facts):
         kept, since = waiter.work, waiter.task.state_since
         if not isinstance(kept, KeptRecords) or facts.now_ms - since < PATIENCE_MS:
@@ -185,7 +185,7 @@ def _one_sided(facts: JobFacts) -> Iterator[Finding]:
                 FindingKind.NO_RECORDS,
                 f"'{waiter.operator}' took {number} of its {came} stream since {utc(since)}, and none of its "
                 f"{silent} one: there is nothing to join.",
-                f"see whether anything is sent to its {silent} stream, and whether what is before the join drops all "
+                f"check whether anything is sent to its {silent} stream, and whether what is before the join drops all "
                 "of it",
                 waiter.task.vertex_id,
                 waiter.operator,
@@ -194,7 +194,7 @@ def _one_sided(facts: JobFacts) -> Iterator[Finding]:
 
 
 def _no_records(facts: JobFacts) -> Iterator[Finding]:
-    """Sources of which nothing comes, though nothing stops them."""
+    """Yields a finding for each source that emits nothing although nothing prevents it."""
     sending = {source for sources in facts.producers.values() for source in sources}
     vertices = list(dict.fromkeys(task.vertex_id for task in facts.running() if task.is_source))
     for vertex in vertices:
@@ -206,22 +206,22 @@ def _no_records(facts: JobFacts) -> Iterator[Finding]:
         yield Finding(
             FindingKind.NO_RECORDS,
             f"'{tasks[0].vertex_name}' has sent no record since {utc(last)}.",
-            "see whether there is anything to read for the source, and whether what is chained to it drops all of it",
+            "check whether there is anything for the source to read, and whether operators chained to it drop it",
             vertex,
             since=last,
         )
 
 
 def _nothing_passes(facts: JobFacts) -> Iterator[Finding]:
-    """Operators that have taken records, and have not emitted any in any of their subtasks."""
+    """Yields a finding for each operator that has received records but emitted none in any subtask."""
     taken: dict[tuple[VertexId, str], dict[int, int]] = {}  # by subtask
     tasks: dict[VertexId, list[TaskFacts]] = {}
     for task in facts.running():
         tasks.setdefault(task.vertex_id, []).append(task)
-        for told in task.progress.operators:
-            if isinstance(told.kind, NonePassed):
-                by_subtask = taken.setdefault((task.vertex_id, told.operator), {})
-                by_subtask[task.subtask] = max(told.kind.records, by_subtask.get(task.subtask, 0))  # of one name
+        for reported in task.progress.operators:
+            if isinstance(reported.kind, NonePassed):
+                by_subtask = taken.setdefault((task.vertex_id, reported.operator), {})
+                by_subtask[task.subtask] = max(reported.kind.records, by_subtask.get(task.subtask, 0))  # of one name
     for (vertex, operator), by_subtask in taken.items():
         since, records = max(task.state_since for task in tasks[vertex]), sum(by_subtask.values())
         if len(by_subtask) == len(tasks[vertex]) and records and facts.now_ms - since >= PATIENCE_MS:
@@ -229,7 +229,7 @@ def _nothing_passes(facts: JobFacts) -> Iterator[Finding]:
                 FindingKind.NOTHING_PASSES,
                 f"'{operator}' has taken {count(records, 'record', 'records')} since {utc(since)}, and has not "
                 "emitted any.",
-                "see whether its condition ever holds for these records, or what else its function waits for",
+                "check whether its condition ever holds for these records, or what else its function waits for",
                 vertex,
                 operator,
                 since,
@@ -237,12 +237,12 @@ def _nothing_passes(facts: JobFacts) -> Iterator[Finding]:
 
 
 def _is_stopped(tasks: list[TaskFacts]) -> bool:
-    """Whether something else keeps the source from sending: its consumers, or its alignment group."""
+    """Whether its consumers or its alignment group keep the source from emitting."""
     aligned = [
-        told.kind.alignment
+        reported.kind.alignment
         for task in tasks
-        for told in task.progress.operators
-        if isinstance(told.kind, WatermarkOrigin)
+        for reported in task.progress.operators
+        if isinstance(reported.kind, WatermarkOrigin)
     ]
     return any(task.time_shares.backpressured >= _HIGH for task in tasks) or any(
         alignment is not None and alignment.paused_since for alignment in aligned

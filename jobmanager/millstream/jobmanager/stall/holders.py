@@ -1,7 +1,7 @@
-"""From an operator that waits for event time back to where its watermarks are made, and which stream there is behind.
+"""Traces an operator that waits for event time back to the stream whose watermark holds it back.
 
-Pure. Channels are followed by the names of the tasks that send on them. A watermark that has left its producer and has
-not arrived is behind records that wait in between: nobody holds it back, and what does is a matter of backpressure.
+Pure. Channels are identified by the names of the tasks that send on them. A watermark that its producer has emitted and
+that has not arrived is queued behind records in flight: that is backpressure, and no stream holds it back.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from millstream.jobmanager.stall.facts import JobFacts, TaskFacts
 
 
 class Waiter(Struct, frozen=True):
-    """An operator with windows, timers or records that wait, in the subtask whose event time is behind all others'."""
+    """An operator with waiting windows, timers or records, in the subtask with the lowest event time."""
 
     task: TaskFacts
     operator: str
     position: int
-    """Among the operators of the task that have something to say."""
+    """The index among the operators of the task that report progress."""
     work: TimedWork | KeptRecords
-    """Of all subtasks together; its next event time is the earliest."""
+    """The waiting work of all subtasks; its next event time is the earliest."""
 
     @property
     def target(self) -> int:
@@ -35,17 +35,17 @@ class Waiter(Struct, frozen=True):
 
 
 class Holder(Struct, frozen=True):
-    """A stream whose watermark holds a waiter back, where it is made."""
+    """A stream whose watermark holds a waiter back, and the operator that generates it."""
 
     task: TaskFacts
     operator: str
     origin: WatermarkOrigin
     stream: StreamTime | None
-    """None: there are no watermarks, or no streams."""
+    """None if there are no watermarks, or no streams."""
 
 
 class Holders:
-    """Over the facts of one job."""
+    """Finds holders in the facts of one job."""
 
     def __init__(self, facts: JobFacts) -> None:
         self._facts = facts
@@ -54,7 +54,7 @@ class Holders:
             self._by_vertex.setdefault(task.vertex_id, []).append(task)
 
     def of(self, waiter: Waiter) -> tuple[list[Holder], int]:
-        """The streams that hold it back, slowest first, and the highest event time that others have come to."""
+        """Returns the streams that hold it back, slowest first, and the highest event time that others have reached."""
         found: dict[tuple[VertexId, int, str, str], Holder] = {}
         ahead = [MIN_TIMESTAMP]
         for holder in self._behind(waiter.task, waiter.position, waiter.target, ahead):
@@ -81,23 +81,23 @@ class Holders:
                 yield from self._behind(producer, len(producer.progress.operators), target, ahead)
 
     def _producer(self, task: TaskFacts, name: str) -> TaskFacts | None:
-        """The one of this name; of several, the one that is behind."""
+        """Returns the producer of this name; of several, the one with the lowest event time."""
         vertices = self._facts.producers.get(task.vertex_id, ())
         found = [other for vertex in vertices for other in self._by_vertex.get(vertex, ()) if other.name == name]
         return min(found, key=lambda other: other.output_watermark or MIN_TIMESTAMP, default=None)
 
 
 def event_time_at(task: TaskFacts, position: int) -> EventTime | None:
-    """What an operator of a task knows of event time; None: the task has not reported."""
+    """Returns the event time of an operator of a task; None if the task has not reported."""
     origin = _origin_before(task, position)
     return task.progress.inputs if origin is None else origin[1].time
 
 
 def _origin_before(task: TaskFacts, position: int) -> tuple[str, WatermarkOrigin] | None:
-    """The last operator before this one that makes watermarks."""
-    for told in reversed(task.progress.operators[:position]):
-        if isinstance(told.kind, WatermarkOrigin):
-            return told.operator, told.kind
+    """Returns the last operator before this one that generates watermarks."""
+    for reported in reversed(task.progress.operators[:position]):
+        if isinstance(reported.kind, WatermarkOrigin):
+            return reported.operator, reported.kind
     return None
 
 

@@ -1,4 +1,4 @@
-"""Operators with something that waits for event time, or for the machine's: one each, over all subtasks. Pure."""
+"""Operators with work that waits for event time or processing time, merged over all subtasks. Pure."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from millstream.jobmanager.stall.words import event_time, work
 
 
 def waiters(facts: JobFacts) -> list[Waiter]:
-    """Of all tasks that run."""
+    """Returns the waiters of all running tasks."""
     found: dict[tuple[VertexId, str], Waiter] = {}
     for task in facts.running():
-        for position, told in enumerate(task.progress.operators):
-            if isinstance(told.kind, TimedWork | KeptRecords):
-                key = task.vertex_id, told.operator
-                waiter = Waiter(task, told.operator, position, told.kind)
+        for position, reported in enumerate(task.progress.operators):
+            if isinstance(reported.kind, TimedWork | KeptRecords):
+                key = task.vertex_id, reported.operator
+                waiter = Waiter(task, reported.operator, position, reported.kind)
                 found[key] = _joined(found[key], waiter) if key in found else waiter
     return list(found.values())
 
 
 def waiting(facts: JobFacts) -> list[Waiting]:
-    """What waits, for people and programs."""
+    """Returns what waits, as text and as figures."""
     return [listed for waiter in waiters(facts) if (listed := _listed(waiter)) is not None]
 
 
 def reached(waiter: Waiter) -> int | None:
-    """The watermark that its operator knows, if there is one."""
+    """Returns the current watermark of its operator, if there is one."""
     time = event_time_at(waiter.task, waiter.position)
     return None if time is None or time.watermark == MIN_TIMESTAMP else time.watermark
 
 
 def now_at(waiter: Waiter) -> str:
-    """The same, in words behind the time that it waits for."""
+    """Describes the current watermark."""
     known = reached(waiter)
-    return "no watermark has come yet" if known is None else f"it is {event_time(known)} now"
+    return "no watermark has arrived yet" if known is None else f"it is {event_time(known)} now"
 
 
 def _joined(one: Waiter, other: Waiter) -> Waiter:
-    """The same operator in two subtasks: the one whose event time is behind stands for both, if it waits for any."""
+    """Merges an operator of two subtasks: keeps the one with the lower event time, if it waits for event time."""
     first, second = sorted((one, other), key=_urgency)
     return replace(first, work=_together(first.work, second.work))
 
@@ -103,7 +103,7 @@ def _listed(waiter: Waiter) -> Waiting | None:
 def _in_words(waiter: Waiter, on_clock: int | None) -> str:
     waits = waiter.work
     keeps = isinstance(waits, KeptRecords)
-    parts = [f"'{waiter.operator}': {work(waits)}{', kept for partners that are to come' if keeps else ''}"]
+    parts = [f"'{waiter.operator}': {work(waits)}{', kept for matching records to come' if keeps else ''}"]
     if waits.next_event_time is not None:
         what = "the oldest go" if keeps else "the next fires"
         parts.append(f"{what} at event time {event_time(waits.next_event_time)} ({now_at(waiter)})")

@@ -1,4 +1,4 @@
-"""How findings name times, tasks, numbers and what waits."""
+"""Formats times, tasks, numbers and waiting work for findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream.jobmanager.stall.facts import TaskFacts
 
 
 def work(waits: TimedWork | KeptRecords) -> str:
-    """What waits: `3 open windows, which took 120 records since the last firing`."""
+    """Describes waiting work: `3 open windows, which took 120 records since the last firing`."""
     match waits:
         case KeptRecords(left, right):
             others = f"{right:,}" if right else "none"
@@ -30,7 +30,7 @@ def _open(waits: TimedWork) -> str:
     match waits.kind:
         case TimedKind.TIMERS:
             return least + count(number, "key with timers", "keys with timers")
-        case _ if not number:  # no clock ends them: they count records, or never end
+        case _ if not number:  # no time ends them: they count records, or never end
             return "windows that wait for more records"
         case TimedKind.WINDOWS:
             return least + count(number, "open window", "open windows")
@@ -44,7 +44,7 @@ def _open(waits: TimedWork) -> str:
 
 
 def event_time(timestamp: int) -> str:
-    """An event time, to the millisecond, in UTC."""
+    """Formats an event time, to the millisecond, in UTC."""
     if timestamp == MIN_TIMESTAMP:
         return "its beginning (there is no watermark yet)"
     if timestamp == MAX_TIMESTAMP:
@@ -53,7 +53,7 @@ def event_time(timestamp: int) -> str:
 
 
 def subtask_of(task: TaskFacts) -> str:
-    """Which of several, as tasks are named: ` (2/4)`; nothing for an only one."""
+    """Formats the subtask's index: ` (2/4)`; empty for parallelism 1."""
     return f" ({task.subtask + 1}/{task.parallelism})" if task.parallelism > 1 else ""
 
 

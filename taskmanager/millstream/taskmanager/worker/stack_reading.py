@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 
-from millstream.core.inspection.frames import SeenFrame, told
+from millstream.core.inspection.frames import SeenFrame, frame_names
 from millstream.core.messages.inspection import PlacedTask, SampledStack, SampleRequest
 
 _OPERATORS = "millstream.taskmanager.worker.operators."
@@ -70,7 +70,7 @@ class StackReader:
         return any(_is(frame, _LOOP, *_LOOP_FUNCTIONS) and self._worker in (0, frame.owner) for frame in stack)
 
     def _names(self, stack: Sequence[SeenFrame]) -> tuple[str, ...]:
-        return told(stack, self._request.with_runtime, self._request.depth)
+        return frame_names(stack, self._request.with_runtime, self._request.depth)
 
 
 def _is(frame: SeenFrame, module: str, *functions: str) -> bool:

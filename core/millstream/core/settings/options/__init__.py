@@ -1,4 +1,4 @@
-"""Every option that Millstream knows: key, type, default, description. The documentation is generated from its table.
+"""All options of Millstream: key, type, default, description. The documentation is generated from this table.
 
 Keys, meanings and value syntax are Flink's wherever Flink has the option; a default that differs says so.
 """

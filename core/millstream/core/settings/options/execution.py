@@ -10,10 +10,15 @@ ROWS = (
         "execution.buffer-timeout.interval",
         _T.DURATION,
         0.010,
-        "The longest time that a record waits for its buffer to fill; 0 flushes after every batch. Flink: 100 ms.",
+        "The maximum time that a record waits for its buffer to fill; 0 flushes after every batch. Flink: 100 ms.",
     ),
-    Option("execution.batch.max-rows", _T.INT, 2048, "The most rows that a source hands on in one batch."),
-    Option("execution.batch.max-column-rows", _T.INT, 65536, "The same for sources of Arrow batches."),
+    Option("execution.batch.max-rows", _T.INT, 2048, "The maximum number of rows that a source emits in one batch."),
+    Option(
+        "execution.batch.max-column-rows",
+        _T.INT,
+        65536,
+        "The maximum number of rows of a batch of sources of Arrow batches.",
+    ),
     Option(
         "execution.local.in-process",
         _T.BOOL,
@@ -24,15 +29,15 @@ ROWS = (
         "execution.local.log-file",
         _T.STRING,
         "",
-        "Where the services and workers of `python job.py` log, at `logging.level`. Empty: only errors are shown, on"
-        " standard error or where the program's own logging leads.",
+        "The directory to which the services and workers of `python job.py` log, at `logging.level`. Empty: only errors"
+        " are logged, to standard error or by the program's own logging.",
     ),
-    Option("execution.attached", _T.BOOL, True, "Whether submitting waits for the job to end."),
+    Option("execution.attached", _T.BOOL, True, "Whether the submission waits until the job has ended."),
     Option(
         "execution.target",
         _T.ENUM,
         "local",
-        "Where a program's jobs run: embedded in its own process, or on a cluster.",
+        "Where the jobs of a program run: embedded in its own process, or on a cluster.",
         ("local", "remote"),
     ),
     # checkpoints
@@ -40,37 +45,38 @@ ROWS = (
         "execution.checkpointing.interval",
         _T.DURATION,
         0.0,
-        "How often a checkpoint is taken; 0 takes none, and then a job that fails does not restart by default.",
+        "The interval of periodic checkpoints; 0 disables them, and then a failed job does not restart by default.",
     ),
     Option(
         "execution.checkpointing.mode",
         _T.ENUM,
         "EXACTLY_ONCE",
-        "Whether state is the effect of each record exactly once, or at least once with barriers that never block.",
+        "The guarantee for state: each record takes effect exactly once, or at least once with barriers that never "
+        "block.",
         ("EXACTLY_ONCE", "AT_LEAST_ONCE"),
     ),
     Option(
-        "execution.checkpointing.timeout", _T.DURATION, 600.0, "A checkpoint that takes longer than this is given up."
+        "execution.checkpointing.timeout", _T.DURATION, 600.0, "A checkpoint that takes longer than this is aborted."
     ),
     Option(
         "execution.checkpointing.min-pause",
         _T.DURATION,
         0.0,
-        "The shortest time between the end of one checkpoint and the start of the next.",
+        "The minimum time between the end of one checkpoint and the start of the next.",
     ),
     Option(
         "execution.checkpointing.max-concurrent-checkpoints",
         _T.INT,
         1,
-        "How many checkpoints may be under way at the same time.",
+        "The maximum number of checkpoints in progress at the same time.",
     ),
     Option(
         "execution.checkpointing.tolerable-failed-checkpoints",
         _T.INT,
         0,
-        "How many checkpoints in a row may fail before the job does.",
+        "The number of consecutive checkpoint failures that the job tolerates before it fails.",
     ),
-    Option("execution.checkpointing.num-retained", _T.INT, 1, "How many completed checkpoints are kept."),
+    Option("execution.checkpointing.num-retained", _T.INT, 1, "The number of completed checkpoints that are retained."),
     Option(
         "execution.checkpointing.externalized-checkpoint-retention",
         _T.ENUM,
@@ -90,7 +96,8 @@ ROWS = (
         "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
         _T.BOOL,
         True,
-        "Whether checkpoints go on when some tasks of the job have finished, and a bounded job ends with a last one.",
+        "Whether checkpoints continue after some tasks of the job have finished, and a bounded job ends with a final "
+        "checkpoint.",
     ),
     Option(
         "execution.checkpointing.storage",
@@ -103,44 +110,44 @@ ROWS = (
         "execution.checkpointing.dir",
         _T.STRING,
         "",
-        "The directory or URI for checkpoints, which all services reach: a path, `s3://...`, `hdfs://...`, `gs://...`.",
+        "The directory or URI for checkpoints, accessible to all services: a path, `s3://...`, `hdfs://...`, `gs://...`.",
     ),
     Option(
         "execution.checkpointing.data-inline-threshold",
         _T.MEMORY,
         20 * 1024,
-        "State that is smaller than this is part of a checkpoint's metadata, not a file of its own. Savepoints have "
+        "State that is smaller than this is stored in a checkpoint's metadata, not in a separate file. Savepoints have "
         "files only.",
     ),
     Option(
         "execution.checkpointing.write-buffer-size",
         _T.MEMORY,
         4 * 1024,
-        "How much is gathered before it is written to a file of a checkpoint.",
+        "The amount of data that is buffered before it is written to a file of a checkpoint.",
     ),
     Option(
         "execution.checkpointing.jobmanager-storage.max-state-size",
         _T.MEMORY,
         5 * 1024 * 1024,
-        "With checkpoints in the job manager's memory: how large each state of a subtask may be.",
+        "With checkpoints in the job manager's memory: the maximum size of each state of a subtask.",
     ),
     Option(
         "execution.checkpointing.savepoint-dir",
         _T.STRING,
         "",
-        "The directory or URI for savepoints for which no other is given.",
+        "The default directory or URI for savepoints.",
     ),
     Option(
         "execution.checkpointing.unaligned.enabled",
         _T.BOOL,
         False,
-        "Barriers overtake records under backpressure: checkpoints stay short, and hold the records on their way.",
+        "Barriers overtake records under backpressure: checkpoints stay short, and include the records in flight.",
     ),
     Option(
         "execution.checkpointing.aligned-checkpoint-timeout",
         _T.DURATION,
         0.0,
-        "With unaligned checkpoints: each begins aligned, and turns unaligned when it is this old; 0: at once.",
+        "With unaligned checkpoints: each begins aligned, and becomes unaligned after this time; 0: at once.",
     ),
     Option(
         "execution.checkpointing.local-backup.enabled",
@@ -152,8 +159,8 @@ ROWS = (
         "execution.checkpointing.local-backup.dirs",
         _T.STRING,
         "",
-        "Where those copies lie, one directory or several with commas between, set for the task manager; empty: below "
-        "its working directory.",
+        "The directory of those copies, or several separated by commas, set for the task manager; empty: below its "
+        "working directory.",
     ),
     Option(
         "execution.state-recovery.path", _T.STRING, "", "The savepoint or retained checkpoint that a job starts from."
@@ -162,20 +169,20 @@ ROWS = (
         "execution.state-recovery.claim-mode",
         _T.ENUM,
         "NO_CLAIM",
-        "Whether the job takes over, and later deletes, the snapshot that it starts from.",
+        "Whether the job takes ownership of the snapshot that it starts from, and later deletes it.",
         ("NO_CLAIM", "CLAIM"),
     ),
     Option(
         "execution.state-recovery.ignore-unclaimed-state",
         _T.BOOL,
         False,
-        "Whether state in that snapshot which no operator of the job claims is left out; else it is an error.",
+        "Whether state in that snapshot that belongs to no operator of the job is dropped; otherwise it is an error.",
     ),
     Option(
         "execution.state-recovery.from-local",
         _T.BOOL,
         False,
-        "Tasks that restart on their host read the copies of their checkpoint there, where they are still whole.",
+        "Tasks that restart on the same host read the local copies of their checkpoint, if these are intact.",
     ),
     Option("state.backend.type", _T.ENUM, "hashmap", "Where tasks keep their state: on the heap.", ("hashmap",)),
 )

@@ -1,4 +1,4 @@
-"""What an option is."""
+"""The definition of an option."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class OptionType(StrEnum):
-    """How a value is written and what it becomes."""
+    """The type of a value: how it is written and parsed."""
 
     STRING = "string"
     INT = "int"
@@ -22,7 +22,7 @@ class OptionType(StrEnum):
 
 
 class JobMay(StrEnum):
-    """What a job's own value for an option does on a cluster, where services have theirs."""
+    """The effect of a job's value for an option on a cluster, where services have values of their own."""
 
     SET = "yes"
     LOWER = "lower"  # the smaller of both counts; 0 is no limit

@@ -1,4 +1,4 @@
-"""Options of the services: where they listen, who leads, what they trust, and where they write."""
+"""Options of the services: addresses, leader election, security, files and logs."""
 
 from __future__ import annotations
 
@@ -7,116 +7,121 @@ from millstream.core.settings.options.model import Option, OptionType
 _T = OptionType
 _LEVELS = ("OFF", "CRITICAL", "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "TRACE")
 ROWS = (
-    Option("dispatcher.rpc.address", _T.STRING, "127.0.0.1", "Where the dispatcher's gRPC service is reached."),
-    Option("dispatcher.rpc.port", _T.INT, 6122, "The dispatcher's gRPC port; 0 picks a free one."),
-    Option("jobmanager.rpc.address", _T.STRING, "127.0.0.1", "Where the job manager's gRPC service is reached."),
-    Option("jobmanager.rpc.port", _T.INT, 6123, "The job manager's gRPC port; 0 picks a free one."),
+    Option("dispatcher.rpc.address", _T.STRING, "127.0.0.1", "The address of the dispatcher's gRPC service."),
+    Option("dispatcher.rpc.port", _T.INT, 6122, "The dispatcher's gRPC port; 0 selects a free one."),
+    Option("jobmanager.rpc.address", _T.STRING, "127.0.0.1", "The address of the job manager's gRPC service."),
+    Option("jobmanager.rpc.port", _T.INT, 6123, "The job manager's gRPC port; 0 selects a free one."),
     Option(
-        "resourcemanager.rpc.address", _T.STRING, "127.0.0.1", "Where the resource manager's gRPC service is reached."
+        "resourcemanager.rpc.address", _T.STRING, "127.0.0.1", "The address of the resource manager's gRPC service."
     ),
-    Option("resourcemanager.rpc.port", _T.INT, 6124, "The resource manager's gRPC port; 0 picks a free one."),
+    Option("resourcemanager.rpc.port", _T.INT, 6124, "The resource manager's gRPC port; 0 selects a free one."),
     Option(
         "taskmanager.host",
         _T.STRING,
         "127.0.0.1",
-        "The address under which a task manager and its slot workers listen and are reached.",
+        "The address on which a task manager and its slot workers listen, and under which others connect to them.",
     ),
-    Option("taskmanager.rpc.port", _T.INT, 0, "The task manager's gRPC port; 0 picks a free one."),
+    Option("taskmanager.rpc.port", _T.INT, 0, "The task manager's gRPC port; 0 selects a free one."),
     Option(
         "high-availability.type",
         _T.ENUM,
         "none",
-        "Where it is kept who leads and what outlives a process. none: in memory, a service that is lost takes its "
-        "jobs along; file: in high-availability.storageDir, for services of one host; zookeeper: in ZooKeeper.",
+        "The store of leaders and of recovery data. none: in memory, jobs are lost with their service; file: in "
+        "high-availability.storageDir, for services of one host; zookeeper: in ZooKeeper.",
         choices=("none", "file", "zookeeper"),
     ),
     Option(
         "high-availability.storageDir",
         _T.STRING,
         "",
-        "Where all services of the cluster keep what is large: graphs, artifacts and results of jobs, and checkpoints "
-        "of jobs that have no directory for them. The path of a folder that they share, or a URI as "
-        "execution.checkpointing.dir takes it (s3://, hdfs://, gs://); with high-availability.type file a folder.",
+        "The storage for large recovery data of all services: graphs, artifacts and results of jobs, and checkpoints "
+        "of jobs that set no directory. The path of a shared folder, or a URI as for execution.checkpointing.dir "
+        "(s3://, hdfs://, gs://); a folder with high-availability.type file.",
     ),
-    Option("high-availability.cluster-id", _T.STRING, "default", "Tells clusters with a common store apart."),
+    Option("high-availability.cluster-id", _T.STRING, "default", "Distinguishes clusters that share a store."),
     Option("high-availability.zookeeper.quorum", _T.STRING, "", "The ensemble, as host:port,host:port."),
-    Option("high-availability.zookeeper.path.root", _T.STRING, "/millstream", "Below which all is kept in ZooKeeper."),
+    Option(
+        "high-availability.zookeeper.path.root", _T.STRING, "/millstream", "The root node of all data in ZooKeeper."
+    ),
     Option(
         "high-availability.zookeeper.client.session-timeout",
         _T.DURATION,
         60.0,
-        "How long ZooKeeper waits for a service that it does not hear from, before another one leads in its place.",
+        "The time without heartbeats after which ZooKeeper considers a service lost, and another one becomes leader.",
     ),
     Option(
         "high-availability.zookeeper.client.acl",
         _T.ENUM,
         "open",
-        "Who may touch what the cluster keeps in ZooKeeper: everyone, or only who authenticates as its creator.",
+        "Who may access the cluster's data in ZooKeeper: everyone, or only clients that authenticate as its creator.",
         choices=("open", "creator"),
     ),
     Option(
-        "high-availability.zookeeper.client.sasl.username", _T.STRING, "", "For SASL (DIGEST-MD5); without it, none."
+        "high-availability.zookeeper.client.sasl.username",
+        _T.STRING,
+        "",
+        "The user name for SASL (DIGEST-MD5); empty: no SASL.",
     ),
-    Option("high-availability.zookeeper.client.sasl.password", _T.STRING, "", "Belongs to the name."),
+    Option("high-availability.zookeeper.client.sasl.password", _T.STRING, "", "The password for SASL."),
     Option(
         "health.port",
         _T.INT,
         0,
-        "The port on which a service answers /healthz and /readyz over plain HTTP, and nothing else; 0: none. Each "
-        "service of a host needs its own. The REST API has the same two paths.",
+        "The port on which a service serves only /healthz and /readyz over plain HTTP; 0: none. Each service of a host "
+        "needs its own. The REST API has the same two paths.",
     ),
-    Option("health.bind-address", _T.STRING, "127.0.0.1", "The address that health.port is on; 0.0.0.0 is all."),
-    Option("rest.address", _T.STRING, "127.0.0.1", "Where clients reach the REST API."),
-    Option("rest.bind-address", _T.STRING, "127.0.0.1", "The address that the REST API listens on."),
+    Option("health.bind-address", _T.STRING, "127.0.0.1", "The address on which health.port listens; 0.0.0.0 is all."),
+    Option("rest.address", _T.STRING, "127.0.0.1", "The address at which clients connect to the REST API."),
+    Option("rest.bind-address", _T.STRING, "127.0.0.1", "The address on which the REST API listens."),
     Option(
         "rest.unix-socket",
         _T.STRING,
         "",
-        "A Unix socket on which the REST API also serves the user that runs it, who needs no token there. Its folder "
-        "has to be that user's alone; empty: none. `millstream cluster start` sets it, for `curl -K`.",
+        "A Unix socket on which the REST API also serves the user that runs it, without a token. Its folder must not "
+        "be accessible to others; empty: none. `millstream cluster start` sets it, for `curl -K`.",
     ),
-    Option("rest.port", _T.INT, 8081, "The REST API's port; 0 picks a free one."),
+    Option("rest.port", _T.INT, 8081, "The REST API's port; 0 selects a free one."),
     Option(
         "rest.allowed-hosts",
         _T.STRING,
         "",
-        "Further hosts under which the REST API is served, without ports, separated by commas; * for any. Loopback, "
-        "rest.address and rest.bind-address always are.",
+        "Additional host names that requests to the REST API may use, without ports, separated by commas; * for any. "
+        "Loopback, rest.address and rest.bind-address are always allowed.",
     ),
     Option(
         "rest.rate-limit",
         _T.INT,
         500,
-        "How many requests of one client the REST API answers in a second, and twice as many at once; the others get "
-        "status 429. A client is who a token or secret says it is, or an address. 0: any number.",
+        "The maximum number of requests of one client per second, with bursts of twice as many; further requests get "
+        "status 429. A client is identified by its token or secret, or by its address. 0: no limit.",
     ),
     Option(
         "rest.flamegraph.enabled",
         _T.BOOL,
         True,
-        "Whether flame graphs are shown. Slot workers are only sampled while somebody asks for one. Flink: false.",
+        "Whether flame graphs are available. Slot workers are sampled only while one is requested. Flink: false.",
     ),
-    Option("rest.flamegraph.num-samples", _T.INT, 100, "How many samples of its threads a flame graph is made of."),
-    Option("rest.flamegraph.delay-between-samples", _T.DURATION, 0.05, "The time from one of them to the next."),
+    Option("rest.flamegraph.num-samples", _T.INT, 100, "The number of samples of which a flame graph consists."),
+    Option("rest.flamegraph.delay-between-samples", _T.DURATION, 0.05, "The time between two samples."),
     Option(
         "rest.flamegraph.refresh-interval",
         _T.DURATION,
         60.0,
-        "How old a flame graph gets before it is sampled again when somebody asks for it.",
+        "The age after which a requested flame graph is sampled again.",
     ),
     Option(
         "rest.flamegraph.cleanup-interval",
         _T.DURATION,
         600.0,
-        "After how long a flame graph is forgotten that nobody asks for.",
+        "The time after which a flame graph that is not requested is removed.",
     ),
     Option(
         "taskmanager.profiler.sampler",
         _T.ENUM,
         "auto",
-        "What looks at the stacks of slot workers for flame graphs. 'py-spy' does it from outside, also while native "
-        "code keeps the interpreter to itself; the task manager needs millstream[profile] and the right to trace its "
-        "workers. 'worker' is a thread of the worker. 'auto' is py-spy where that works.",
+        "How the stacks of slot workers are sampled for flame graphs. 'py-spy' samples from outside, also while native "
+        "code holds the interpreter lock; the task manager needs millstream[profile] and the permission to trace its "
+        "workers. 'worker' uses a thread of the worker. 'auto' uses py-spy where that works.",
         choices=("auto", "py-spy", "worker"),
     ),
     Option(
@@ -125,73 +130,75 @@ ROWS = (
         True,
         "Whether processes are profiled on request of a caller with the role 'operate'. Flink: false.",
     ),
-    Option("rest.profiling.duration-max", _T.DURATION, 300.0, "The longest time for which a process is profiled."),
-    Option("rest.profiling.history-size", _T.INT, 10, "How many profiles of a process are kept."),
-    Option("rest.flamegraph.stack-depth", _T.INT, 100, "How many frames of a stack are shown, the innermost."),
+    Option("rest.profiling.duration-max", _T.DURATION, 300.0, "The maximum time for which a process is profiled."),
+    Option("rest.profiling.history-size", _T.INT, 10, "The number of profiles of a process that are kept."),
+    Option(
+        "rest.flamegraph.stack-depth", _T.INT, 100, "The maximum number of innermost frames of a stack that are shown."
+    ),
     Option(
         "rest.async.store-duration",
         _T.DURATION,
         300.0,
-        "How long the outcome of an operation with a trigger id, such as a savepoint, can be asked for.",
+        "How long the result of an operation with a trigger id, such as a savepoint, is available.",
     ),
     Option(
         "heartbeat.interval",
         _T.DURATION,
         10.0,
-        "How often the two ends of a session between services send a heartbeat.",
+        "The interval of heartbeats between services.",
     ),
     Option(
         "jobmanager.takeover.timeout",
         _T.DURATION,
         10.0,
-        "How long a job manager that comes to lead a job after another waits for task managers that still run its "
-        "tasks. When it has heard of all of them, the job goes on with them; else it starts from its last checkpoint: "
-        "at the end of this time, or when it has not heard of any after 30 % of it.",
+        "How long a job manager that becomes the leader of a job after another waits for task managers that still run "
+        "its tasks. If all tasks are reported, the job continues with them; otherwise it restarts from its last "
+        "checkpoint: at the end of this time, or when no task has been reported after 30 % of it.",
     ),
     Option(
         "heartbeat.timeout",
         _T.DURATION,
         50.0,
-        "Silence after which a peer counts as lost; the same for all services. A job manager without its dispatcher, "
-        "and a task manager without its job manager, stops jobs after 80 % of it.",
+        "The time without heartbeats after which a peer is considered lost; the same for all services. A job manager "
+        "without its dispatcher, and a task manager without its job manager, stops jobs after 80 % of it.",
     ),
     Option(
         "rpc.message.max-size",
         _T.MEMORY,
         512 * 1024 * 1024,
-        "The largest message between programs and services, and so the largest job with all that is in it; the same "
-        "for all of them. Flink: pekko.framesize, 10 mb. Records between tasks travel in buffers of their own.",
+        "The maximum size of a message between programs and services, and so of a job with its data; the same for all "
+        "of them. Flink: pekko.framesize, 10 mb. Records between tasks are sent in separate buffers.",
     ),
     Option(
         "registration.timeout",
         _T.DURATION,
         300.0,
-        "How long a service tries to reach a peer that it needs before it gives up and exits.",
+        "How long a service tries to connect to a peer that it needs before it exits.",
     ),
     Option(
         "security.allow-insecure",
         _T.BOOL,
         False,
-        "Allows listening on addresses other than loopback without TLS. Anyone who reaches such a port can run code.",
+        "Allows listening on addresses other than loopback without TLS. Anyone who can reach such a port can run code.",
     ),
     Option(
         "security.cluster.secret-file",
         _T.STRING,
         "",
-        "File with the secret that all services, workers and clients of a cluster share, readable by its user only; "
-        "empty: none. `millstream cluster start` makes one in the cluster's folder, and commands find it there.",
+        "File with the secret that all services, workers and clients of a cluster share, readable only by its user; "
+        "empty: none. `millstream cluster start` creates one in the cluster's folder, where commands find it.",
     ),
     Option(
         "security.cluster.secret",
         _T.STRING,
         "",
-        "The secret itself, in place of a file. `python job.py` makes one for its own services.",
+        "The secret itself, instead of a file. `python job.py` creates one for its own services.",
     ),
     Option(
         "security.cluster.secret-certificates",
         _T.STRING,
         "",
-        "The authority, certificate and key that were made from the secret, as PEM: services set it for their workers.",
+        "The authority, certificate and key derived from the secret, as PEM; set by services for their workers.",
     ),
     Option("security.ssl.internal.enabled", _T.BOOL, False, "Mutual TLS for all gRPC traffic."),
     Option("security.ssl.internal.cert", _T.STRING, "", "PEM file with this service's certificate."),
@@ -203,30 +210,30 @@ ROWS = (
         "security.rest.auth.tokens-file",
         _T.STRING,
         "",
-        "File with the tokens that the REST API takes, each with its role, readable by its user only; `millstream "
-        "security token` adds one. It is read again when it changes.",
+        "File with the tokens that the REST API accepts, each with its role, readable only by its user; `millstream "
+        "security token` adds one. It is reloaded when it changes.",
     ),
     Option(
         "security.rest.auth.token-file",
         _T.STRING,
         "",
-        "File with the token that commands send to the REST API, readable by its user only; empty: they show that they "
-        "have the cluster's secret.",
+        "File with the token that commands send to the REST API, readable only by its user; empty: they authenticate "
+        "with the cluster's secret.",
     ),
     Option("security.ssl.rest.enabled", _T.BOOL, False, "HTTPS for the REST API."),
     Option(
         "security.ssl.rest.authentication-enabled",
         _T.BOOL,
         False,
-        "Whether the REST API asks its clients for a certificate of the authority in security.ssl.rest.ca, besides "
-        "HTTPS. Commands show the one in security.ssl.rest.cert.",
+        "Whether the REST API requires a client certificate of the authority in security.ssl.rest.ca, in addition to "
+        "HTTPS. Commands present the one in security.ssl.rest.cert.",
     ),
     Option(
         "security.ssl.rest.ca",
         _T.STRING,
         "",
         "PEM file with the authority of the REST API's certificate, and of its clients'. Empty: commands trust the "
-        "system's authorities, and what is in security.ssl.rest.cert.",
+        "system's authorities and the certificates in security.ssl.rest.cert.",
     ),
     Option("security.ssl.rest.cert", _T.STRING, "", "PEM file with the REST API's certificate."),
     Option("security.ssl.rest.key", _T.STRING, "", "PEM file with the REST API's private key."),
@@ -234,58 +241,58 @@ ROWS = (
         "io.tmp.dirs",
         _T.STRING,
         "",
-        "Where services keep artifacts, environments and logs, writable by nobody else; empty: the user's own folder "
-        "in the system's temporary directory.",
+        "The folder for artifacts, environments and logs of services, which other users must not be able to write to; "
+        "empty: a folder of the user in the system's temporary directory.",
     ),
-    Option("logging.level", _T.ENUM, "INFO", "What the services log.", ("DEBUG", "INFO", "WARNING", "ERROR")),
+    Option("logging.level", _T.ENUM, "INFO", "The log level of the services.", ("DEBUG", "INFO", "WARNING", "ERROR")),
     Option(
         "python.logging.default.level",
         _T.ENUM,
         "INHERIT",
-        "What all other loggers log, such as those of a job's functions and of the libraries that they use; INHERIT: "
-        "as `logging.level`. TRACE lets everything through.",
+        "The level of all other loggers, such as those of a job's functions and of the libraries that they use; "
+        "INHERIT: that of `logging.level`. TRACE logs everything.",
         ("INHERIT", *_LEVELS),
     ),
     Option(
         "python.logging.level.overrides",
         _T.MAP,
         {},
-        "What loggers with these names log, and those below them: `name:level,name:level`, or a mapping in YAML.",
+        "The levels of loggers with these names and their descendants: `name:level,name:level`, or a mapping in YAML.",
         _LEVELS,
     ),
     Option(
         "logging.stderr.level",
         _T.ENUM,
         "DEBUG",
-        "Messages of Millstream itself below it are not shown on standard error. `python job.py` sets it to ERROR.",
+        "Messages of Millstream below this level are not written to standard error. `python job.py` sets it to ERROR.",
         ("DEBUG", "INFO", "WARNING", "ERROR"),
     ),
-    Option("logging.format", _T.ENUM, "text", "One line of text or one JSON object an event.", ("text", "json")),
+    Option("logging.format", _T.ENUM, "text", "One line of text or one JSON object per event.", ("text", "json")),
     Option(
         "env.log.dir",
         _T.STRING,
         "",
         "The folder of log files. `millstream cluster start` sets it to `log` in the cluster's folder. A service whose"
-        " standard error and output are files in it keeps them within bounds, and its slot workers write files of their"
-        " own there. Empty: workers write where their task manager does, and nothing is bounded.",
+        " standard error and output are files in it limits their size, and its slot workers write separate files"
+        " there. Empty: workers write to the output of their task manager, without limits.",
     ),
     Option(
         "env.log.max",
         _T.INT,
         10,
-        "How many old log files are kept of each, and of how many ended jobs the workers' files are.",
+        "The number of rotated log files that are kept of each, and of ended jobs whose workers' files are kept.",
     ),
     Option(
         "env.log.max-size",
         _T.MEMORY,
         10 * 1024 * 1024,
-        "How large a log file gets before it is moved aside; looked at every second.",
+        "The size at which a log file is rotated; checked every second.",
     ),
     Option(
         "taskmanager.prints.name-task",
         _T.BOOL,
         True,
-        "Whether a line that a function prints begins with its job, task and subtask. The lines of print sinks are as"
-        " they are. `python job.py` sets it to false.",
+        "Whether lines that functions print are prefixed with the job, task and subtask. Lines of print sinks are not"
+        " changed. `python job.py` sets it to false.",
     ),
 )

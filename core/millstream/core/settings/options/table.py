@@ -73,7 +73,7 @@ _BOUNDS: dict[str, tuple[float, float | None]] = {
     "jobmanager.execution.attempts-history-size": (0, 1000),
 }
 
-# All else is up to who runs the services: where they listen and write, what they trust, and their limits.
+# All other options are set for the services: addresses, files, security and limits.
 _JOB_SETS = (
     "execution.", f"{AUTOSCALER}.", f"{ADAPTIVE}.", "jobmanager.scheduler", "logging.level", "metrics.hot-keys.",
     "metrics.latency.", "parallelism.",
@@ -98,9 +98,9 @@ def _completed(row: Option) -> Option:
 
 
 class OptionTable(dict[str, Option]):
-    """All options by their keys. Those of a reporter are found under the name that the user gave it.
+    """All options by their keys. Those of a reporter are found under its user-defined name.
 
-    A plug-in has settings of its own, which are text: any key of a reporter is an option.
+    A plug-in has its own settings, which are text: any key of a reporter is an option.
     """
 
     def __contains__(self, key: object) -> bool:
@@ -111,7 +111,7 @@ class OptionTable(dict[str, Option]):
         if setting is None:
             raise KeyError(key)
         row = super().get(f"{REPORTER}.{setting}")
-        return row if row is not None else Option(key, OptionType.STRING, "", "A setting of a plug-in's.")
+        return row if row is not None else Option(key, OptionType.STRING, "", "A setting of a plug-in.")
 
     def get(self, key: str, default: Any = None) -> Any:
         """The option of a key."""
@@ -119,7 +119,7 @@ class OptionTable(dict[str, Option]):
 
 
 def _of_reporter(key: str) -> str | None:
-    """What of a reporter's a key sets; None: it is no such key."""
+    """Returns the setting of a reporter that a key refers to, or None."""
     begin = REPORTER.partition("<")[0]
     name, _, setting = key.removeprefix(begin).partition(".")
     is_one = key.startswith(begin) and name and setting and all(setting.split(".")) and "<" not in name

@@ -1,4 +1,4 @@
-"""One question of the coordinator's each: what comes next, with which options, what stays, who is told again.
+"""The coordinator's policies: the next request, options of snapshots, retention, repeated commit notifications.
 
-None of them knows the coordinator. All pure.
+They do not depend on the coordinator. All pure.
 """

@@ -1,4 +1,4 @@
-"""Tasks that could not be told of a completed checkpoint, or could not commit it, are told again until they can."""
+"""Repeats the notification of a completed checkpoint to tasks that did not receive it or could not commit it."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class CommitRetries:
         self._due: dict[AttemptId, tuple[CheckpointId, int]] = {}
 
     def failed(self, checkpoint_id: CheckpointId, attempt: AttemptId, now_ms: int) -> None:
-        """The task is to be told again."""
+        """Schedules another notification of the task."""
         self._due.setdefault(attempt, (checkpoint_id, now_ms + RETRY_MS))
 
     def forget(self, attempts: Collection[AttemptId]) -> None:
-        """These tasks are told of something newer, or have finished."""
+        """Drops the entries of tasks that are notified of a newer checkpoint or have finished."""
         for attempt in attempts:
             self._due.pop(attempt, None)
 
     def keep(self, is_active: Callable[[AttemptId], bool]) -> None:
-        """Tasks that no longer run commit when they are restored."""
+        """Drops the entries of tasks that no longer run: they commit when they are restored."""
         self._due = {attempt: due for attempt, due in self._due.items() if is_active(attempt)}
 
     def times(self) -> list[int]:
-        """When tasks are to be told again."""
+        """The times at which notifications are due."""
         return [at for _, at in self._due.values()]
 
     def take_due(self, now_ms: int) -> list[NotifyComplete]:
-        """Whom to tell now."""
+        """Removes and returns the notifications that are due."""
         due = {attempt: checkpoint_id for attempt, (checkpoint_id, at) in self._due.items() if at <= now_ms}
         self.forget(due)
         return [NotifyComplete(checkpoint_id, (attempt,)) for attempt, checkpoint_id in due.items()]

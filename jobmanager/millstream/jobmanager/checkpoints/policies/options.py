@@ -1,4 +1,4 @@
-"""The options that travel with the barriers of each kind of snapshot, from the job's settings."""
+"""The options that the barriers of each kind of snapshot carry, from the job's settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millstream.jobmanager.checkpoints.settings import CheckpointingMode, Checkp
 
 
 def checkpoint_options(settings: CheckpointSettings, full: bool = False) -> SnapshotOptions:
-    """Of periodic, final and requested checkpoints."""
+    """Returns the options of periodic, final and requested checkpoints."""
     if settings.mode is CheckpointingMode.AT_LEAST_ONCE:
         return SnapshotOptions(alignment=Alignment.AT_LEAST_ONCE, full=full)
     if settings.unaligned and not settings.aligned_timeout_ms:
@@ -18,7 +18,7 @@ def checkpoint_options(settings: CheckpointSettings, full: bool = False) -> Snap
 
 
 def savepoint_options(settings: CheckpointSettings, wanted: SavepointRequested) -> SnapshotOptions:
-    """Savepoints hold no channel state, so they are never unaligned; one that stops the job is always aligned."""
+    """Returns the options of a savepoint, which holds no channel state and is never unaligned."""
     stop = (StopMode.DRAIN if wanted.drain else StopMode.SUSPEND) if wanted.stop else StopMode.NONE
     loose = settings.mode is CheckpointingMode.AT_LEAST_ONCE and not wanted.stop
     return SnapshotOptions(

@@ -1,9 +1,9 @@
-"""Which snapshot is started next: a pure policy over what was asked for, the clock and what is under way.
+"""Chooses which snapshot is triggered next: a pure policy over requests, the clock and pending checkpoints.
 
-Savepoints start at once, whatever else is under way. The user's checkpoints and the final one of a bounded job wait
-only for room below `max-concurrent-checkpoints`; a final one that failed is repeated a second later. Periodic ones also
-wait for their time and for `min-pause` since the last snapshot ended, in whichever way it ended. A periodic one that is
-late is taken once, not once for each time that was missed.
+Savepoints are triggered at once, regardless of pending checkpoints. A user's checkpoints and the final one of a bounded
+job wait only until fewer than `max-concurrent-checkpoints` are pending; a final one that failed is repeated a second
+later. Periodic ones also wait for their time and for `min-pause` since the last snapshot completed or failed. A late
+periodic checkpoint is taken once, not once for each interval that was missed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FINAL_RETRY_MS = 1000
 
 
 class Origin(StrEnum):
-    """Who wants a snapshot."""
+    """Why a snapshot is taken."""
 
     USER = "USER"
     FINAL = "FINAL"
@@ -29,7 +29,7 @@ class Origin(StrEnum):
 
 
 class Request(Struct, frozen=True):
-    """A snapshot that is wanted."""
+    """A request for a snapshot."""
 
     origin: Origin
     options: SnapshotOptions
@@ -49,7 +49,7 @@ class RequestQueue:
         self._last_end: int | None = None
 
     def add(self, request: Request) -> bool:
-        """Queues a request; false when there are too many."""
+        """Queues a request; returns false when the queue is full."""
         if request.origin is Origin.FINAL:
             self._final = request
             return True
@@ -59,15 +59,15 @@ class RequestQueue:
         return True
 
     def holds(self, trigger_id: TriggerId) -> bool:
-        """Whether the user's request is waiting here."""
+        """Whether the user's request is queued."""
         return any(request.trigger_id == trigger_id for request in self._user)
 
     def start_schedule(self, now_ms: int) -> None:
-        """The job runs: the next periodic snapshot comes an interval from now."""
+        """Starts the schedule when the job runs: the next periodic checkpoint is due an interval from now."""
         self._periodic_at = now_ms + self._settings.interval_ms if self._settings.enabled else None
 
     def stop_schedule(self) -> list[Request]:
-        """The job does not run: nothing is started, and what the user asked for is handed back."""
+        """Stops the schedule when the job does not run; removes and returns the users' requests."""
         self._periodic_at = self._final = None
         self._final_at = 0
         waiting = list(self._user)
@@ -75,18 +75,18 @@ class RequestQueue:
         return waiting
 
     def ended(self, request: Request, now_ms: int) -> None:
-        """A snapshot completed or failed."""
+        """Records that a snapshot completed or failed, for `min-pause`."""
         self._last_end = now_ms
         if request.origin is Origin.FINAL:
             self._final_at = now_ms + FINAL_RETRY_MS
 
     @property
     def holds_final(self) -> bool:
-        """Whether the final checkpoint waits here."""
+        """Whether the final checkpoint is queued."""
         return self._final is not None
 
     def ready_at(self, pending: int) -> int | None:
-        """When a snapshot may start, or None when they all wait for something other than time."""
+        """The time at which a snapshot may start, or None when none waits for time alone."""
         if pending >= self._settings.max_concurrent:
             return None
         periodic_at = self._periodic_ready_at()
@@ -102,7 +102,7 @@ class RequestQueue:
         return max(self._periodic_at, self._last_end + self._settings.min_pause_ms)
 
     def choose(self, now_ms: int, pending: int) -> Request | None:
-        """Takes the request to start now, if there is one."""
+        """Removes and returns the request to start now, if there is one."""
         for request in self._user:
             if request.options.is_savepoint:
                 self._user.remove(request)

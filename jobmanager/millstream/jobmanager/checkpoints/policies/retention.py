@@ -20,7 +20,7 @@ class CompletedCheckpoints:
 
     @property
     def entries(self) -> tuple[CompletedCheckpoint, ...]:
-        """All of them, oldest first."""
+        """All retained checkpoints, oldest first."""
         return tuple(self._entries)
 
     @property
@@ -30,15 +30,15 @@ class CompletedCheckpoints:
 
     @property
     def oldest_owned(self) -> int:
-        """The oldest one whose files the job keeps; 0 when there is none."""
+        """The id of the oldest checkpoint that the job owns; 0 when there is none."""
         return next((c.checkpoint_id for c in self._entries if c.owned), 0)
 
     def ended_attempts(self) -> frozenset[AttemptId]:
-        """Those whose end one of the checkpoints holds."""
+        """The attempts whose end one of the checkpoints holds."""
         return frozenset(s.task.attempt_id for c in self._entries for s in c.content.snapshots if s.ended)
 
     def add(self, checkpoint: CompletedCheckpoint) -> list[DeleteCheckpoint | ReleasePointer]:
-        """A new restore point; answers what is no longer needed."""
+        """Adds a new restore point; returns the effects that drop what is no longer needed."""
         assert not self._entries or self._entries[-1].checkpoint_id < checkpoint.checkpoint_id
         dropped = [c for c in self._entries if not c.owned]
         owned = [c for c in self._entries if c.owned] + ([checkpoint] if checkpoint.owned else [])
@@ -47,7 +47,7 @@ class CompletedCheckpoints:
         return [_drop(c) for c in dropped]
 
     def stop(self, outcome: StopOutcome) -> list[DeleteCheckpoint | ReleasePointer]:
-        """The job has ended; answers what is not kept for the user."""
+        """Returns the effects that drop what a job that has ended does not keep for its user."""
         if is_kept(self._settings.retention, outcome):
             return []
         dropped, self._entries = self._entries, []
@@ -55,7 +55,7 @@ class CompletedCheckpoints:
 
 
 def is_kept(retention: Retention, outcome: StopOutcome) -> bool:
-    """Whether the checkpoints of a job that has ended like this are left to its user."""
+    """Whether the checkpoints of a job with this outcome are kept for its user."""
     match outcome:
         case StopOutcome.SUSPENDED:
             return True

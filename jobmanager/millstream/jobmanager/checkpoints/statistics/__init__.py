@@ -1,1 +1,1 @@
-"""What is known of a job's checkpoints."""
+"""Statistics of a job's checkpoints."""

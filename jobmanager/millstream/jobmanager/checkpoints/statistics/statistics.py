@@ -1,7 +1,7 @@
-"""What is known of a job's checkpoints, in Flink's terms: counts, a bounded history, details by task and subtask.
+"""Statistics of a job's checkpoints, in Flink's terms: counts, a bounded history, details by task and subtask.
 
-The coordinator writes it, REST reads it (`statistics_json`). Details are kept for the checkpoints of the history and
-for the latest completed, failed and restored ones and the latest savepoint, even after the history has moved on.
+The coordinator writes them, the REST API reads them (`statistics_json`). Details are kept for the checkpoints of the
+history and, beyond it, for the latest completed, failed and restored checkpoints and the latest savepoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from millstream.jobmanager.failover.topology import Subtask
 
 
 class CheckpointStatus(StrEnum):
-    """How a checkpoint stands."""
+    """The status of a checkpoint."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -65,7 +65,7 @@ class CheckpointStats(Struct):
 
     @property
     def checkpoint_type(self) -> str:
-        """As Flink names it."""
+        """The type, as Flink names it."""
         if self.options.is_savepoint:
             return "SYNC_SAVEPOINT" if self.options.is_stop else "SAVEPOINT"
         return "UNALIGNED_CHECKPOINT" if self.options.alignment is Alignment.UNALIGNED else "CHECKPOINT"
@@ -81,7 +81,7 @@ class CheckpointStats(Struct):
         return sum(vertex.parallelism for vertex in self.vertices.values())
 
     def end_to_end_ms(self, now: Instant) -> int:
-        """From the trigger to the end, or until now."""
+        """The duration from the trigger to the end, or until now."""
         return (self.ended or now).steady_ms - self.triggered.steady_ms
 
 
@@ -95,7 +95,7 @@ class RestoredStats(Struct, frozen=True):
 
 
 class SavepointStats(Struct, frozen=True):
-    """A savepoint that completed: little of it is kept, but for long."""
+    """A completed savepoint, remembered longer than the history but with fewer details."""
 
     id: CheckpointId
     external_path: str
@@ -129,7 +129,7 @@ class Distribution(Struct, frozen=True):
 
     @staticmethod
     def of(values: Iterable[int]) -> Distribution:
-        """The distribution; all zero when there are no values."""
+        """Computes the distribution; all zero when there are no values."""
         ordered = sorted(values)
         if not ordered:
             return Distribution()
@@ -142,7 +142,7 @@ class Distribution(Struct, frozen=True):
 
 
 class CheckpointStatistics:
-    """Owned by the coordinator; readers take what they need at once."""
+    """Owned by the coordinator; readers copy what they need within one step of the loop."""
 
     SUMMARIZED = 10_000
     SAVEPOINTS = 100
@@ -153,7 +153,7 @@ class CheckpointStatistics:
         self._ended: deque[CheckpointStats] = deque(maxlen=history_size)
         self._samples: deque[tuple[int, ...]] = deque(maxlen=self.SUMMARIZED)
         self.savepoints: deque[SavepointStats] = deque(maxlen=self.SAVEPOINTS)
-        """The last completed ones, the newest last: the history forgets them after a few checkpoints."""
+        """The last completed savepoints, newest last, kept beyond the few checkpoints of the history."""
         self.counts = Counts()
         self.latest_completed: CheckpointStats | None = None
         self.latest_savepoint: CheckpointStats | None = None
@@ -161,11 +161,11 @@ class CheckpointStatistics:
         self.latest_restored: RestoredStats | None = None
 
     def rescale(self, parallelism: dict[VertexId, int]) -> None:
-        """Checkpoints that come are of so many subtasks."""
+        """Sets the numbers of subtasks of the checkpoints to come."""
         self._parallelism = parallelism
 
     def triggered(self, checkpoint_id: CheckpointId, options: SnapshotOptions, now: Instant) -> None:
-        """A checkpoint was started."""
+        """Records that a checkpoint was triggered."""
         vertices = {vertex: VertexStats(parallelism) for vertex, parallelism in self._parallelism.items()}
         self._in_progress[checkpoint_id] = CheckpointStats(checkpoint_id, options, now, vertices)
         self.counts.total += 1
@@ -174,20 +174,20 @@ class CheckpointStatistics:
     def acknowledged(
         self, checkpoint_id: CheckpointId, subtask: Subtask, metrics: SnapshotMetrics, now: Instant
     ) -> None:
-        """A task acknowledged."""
+        """Records a task's acknowledgement."""
         stats = self._in_progress[checkpoint_id]
         stats.vertices[subtask.vertex_id].subtasks[subtask.index] = SubtaskStats(
             subtask.index, now.date_ms, stats.end_to_end_ms(now), metrics
         )
 
     def finished(self, checkpoint_id: CheckpointId, tasks: Iterable[TaskRef], now: Instant) -> None:
-        """Tasks have finished, and take part without doing anything."""
+        """Records tasks that had finished and take part without a snapshot."""
         for task in tasks:
             if task.subtask.index not in self._in_progress[checkpoint_id].vertices[task.subtask.vertex_id].subtasks:
                 self.acknowledged(checkpoint_id, task.subtask, SnapshotMetrics(), now)
 
     def completed(self, checkpoint_id: CheckpointId, path: str, now: Instant) -> None:
-        """A checkpoint completed."""
+        """Records that a checkpoint completed."""
         stats = self._end(checkpoint_id, CheckpointStatus.COMPLETED, now)
         stats.external_path = path
         self.counts.completed += 1
@@ -210,42 +210,42 @@ class CheckpointStatistics:
         )
 
     def failed(self, checkpoint_id: CheckpointId, message: str, now: Instant) -> None:
-        """A checkpoint failed or was aborted."""
+        """Records that a checkpoint failed or was aborted."""
         stats = self._end(checkpoint_id, CheckpointStatus.FAILED, now)
         stats.failure_message = message
         self.counts.failed += 1
         self.latest_failed = stats
 
     def discarded(self, checkpoint_id: CheckpointId) -> None:
-        """A completed checkpoint was deleted."""
+        """Records that a completed checkpoint was deleted."""
         stats = self.details(checkpoint_id)
         if stats is not None:
             stats.discarded = True
 
     def restored(self, checkpoint: CompletedCheckpoint, now: Instant) -> None:
-        """Tasks were started from a checkpoint."""
+        """Records that tasks were restored from a checkpoint."""
         self.counts.restored += 1
         self.latest_restored = RestoredStats(
             checkpoint.checkpoint_id, now.date_ms, checkpoint.content.options.is_savepoint, checkpoint.pointer
         )
 
     def history(self) -> list[CheckpointStats]:
-        """Those in progress and the last ended ones, newest first."""
+        """The pending and the last ended checkpoints, newest first."""
         entries = [*self._in_progress.values(), *self._ended]
         return sorted(entries, key=lambda stats: stats.id, reverse=True)
 
     def details(self, checkpoint_id: CheckpointId) -> CheckpointStats | None:
-        """One checkpoint, or None when it is not known any more."""
+        """Returns one checkpoint, or None when it is no longer known."""
         return next((stats for stats in self.known() if stats.id == checkpoint_id), None)
 
     def known(self) -> list[CheckpointStats]:
-        """All whose details are kept, in no order; each once."""
+        """All checkpoints with details, each once, in no particular order."""
         latest = (self.latest_completed, self.latest_savepoint, self.latest_failed)
         entries = (*self._in_progress.values(), *self._ended, *latest)
         return list({stats.id: stats for stats in entries if stats is not None}.values())
 
     def summary(self) -> tuple[Distribution, Distribution, Distribution, Distribution, Distribution]:
-        """Over completed ones: checkpointed size, state size, end to end duration, processed and persisted data."""
+        """Distributions over completed checkpoints: size, duration, processed and persisted data."""
         sizes, states, durations, processed, persisted = (
             Distribution.of(sample[i] for sample in self._samples) for i in range(5)
         )

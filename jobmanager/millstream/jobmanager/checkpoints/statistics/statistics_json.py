@@ -55,7 +55,7 @@ def overview(statistics: CheckpointStatistics, now: Instant) -> Json:
 
 
 def _savepoint(stats: SavepointStats) -> Json:
-    """One that completed, with Flink's keys as far as they are of use for as long as it exists."""
+    """A completed savepoint, with those of Flink's keys that are known beyond the history."""
     return {
         "id": stats.id,
         "external_path": _external(stats.external_path),
@@ -93,7 +93,7 @@ def checkpoint(stats: CheckpointStats, now: Instant, with_tasks: bool = False) -
 
 
 def task(stats: CheckpointStats, vertex_id: VertexId, now: Instant) -> Json:
-    """What one vertex did in a checkpoint."""
+    """The part of one vertex in a checkpoint."""
     vertex = stats.vertices[vertex_id]
     acknowledged = list(vertex.subtasks.values())
     return {
@@ -141,7 +141,7 @@ def config(settings: CheckpointSettings, state_backend: str) -> Json:
 
 
 def _external(pointer: str) -> str:
-    """Where a checkpoint can be started from; what is in the job manager's memory is only this job's."""
+    """The path that a job can be started from; empty for a checkpoint in the job manager's memory."""
     return "<checkpoint-not-externally-addressable>" if pointer.startswith(SCHEME) else pointer
 
 

@@ -1,4 +1,4 @@
-"""What the user who asked for a snapshot is told. Snapshots that nobody asked for are answered to nobody."""
+"""Responses to users' snapshot requests. Periodic and final checkpoints have no requester and get no response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millstream.jobmanager.checkpoints.policies.requests import Request
 
 
 def done(request: Request, checkpoint_id: CheckpointId, pointer: str) -> list[ev.Effect]:
-    """The snapshot is complete."""
+    """Reports to the requester, if any, that the snapshot is complete."""
     if request.trigger_id is None:
         return []
     if request.options.is_savepoint:
@@ -18,7 +18,7 @@ def done(request: Request, checkpoint_id: CheckpointId, pointer: str) -> list[ev
 
 
 def failed(request: Request, reason: CheckpointFailureReason, message: str = "") -> list[ev.Effect]:
-    """The snapshot will not be."""
+    """Reports to the requester, if any, that the snapshot failed, and why."""
     if request.trigger_id is None:
         return []
     text = "; ".join(filter(None, (reason.explain(message), reason.advice)))
