@@ -184,7 +184,7 @@ def test_a_function_that_does_not_open(env: StreamExecutionEnvironment) -> None:
     env.from_collection([1]).map(Failing()).uid("bad").map(lambda x: x).uid("good").print()
     errors: list[BaseException] = []
     found = {one.declared.uid: one for one in declared_operators(env.generate_job().graph, errors.append)}
-    assert "state 'x' needs a keyed stream" in (found["bad"].error or "")
+    assert "state 'x' requires a keyed stream" in (found["bad"].error or "")
     assert "\n" not in (found["bad"].error or "")
     assert found["good"].error is None
     assert len(errors) == 1

@@ -396,7 +396,7 @@ async def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
     async with running(configuration(tmp_path)) as service:
         for key, address in (("dispatcher.rpc.port", service.address), ("rest.port", service.rest_address)):
             second = DispatcherService(configuration(tmp_path, **{key: address.rpartition(":")[2]}))
-            with pytest.raises(MillstreamError, match=rf"cannot listen on .*{key}.*taken"):
+            with pytest.raises(MillstreamError, match=rf"cannot listen on .*{key}.*in use"):
                 await second.start()
             await second.stop()
 

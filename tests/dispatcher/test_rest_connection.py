@@ -33,18 +33,18 @@ def chunk(data: bytes) -> bytes:
 def test_who_sends_at_a_fair_pace_or_waits_for_an_answer_has_all_the_time() -> None:
     patience, request = Patience(), object()
     for look in range(10):
-        assert not patience.is_over(request, look * 40 * KILOBYTES, waits=True, answered=False)
+        assert not patience.is_over(request, look * 40 * KILOBYTES, waits=True, responded=False)
     for _ in range(10):
-        assert not patience.is_over(request, 400 * KILOBYTES, waits=False, answered=False)
+        assert not patience.is_over(request, 400 * KILOBYTES, waits=False, responded=False)
     for _ in range(10):  # one small request after another
-        assert not patience.is_over(object(), 400 * KILOBYTES, waits=True, answered=True)
+        assert not patience.is_over(object(), 400 * KILOBYTES, waits=True, responded=True)
 
 
 def test_who_sends_next_to_nothing_or_goes_on_after_the_answer_is_given_up() -> None:
-    for sent, answered in ((KILOBYTES, False), (0, False), (999 * KILOBYTES, True)):
+    for sent, responded in ((KILOBYTES, False), (0, False), (999 * KILOBYTES, True)):
         patience, request = Patience(), object()
-        assert not patience.is_over(request, 100, waits=True, answered=answered)
-        assert patience.is_over(request, 100 + sent, waits=True, answered=answered)
+        assert not patience.is_over(request, 100, waits=True, responded=responded)
+        assert patience.is_over(request, 100 + sent, waits=True, responded=responded)
 
 
 def test_what_a_connection_carries_is_sent_at_once() -> None:

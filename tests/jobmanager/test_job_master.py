@@ -111,7 +111,7 @@ def test_the_message_of_a_job_whose_slots_are_larger_than_those_of_task_managers
     driver.tick(5)
     why = driver.master.failures[0].exception
     assert too_small in why
-    assert "the slot sharing group 'default' asks for 4 cores and 1024 mb of memory: start more or larger" in why
+    assert "the slot sharing group 'default' requests 4 cores and 1024 mb of memory: start more or larger" in why
 
 
 def test_what_the_slots_of_a_job_need_is_known_on_average_and_at_most() -> None:

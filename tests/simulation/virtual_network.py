@@ -91,7 +91,7 @@ class VirtualNetwork:
         port = port or next(self._ports)
         address = f"{host}:{port}"
         if address in self._servers:
-            raise MillstreamError(f"cannot listen on {address}: is the port taken?")
+            raise MillstreamError(f"cannot listen on {address}: is the port in use?")
         self._servers[address] = server
         return port
 

@@ -487,5 +487,5 @@ def test_a_worker_with_another_secret_is_lost_with_the_reason(ends: Callable[...
     other = ends(**brief, **{"security.cluster.secret": "the secret of another one"})
     first, last = sorted((one, other), key=lambda end: end.address)
     first.plane.connect(last.address)  # the one that sorts first connects
-    assert "another secret" in first.lost(last.address)
+    assert "different secret" in first.lost(last.address)
     assert last.nothing_posted()

@@ -174,7 +174,7 @@ class KeyedStateStore:
     def keyed_state(self, descriptor: StateDescriptor) -> State:
         """Returns the state of a descriptor; the same data each time."""
         raise StateAccessError(
-            f"state '{descriptor.name}' needs a keyed stream: call key_by before the operator that uses it"
+            f"state '{descriptor.name}' requires a keyed stream: call key_by before the operator that uses it"
         )
 
     @overload

@@ -62,4 +62,4 @@ def synchronise_file_system(descriptor: int, platform: str = sys.platform) -> No
         os.sync()
     elif library.syncfs(descriptor) != 0:
         error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+        raise OSError(error, os.strerror(error), str(path_of(descriptor)))

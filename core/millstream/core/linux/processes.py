@@ -52,6 +52,25 @@ def status_of(pid: int, platform: str = sys.platform) -> ProcessStatus | None:
         return None
 
 
+def is_stopped(pid: int, platform: str = sys.platform) -> bool:
+    """Whether it was stopped by a signal (SIGSTOP, SIGTSTP), and not continued. Elsewhere False."""
+    return _status_field(pid, "State", platform).startswith("T")
+
+
+def is_traced(pid: int, platform: str = sys.platform) -> bool:
+    """Whether a debugger is attached, which may hold it for any time. Elsewhere False."""
+    return _status_field(pid, "TracerPid", platform) not in ("", "0")
+
+
+def _status_field(pid: int, name: str, platform: str) -> str:
+    if is_linux(platform):
+        with contextlib.suppress(OSError), open(f"{_PROC}/{pid}/status", errors="replace") as file:
+            for line in file:
+                if line.startswith(f"{name}:"):
+                    return line.partition(":")[2].strip()
+    return ""
+
+
 def _status_by_ps(pid: int) -> ProcessStatus | None:
     command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
     variables = {**os.environ, "LC_ALL": "C", "TZ": "UTC0"}

@@ -185,7 +185,7 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
-        reason = "is the port taken?" if error.errno is not None and port else str(error)
+        reason = "is the port in use?" if error.errno is not None and port else str(error)
         raise MillstreamError(f"cannot listen on {host}:{port} (rest.port): {reason}") from error
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from millstream.core.jobs.failure_kinds import WorkerEnd
 from millstream.core.jobs.ids import new_id
+from millstream.core.linux.processes import is_stopped, is_traced
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.messages.inspection import InspectWorker, PlacedTask, SampleRequest, WorkerInspected
 from millstream.core.messages.results import CollectResponse
@@ -29,7 +30,6 @@ from millstream.core.messages.task_manager import (
 from millstream.core.processes.child import Child, ChildProcess, ChildThread
 from millstream.core.processes.job_process import JobProcess, Launcher, start_job_process
 from millstream.core.processes.memory import amount
-from millstream.core.processes.process_status import is_stopped, is_traced
 from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.processes.titles import ROOM, worker_title
 from millstream.core.services.liveness import Liveness

@@ -10,7 +10,7 @@ import sys
 import pytest
 from waiting import wait_until
 
-from millstream.core.processes.process_status import is_stopped, is_traced
+from millstream.core.linux.processes import is_stopped, is_traced
 
 TRACER = """
 import ctypes, os, sys
