@@ -51,7 +51,7 @@ def test_what_cannot_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> No
     metrics = TaskManagerMetrics()
     for _ in range(3):
         assert len(read(metrics, slot(1, raw=b"\xc1garbage"))) == 2
-    assert caplog.text.count("the worker of slot 1 sent what cannot be read") == 1
+    assert caplog.text.count("ignoring the metrics of the slot worker in slot 1: malformed") == 1
 
 
 def test_buffers_that_wait_are_those_of_all_tasks() -> None:

@@ -138,7 +138,8 @@ ROWS = (
         "heartbeat.interval",
         _T.DURATION,
         10.0,
-        "How often the two ends of a session between services send a heartbeat.",
+        "How often the two ends of a session between services send a heartbeat, and a task manager a probe to each of "
+        "its slot workers.",
     ),
     Option(
         "jobmanager.takeover.timeout",
@@ -152,8 +153,8 @@ ROWS = (
         "heartbeat.timeout",
         _T.DURATION,
         50.0,
-        "Silence after which a peer counts as lost; the same for all services. A job manager without its dispatcher, "
-        "and a task manager without its job manager, stops jobs after 80 % of it.",
+        "Silence after which a peer counts as lost, and a frozen slot worker is killed; the same for all services. A "
+        "job manager without its dispatcher, and a task manager without its job manager, stops jobs after 80 % of it.",
     ),
     Option(
         "rpc.message.max-size",
