@@ -140,7 +140,7 @@ def test_profiles_and_dumps(cluster: Cluster, tmp_path: Path) -> None:
     def hangs() -> bool:
         found = [info for info in cluster.get(path)["threadInfos"] if hanging in info["threadName"]]
         texts = "\n".join(info["stringifiedThreadInfo"] for info in found)
-        return "it does not answer" in texts and "in hang" in texts
+        return "it does not respond" in texts and "in hang" in texts
 
     wait_until(hangs, "a dump of the worker that hangs")
     stuck = graph(cluster, hanging, "on_cpu", "&duration=200")
@@ -151,5 +151,5 @@ def test_profiles_and_dumps(cluster: Cluster, tmp_path: Path) -> None:
     else:
         (problem,) = stuck["problems"]
         assert hanging in problem
-        assert "it does not answer" in problem
+        assert "it does not respond" in problem
     cluster.cancel(job)

@@ -108,8 +108,8 @@ def test_the_cause_of_a_waiting_task_is_known_from_its_reports() -> None:
     attempt, slot = AttemptId("a"), AllocationId("x")
     places = WorkerPlaces({attempt})
     placed = PlacedTask(slot, attempt, "v", 0, 7)
-    places.heard(placed)
-    places.heard(replace(placed, attempt_id=AttemptId("unknown")))
+    places.received(placed)
+    places.received(replace(placed, attempt_id=AttemptId("unknown")))
     assert places.tasks() == (placed,)
     for metrics, expected in (
         (TaskMetrics(idle_ms=900, backpressured_ms=10), FOR_INPUT),
@@ -117,7 +117,7 @@ def test_the_cause_of_a_waiting_task_is_known_from_its_reports() -> None:
         (TaskMetrics(idle_ms=950, backpressured_ms=500), WAITING),
         (TaskMetrics(idle_ms=950, backpressured_ms=500, paused_ms=1), FOR_SOURCES),
     ):
-        places.heard(TaskMetricsReport(slot, (AttemptMetrics(attempt, metrics),)))
+        places.received(TaskMetricsReport(slot, (AttemptMetrics(attempt, metrics),)))
         assert places.waits() == {attempt: expected}
-    places.heard(TaskUpdate(slot, attempt, ExecutionState.FINISHED))
+    places.received(TaskUpdate(slot, attempt, ExecutionState.FINISHED))
     assert (places.tasks(), places.waits()) == ((), {})

@@ -45,8 +45,8 @@ def tasks() -> SlotTasks:
     outputs = (ResultPartition(0, b"", (OutputChannel(ChannelId(7), "here", "map"),), 128),)
     inputs = (InputGate(0, b"", (InputChannel(ChannelId(7), "here", "source", 1),)),)
     deployed = deployment(SOURCE, "s", outputs=outputs), deployment(MAP, "m", inputs=inputs, restored_checkpoint_id=3)
-    tasks.heard(WorkerReady(NO_ALLOCATION, "host:1"))
-    tasks.told(DeployTasks(NO_ALLOCATION, deployed))
+    tasks.received(WorkerReady(NO_ALLOCATION, "host:1"))
+    tasks.sent(DeployTasks(NO_ALLOCATION, deployed))
     return tasks
 
 
@@ -64,21 +64,21 @@ def reader(tasks: SlotTasks) -> FoundReader:
 
 
 def give(tasks: SlotTasks, kind: Any) -> None:
-    tasks.told(src.EnumeratorEvent(JobId("job"), VertexId("s"), 1, kind, attempt_id=SOURCE))
+    tasks.sent(src.EnumeratorEvent(JobId("job"), VertexId("s"), 1, kind, attempt_id=SOURCE))
 
 
 def say(tasks: SlotTasks, kind: Any) -> src.ReaderEvent:
     event = src.ReaderEvent(JobId("job"), VertexId("s"), 1, kind, SOURCE)
-    tasks.heard(event)
+    tasks.received(event)
     return event
 
 
 def trigger(tasks: SlotTasks, number: int, stop: StopMode = StopMode.NONE) -> None:
-    tasks.told(TriggerCheckpoint(NO_ALLOCATION, (SOURCE,), CheckpointOptions(number, 0, "here", stop=stop)))
+    tasks.sent(TriggerCheckpoint(NO_ALLOCATION, (SOURCE,), CheckpointOptions(number, 0, "here", stop=stop)))
 
 
 def notice(tasks: SlotTasks, number: int, completed: bool = True) -> None:
-    tasks.told(CheckpointNotice(NO_ALLOCATION, BOTH, number, completed))
+    tasks.sent(CheckpointNotice(NO_ALLOCATION, BOTH, number, completed))
 
 
 def test_tasks_are_reported_with_their_deployment_and_their_state(tasks: SlotTasks) -> None:
@@ -86,23 +86,23 @@ def test_tasks_are_reported_with_their_deployment_and_their_state(tasks: SlotTas
     assert (source.vertex_id, source.subtask, source.parallelism, source.attempt) == ("s", 1, 2, 0)
     assert (source.state, source.highest_channel, source.completed) == (ExecutionState.DEPLOYING, 7, 0)
     assert (found(tasks, MAP).reader, found(tasks, MAP).completed) == (None, 3)
-    tasks.heard(TaskUpdate(NO_ALLOCATION, SOURCE, ExecutionState.RUNNING))
-    tasks.heard(InputsEnded(NO_ALLOCATION, SOURCE))
+    tasks.received(TaskUpdate(NO_ALLOCATION, SOURCE, ExecutionState.RUNNING))
+    tasks.received(InputsEnded(NO_ALLOCATION, SOURCE))
     assert found(tasks).state is ExecutionState.RUNNING
     assert found(tasks).inputs_ended
-    tasks.heard(TaskUpdate(NO_ALLOCATION, SOURCE, ExecutionState.FINISHED))
-    tasks.told(CancelTasks(NO_ALLOCATION, BOTH))
+    tasks.received(TaskUpdate(NO_ALLOCATION, SOURCE, ExecutionState.FINISHED))
+    tasks.sent(CancelTasks(NO_ALLOCATION, BOTH))
     assert found(tasks).state is ExecutionState.FINISHED
     assert found(tasks, MAP).state is ExecutionState.CANCELING
 
 
 def test_a_new_attempt_replaces_the_previous_one(tasks: SlotTasks) -> None:
     again = AttemptId("again")
-    tasks.told(DeployTasks(NO_ALLOCATION, (deployment(again, "s", attempt=1),)))
+    tasks.sent(DeployTasks(NO_ALLOCATION, (deployment(again, "s", attempt=1),)))
     slot = tasks.found()
     assert slot is not None
     assert {task.attempt_id for task in slot.tasks} == {again, MAP}
-    tasks.heard(TaskUpdate(NO_ALLOCATION, SOURCE, ExecutionState.FAILED))
+    tasks.received(TaskUpdate(NO_ALLOCATION, SOURCE, ExecutionState.FAILED))
     assert found(tasks, again).state is ExecutionState.DEPLOYING
 
 
@@ -139,7 +139,7 @@ def test_a_savepoint_is_not_in_progress_unless_it_stops_the_job(tasks: SlotTasks
     """It may be complete, and tasks are not notified: reporting it would have it deleted."""
     for number, stop in ((4, StopMode.NONE), (5, StopMode.SUSPEND)):
         options = CheckpointOptions(number, 0, "here", savepoint=True, stop=stop)
-        tasks.told(TriggerCheckpoint(NO_ALLOCATION, (SOURCE,), options))
+        tasks.sent(TriggerCheckpoint(NO_ALLOCATION, (SOURCE,), options))
     assert found(tasks).under_way == (5,)
 
 
@@ -155,9 +155,9 @@ def test_a_task_whose_event_time_was_drained_is_marked_until_the_savepoint_compl
 def test_a_split_request_is_pending_until_splits_arrive_or_there_are_no_more(tasks: SlotTasks) -> None:
     for answer in (src.Splits(b"1"), src.NoMoreSplits()):
         request = say(tasks, src.SplitRequest("host"))
-        assert tasks.unanswered() == [request]
+        assert tasks.open_requests() == [request]
         give(tasks, answer)
-        assert tasks.unanswered() == []
+        assert tasks.open_requests() == []
     assert not reader(tasks).has_events
 
 

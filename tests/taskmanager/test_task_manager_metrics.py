@@ -51,7 +51,7 @@ def test_unreadable_values_are_left_out(caplog: pytest.LogCaptureFixture) -> Non
     metrics = TaskManagerMetrics()
     for _ in range(3):
         assert len(read(metrics, slot(1, raw=b"\xc1garbage"))) == 2
-    assert caplog.text.count("the worker of slot 1 sent what cannot be read") == 1
+    assert caplog.text.count("ignoring the metrics of the slot worker in slot 1: malformed") == 1
 
 
 def test_queued_buffers_are_summed_over_all_tasks() -> None:

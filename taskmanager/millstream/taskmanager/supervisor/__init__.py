@@ -1,1 +1,1 @@
-"""The supervisor: the process that owns slots and looks after the workers in them."""
+"""The supervisor: the process that owns slots and supervises the workers in them."""

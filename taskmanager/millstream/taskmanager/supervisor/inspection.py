@@ -1,6 +1,6 @@
-"""What a task manager answers about itself and its slot workers: metrics, threads, log files, and where time goes.
+"""What a task manager reports about itself and its slot workers: metrics, threads, log files, and where time goes.
 
-A worker that does not answer in time is named in the answer, and nobody waits for it: its threads are then looked at
+A worker that does not respond in time is named in the response, which does not wait for it: its threads are then read
 from outside. Runs on the supervisor's loop.
 """
 
@@ -41,7 +41,7 @@ _DEPTHS = range(1, 10_001)
 
 
 class HeldWorker(Struct, frozen=True):
-    """A slot worker, as people know it."""
+    """A slot worker and the slot that it is in."""
 
     slot: int
     job_id: JobId
@@ -49,11 +49,11 @@ class HeldWorker(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """For people."""
+        """As messages and logs name it."""
         return f"slot {self.slot}, job {self.job_id}"
 
-    def told(self, problem: str) -> StackSamples:
-        """The answer of one that could not be sampled."""
+    def not_sampled(self, problem: str) -> StackSamples:
+        """The samples of a worker that could not be sampled: none, and why."""
         return StackSamples(problems=(f"{self.name}: {problem}",))
 
 
@@ -84,33 +84,33 @@ class TaskManagerInspection(ProcessInspection):
         outside = await self._seen_from_outside(request, held)
         timeout = request.samples * request.interval_ms / 1000 * 2 + _PATIENCE  # a busy machine takes its time
         others = [one for one in held if one not in outside]
-        answers = await asyncio.gather(*(one.worker.inspect(request, timeout) for one in others))
+        inspected = await asyncio.gather(*(one.worker.inspect(request, timeout) for one in others))
         inside = [
-            one.told(a.problem) if a.problem else StackSamples(a.stacks, samplers=("worker",))
-            for one, a in zip(others, answers, strict=True)
+            one.not_sampled(i.problem) if i.problem else StackSamples(i.stacks, samplers=("worker",))
+            for one, i in zip(others, inspected, strict=True)
         ]
         return _joined([*outside.values(), *inside])
 
     async def _seen_from_outside(
         self, request: SampleRequest, held: list[HeldWorker]
     ) -> dict[HeldWorker, StackSamples]:
-        """Of the workers that py-spy could look at; of all of them when nothing else may be used."""
+        """Of the workers that py-spy could sample; of all of them when nothing else may be used."""
         spy, found = self._py_spy, dict[HeldWorker, StackSamples]()
         targets = {
             one: Target(one.worker.pid, one.worker.places.tasks(), one.worker.places.waits())
             for one in held
             if spy.is_used and one.worker.pid is not None and one.worker.is_ready
         }
-        answers = await asyncio.to_thread(spy.sample, request, list(targets.values())) if targets else []
-        for one, answer in zip(targets, answers, strict=True):
-            if not isinstance(answer, LookError):
-                found[one] = StackSamples(answer, samplers=("py-spy",))
+        sampled = await asyncio.to_thread(spy.sample, request, list(targets.values())) if targets else []
+        for one, stacks in zip(targets, sampled, strict=True):
+            if not isinstance(stacks, LookError):
+                found[one] = StackSamples(stacks, samplers=("py-spy",))
             elif spy.is_required:
-                found[one] = one.told(str(answer))
+                found[one] = one.not_sampled(str(stacks))
         if spy.is_required:
             for one in held:
-                problem = spy.problem or "py-spy sees only processes, and this worker is none yet"
-                found.setdefault(one, one.told(problem))
+                problem = spy.problem or "py-spy samples processes only, and the process of this worker has not started"
+                found.setdefault(one, one.not_sampled(problem))
         return found
 
 
@@ -123,19 +123,19 @@ def _joined(parts: Sequence[StackSamples]) -> StackSamples:
 
 
 def _refusal(request: SampleRequest) -> str:
-    """Why it is not done; empty when it is."""
+    """Why the request is refused; empty when it is not."""
     if not 0 < request.samples <= _MOST_SAMPLES or not 0 < request.interval_ms <= 1000 * LONGEST_SAMPLING:
-        return f"from 1 to {_MOST_SAMPLES} samples can be taken, each a number of milliseconds after the other"
+        return f"the number of samples has to be from 1 to {_MOST_SAMPLES}, and their interval at least 1 ms"
     if request.samples * request.interval_ms > 1000 * LONGEST_SAMPLING:
-        return f"samples are taken for at most {LONGEST_SAMPLING:g} s"
-    return "" if request.depth in _DEPTHS else f"stacks have a depth from {_DEPTHS[0]} to {_DEPTHS[-1]}"
+        return f"sampling takes at most {LONGEST_SAMPLING:g} s: request fewer samples, or a shorter interval"
+    return "" if request.depth in _DEPTHS else f"the depth of stacks has to be from {_DEPTHS[0]} to {_DEPTHS[-1]}"
 
 
 async def _threads_of(one: HeldWorker) -> ProcessThreads:
     pid = one.worker.pid
-    answer: WorkerInspected = await one.worker.inspect(None, _PATIENCE)
-    threads = ProcessThreads(one.name, pid or 0, answer.threads, answer.problem)
-    if not answer.problem or pid is None or not one.worker.is_ready:
+    inspected: WorkerInspected = await one.worker.inspect(None, _PATIENCE)
+    threads = ProcessThreads(one.name, pid or 0, inspected.threads, inspected.problem)
+    if not inspected.problem or pid is None or not one.worker.is_ready:
         return threads
     seen = await asyncio.to_thread(dump_from_outside, pid)
     return replace(threads, threads=(ThreadStack("all threads, seen from outside", seen),)) if seen else threads

@@ -5,8 +5,8 @@
 ```
 
 `<dir>` is one of `execution.checkpointing.local-backup.dirs`, else the working directory of services. A slot's folder
-lives as long as its allocation, so it survives the slot's worker. The task manager holds a lock on its own folders, by
-which one that starts later tells those of task managers that were killed, and deletes them.
+lives as long as its allocation, so it survives the slot's worker. The task manager holds a lock on its own folders: a
+task manager that starts later deletes those which no process has locked any more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPTION = "execution.checkpointing.local-backup.dirs"
 
 
 class LocalState:
-    """The folders of one task manager; nothing is made before the first is asked for. Deleting may take its time."""
+    """The folders of one task manager; none is created before the first is requested. Deleting may take long."""
 
     def __init__(self, task_manager: TaskManagerId, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -44,9 +44,9 @@ class LocalState:
         self._locks: dict[Path, IO[bytes]] = {}
 
     def folder(self, allocation_id: AllocationId) -> Path:
-        """Where an allocation keeps its copies: always the same. What is above it is made and ours.
+        """The folder of an allocation's copies, always the same. Its parent folders are created.
 
-        Raises ConfigurationError when someone else has a hand in it.
+        Raises ConfigurationError when another user could write to them.
         """
         dirs = self._dirs()
         chosen = dirs[zlib.crc32(allocation_id.encode()) % len(dirs)]
@@ -54,19 +54,19 @@ class LocalState:
         home = root / self._name
         if home not in self._locks:
             self._check(chosen)
-            with _locked(root):  # nobody may find our folder before our lock is on it
+            with _locked(root):  # no other process may find the folder before it is locked
                 home.mkdir(mode=0o700)
                 self._locks[home] = os.fdopen(for_user_only(str(home / _LOCK), os.O_WRONLY | os.O_CREAT), "wb")
                 fcntl.flock(self._locks[home], fcntl.LOCK_EX)
         return home / safe_name(allocation_id)
 
     def remove(self, allocation_id: AllocationId) -> None:
-        """The allocation is over: its copies go."""
+        """Deletes the copies of an allocation that has ended."""
         for home in list(self._locks):
             shutil.rmtree(home / safe_name(allocation_id), ignore_errors=True)
 
     def remove_dead(self) -> None:
-        """Deletes what task managers left that are no more."""
+        """Deletes what task managers have left that were killed."""
         for chosen in self._dirs():
             dead: list[Path] = []
             root = chosen / _FOLDER
@@ -77,11 +77,11 @@ class LocalState:
                 with _locked(root):
                     dead += filter(_is_dead, root.iterdir())
             for home in dead:
-                log.info("removing the local state of a task manager that is gone: %s", home)
+                log.info("deleting the local state of a task manager that is gone: %s", home)
                 shutil.rmtree(home, ignore_errors=True)
 
     def close(self) -> None:
-        """The task manager is over: everything of it goes."""
+        """Deletes everything of this task manager."""
         for home, lock in self._locks.items():
             shutil.rmtree(home, ignore_errors=True)
             lock.close()

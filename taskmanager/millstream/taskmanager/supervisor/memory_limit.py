@@ -2,8 +2,8 @@
 
 The kernel counts what a process may write to (RLIMIT_DATA); what the worker has of that before its first task is the
 runtime's own and is not counted, nor is a reserve for its threads. An allocation beyond the limit raises MemoryError
-inside the function that wanted it, so the failure has an operator and a record, and other slots do not suffer. While
-the failure is told, the limit is lifted: that takes memory, too.
+inside the function that requested it, so the failure has an operator and a record, and other slots are not affected.
+While the failure is reported, the limit is lifted: that takes memory, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 OPTION = "taskmanager.memory.task.heap.size"
 _RESERVE = 64 * 1024 * 1024  # stacks of threads that start later: 8 MB each, used or not
-_NO_THREAD = "can't start new thread"  # all that CPython says, whatever the reason
+_NO_THREAD = "can't start new thread"  # the message of CPython, whatever the reason
 
 VARIABLES = {"MIMALLOC_ARENA_EAGER_COMMIT": "0"}
 """For the process: Arrow's allocator would take a gigabyte in advance, all of which counts."""
@@ -45,7 +45,7 @@ _limit = _Limit()  # of the process, as the kernel's is
 
 
 def limit_memory(size: int) -> None:
-    """From now on, this process gets so much more than it has."""
+    """Limits what this process may allocate from now on, in bytes, beside what it has."""
     if size > 0:
         writable = writable_memory()
         if writable is None:
@@ -58,7 +58,7 @@ def limit_memory(size: int) -> None:
 
 @contextlib.contextmanager
 def lifted() -> Iterator[None]:
-    """Without the limit, meanwhile."""
+    """Lifts the limit within the block."""
     if not _limit.size:
         yield
         return
@@ -70,7 +70,7 @@ def lifted() -> Iterator[None]:
 
 
 def blamed_for(error: BaseException) -> str:
-    """What to say about an error that is, or comes from, a lack of memory; empty for others, and without a limit."""
+    """The advice for an error that is, or comes from, a lack of memory; empty for others, and without a limit."""
     if not _limit.size or not any(map(_is_lack_of_memory, with_causes(error))):
         return ""
     return (
@@ -79,7 +79,7 @@ def blamed_for(error: BaseException) -> str:
 
 
 def _is_lack_of_memory(error: BaseException) -> bool:
-    """Not all that needs memory says so by its class: a thread needs its stack, a fork or a mapping has an errno."""
+    """Not every lack of memory is a MemoryError: a thread needs its stack, a fork or a mapping raises with an errno."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == _NO_THREAD)

@@ -1,7 +1,7 @@
 """The metrics of a task manager: its own, those of its slot workers and of their tasks. Owned by the supervisor's loop.
 
-Slot workers run code of others, so what they say is looked into here: which job and which task manager it is about is
-for the supervisor to say, and what is malformed is left out.
+Slot workers run code of users, so what they report is checked here: the supervisor sets the job and the task manager
+that metrics are about, and malformed ones are left out.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _of_tasks(measured: SlotMetrics, slot: MeasuredSlot, variables: dict[str, st
     try:
         groups = decode_groups(measured.groups)
     except MalformedMetricsError as error:
-        log.warning("the worker of slot %d sent what cannot be read: %s", slot.index, error)
+        log.warning("ignoring the metrics of the slot worker in slot %d: %s", slot.index, error)
         return []
     whose = {**variables, "job_id": slot.job_id, "job_name": slot.job_name}
     return [group.about(whose) for group in groups if group.scope in _OF_TASKS]

@@ -1,11 +1,11 @@
-"""Stacks of slot workers, seen from outside by py-spy, which needs nothing of a worker's interpreter.
+"""Stacks of slot workers, sampled from outside by py-spy, which needs nothing of a worker's interpreter.
 
-Whether it may look is found out by trying: it is not installed everywhere, and tracing another process takes a right
-that containers and hardened hosts do not give. What came of it is remembered for all workers of this task manager.
+Whether it is permitted is found out by trying: it is not installed everywhere, and tracing another process takes a
+right that containers and hardened hosts do not give. A refusal is remembered for all workers of this task manager.
 
-A look starts a process, which stops the worker for some milliseconds and answers its stacks with the addresses of local
-variables: those say whose stack it is. Workers are looked at one after another, so that many slots do not take more
-of a host than one.
+A sample starts a process, which stops the worker for some milliseconds and prints its stacks with the addresses of
+local variables: by those, a stack is attributed to a task. Workers are sampled one after another, so that many slots do
+not take more of a host than one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from millstream.taskmanager.worker.stack_reading import WAITING, Seen, StackRead
 
 log = logging.getLogger(__name__)
 OPTION = "taskmanager.profiler.sampler"
-_PATIENCE = 5.0  # seconds for one look
+_PATIENCE = 5.0  # seconds for one sample
 _REFUSED = ("permission denied", "operation not permitted")
 _LONGEST_REASON = 300
 
@@ -61,7 +61,7 @@ _THREADS = msgspec.json.Decoder(list[_Thread])
 
 
 class Target(Struct, frozen=True):
-    """A worker to look at."""
+    """A worker to sample."""
 
     pid: int
     tasks: tuple[PlacedTask, ...]
@@ -69,7 +69,7 @@ class Target(Struct, frozen=True):
 
 
 class LookError(Exception):
-    """It could not be seen; the message is for people."""
+    """A worker could not be sampled; the message is for users."""
 
 
 class PySpy:
@@ -82,12 +82,12 @@ class PySpy:
 
     @property
     def is_used(self) -> bool:
-        """Whether workers are to be looked at this way."""
+        """Whether workers are sampled in this way."""
         return self._wanted != "worker" and not self.problem
 
     @property
     def problem(self) -> str:
-        """Why it cannot be done here, as far as is known."""
+        """Why it cannot be used here, as far as is known; empty when it can."""
         return self._refusal if self._program else "py-spy is not installed: pip install 'millstream[profile]'"
 
     @property
@@ -96,9 +96,9 @@ class PySpy:
         return self._wanted == "py-spy"
 
     def sample(self, request: SampleRequest, targets: Sequence[Target]) -> list[tuple[SampledStack, ...] | LookError]:
-        """Of each worker what was seen, for as long as the request wants to; blocks. A look may take longer than asked.
+        """Returns the stacks of each worker, or why there are none; blocks for as long as the request says, or longer.
 
-        A worker that cannot be seen once is left out from then on.
+        A worker that cannot be sampled once is left out from then on.
         """
         interval, began = request.interval_ms / 1000, time.monotonic()
         found = [Counter[Seen]() for _ in targets]
@@ -124,18 +124,18 @@ class PySpy:
             ran = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_PATIENCE, check=False)
         except subprocess.TimeoutExpired as error:
             with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGCONT)  # it was killed while it stopped the worker, perhaps
+                os.kill(pid, signal.SIGCONT)  # py-spy may have been killed while it held the worker
             raise LookError(f"py-spy took longer than {_PATIENCE:g} s") from error
         except OSError as error:
             raise LookError(f"py-spy cannot be started: {error}") from error
         if ran.returncode == 0:
             with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
                 return _THREADS.decode(ran.stdout)
-        said = " ".join(ran.stderr.decode(errors="replace").split())[:_LONGEST_REASON]
-        reason = f"py-spy cannot look into it: {printable(said) or 'what it answered cannot be read'}"
-        if any(refused in said.lower() for refused in _REFUSED) and not self._refusal:
+        message = " ".join(ran.stderr.decode(errors="replace").split())[:_LONGEST_REASON]
+        reason = f"py-spy cannot sample it: {printable(message) or 'its output cannot be read'}"
+        if any(refused in message.lower() for refused in _REFUSED) and not self._refusal:
             self._refusal = reason
-            log.info("slot workers are not looked into from outside any more: %s", reason)
+            log.info("sampling slot workers from inside from now on: %s", reason)
         raise LookError(reason)
 
 

@@ -1,11 +1,11 @@
 """The task manager's supervisor: registers its slots, offers them to job managers, and looks after the slot workers.
 
 Runs on one asyncio loop. It dials the resource manager and, for as long as they hold slots, job managers; it runs no
-user code. Slots are freed when their job manager says so, when it stays away, and when the worker is gone.
+user code. Slots are freed when their job manager requests it, when it cannot be reached, and when the worker is gone.
 
-When the session with a job manager ends, the tasks go on for a while (`millstream.core.services.lease`). If the job has
-another leader by then, of which the resource manager tells, that is offered the slots with what runs in them. From then
-on nobody else is listened to in matters of the job.
+When the session with a job manager ends, the tasks continue for a while (`millstream.core.services.lease`). If the
+resource manager reports another leader of the job in that time, that leader is offered the slots with what runs in
+them. From then on commands of any other job manager are refused for the job.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class TaskManagerService:
     async def start(self) -> None:
         """Listens, then keeps a session with the resource manager."""
         self._failed = asyncio.get_running_loop().create_future()
-        work_directory(self._configuration)  # says at once when it cannot be used
+        work_directory(self._configuration)  # raises at once when it cannot be used
         self._leaders = self._leaders or open_leaders(self._configuration)
         handlers = self._inspection.handlers()
         port = self._configuration.integer("taskmanager.rpc.port")
@@ -134,7 +134,7 @@ class TaskManagerService:
         return "" if self._resource_manager is not None else "not registered at the resource manager"
 
     async def failure(self) -> MillstreamError:
-        """The resource manager stayed away, or let this task manager go."""
+        """Returns when the resource manager could not be reached for too long, or has dismissed this task manager."""
         assert self._failed is not None, "start comes first"
         return await asyncio.shield(self._failed)
 
@@ -146,7 +146,7 @@ class TaskManagerService:
         ]
 
     def _measured(self) -> list[MetricGroup]:
-        """What the registry is told."""
+        """The metrics for the registry."""
         slots = [
             MeasuredSlot(allocation.index, allocation.job_id, worker.job_name, worker.measured)
             for allocation_id, worker in self._workers.items()
@@ -192,7 +192,7 @@ class TaskManagerService:
     def _resource_manager_lost(self, reason: str) -> None:
         self._resource_manager = None
         if self._losses.is_told(reason, asyncio.get_running_loop().time()):
-            log.warning("%s%s; running tasks go on, registering again", reason, self._losses.times)
+            log.warning("registering again, running tasks continue: %s%s", reason, self._losses.times)
 
     def _resource_manager_command(self, command: rm.TaskManagerCommand) -> None:
         match command:
@@ -201,7 +201,7 @@ class TaskManagerService:
             case rm.JobLed(job_id, address, epoch):
                 self._follow(job_id, KnownLeader(address, epoch))
             case rm.ShutDown():
-                self._fail(ServiceDismissed("the resource manager let this task manager go"))
+                self._fail(ServiceDismissed("the resource manager has dismissed this task manager"))
             case _:
                 assert_never(command)
 
@@ -218,10 +218,10 @@ class TaskManagerService:
         self._hand_over([a for a in self._table.of_job(request.job_id) if a.allocation_id == allocation_id], leader)
 
     def _follow(self, job_id: JobId, leader: KnownLeader) -> None:
-        """The job is led by somebody else, perhaps: that one is offered what there is of the job."""
+        """Offers what is held for a job to its leader, which may be another one than before."""
         is_known = self._job_leaders.leader(job_id) == leader
         if refused := self._job_leaders.refusal(job_id, leader):
-            log.warning("%s is not followed: %s", leader.address, refused)
+            log.warning("refusing job manager %s as the leader of job %s: %s", leader.address, job_id, refused)
             return
         held = self._table.of_job(job_id)
         self._hand_over([a for a in held if a.held_until is not None] if is_known else held, leader)
@@ -229,7 +229,7 @@ class TaskManagerService:
     def _hand_over(self, allocations: list[Allocation], leader: KnownLeader) -> None:
         for allocation in allocations:
             if allocation.job_manager != leader.address:
-                log.info("slot %d, job %s: led from %s now", allocation.index, allocation.job_id, leader.address)
+                log.info("following %s: slot %d, job %s", leader.address, allocation.index, allocation.job_id)
                 allocation.job_manager, allocation.held_until = leader.address, None
         session = self._job_managers.get(leader.address)
         if session is not None:
@@ -252,7 +252,7 @@ class TaskManagerService:
     # Job managers
 
     async def _keep_job_manager(self, address: str) -> None:
-        """Holds the session while the job manager holds slots; frees them when it stays away.
+        """Keeps the session while the job manager holds slots; frees them when it cannot be reached.
 
         That is before the dispatcher reports the jobs of a job manager that it lost at the same time as failed.
         """
@@ -271,7 +271,7 @@ class TaskManagerService:
             await asyncio.sleep(dialer.RETRY_AFTER)
         self._dialled.discard(address)
         for allocation in self._table.of_job_manager(address):
-            self._free(allocation.allocation_id, f"job manager {address} stayed away for {timeout:g} s")
+            self._free(allocation.allocation_id, f"job manager {address} was not reachable for {timeout:g} s")
 
     def _job_manager_connected(
         self, address: str, session: JobManagerSession
@@ -288,22 +288,22 @@ class TaskManagerService:
         session.send(msg.SlotOffer(allocation.allocation_id, allocation.index, allocation.job_id, found))
 
     def _await_leader(self, allocation: Allocation) -> None:
-        """The job manager leads the job no more, or not yet: what runs goes on for a while."""
+        """The job manager leads the job no more, or not yet: its tasks continue for a while."""
         if allocation.held_until is None:
             lease = leaderless_seconds(self._configuration)
             allocation.held_until = asyncio.get_running_loop().time() + lease
         self._background.spawn(self._free_in_time(allocation, allocation.held_until))
 
     async def _free_in_time(self, allocation: Allocation, held_until: float) -> None:
-        """Unless the job's leader is heard from before, whoever that is then."""
+        """Frees the slot at that time, unless a leader of the job has connected before."""
         await asyncio.sleep(held_until - asyncio.get_running_loop().time())
         if allocation.held_until == held_until:
-            self._free(allocation.allocation_id, "no job manager leads the job that it is held for")
+            self._free(allocation.allocation_id, "no job manager leads the job")
 
     def _job_manager_command(self, address: str, command: msg.JobManagerCommand) -> None:
         allocation = self._table.get(command.allocation_id)
         if allocation is not None and (deposed := self._job_leaders.deposed(allocation.job_id, address)):
-            log.warning("%s from %s is not carried out: %s", type(command).__name__, address, deposed)
+            log.warning("refusing %s from job manager %s: %s", type(command).__name__, address, deposed)
             return
         match command:
             case msg.OfferAnswer(allocation_id, accepted=True):
@@ -313,13 +313,13 @@ class TaskManagerService:
             ):
                 self._await_leader(allocation)
             case msg.OfferAnswer(allocation_id):
-                self._free(allocation_id, "the job manager does not want it")
+                self._free(allocation_id, "the job manager has refused the offer")
             case msg.StartWorker():
                 self._start_worker(command)
             case msg.FreeSlot(allocation_id, reason):
                 self._free(allocation_id, reason)
             case msg.TasksTakenOver(allocation_id):
-                self._ask_again(allocation_id)
+                self._request_again(allocation_id)
             case _:
                 self._to_worker(command)
 
@@ -327,7 +327,7 @@ class TaskManagerService:
         worker = self._workers.get(command.allocation_id)
         if worker is None:
             return
-        worker.tasks.told(command)
+        worker.tasks.sent(command)
         match command:
             case DeployTasks():
                 worker.deploy(command)
@@ -336,11 +336,11 @@ class TaskManagerService:
             case _:
                 worker.send(command)
 
-    def _ask_again(self, allocation_id: AllocationId) -> None:
-        """What readers asked an enumerator that is gone."""
+    def _request_again(self, allocation_id: AllocationId) -> None:
+        """Repeats the requests of readers to an enumerator that is gone."""
         allocation, worker = self._table.get(allocation_id), self._workers.get(allocation_id)
         if allocation is not None and worker is not None:
-            for request in worker.tasks.unanswered():
+            for request in worker.tasks.open_requests():
                 self._to_job_manager(allocation, request)
 
     def _to_job_manager(self, allocation: Allocation, message: msg.TaskManagerMessage) -> None:
@@ -353,11 +353,11 @@ class TaskManagerService:
     def _start_worker(self, start: msg.StartWorker) -> None:
         allocation = self._table.get(start.allocation_id)
         if allocation is None:
-            log.warning("asked to start a worker in a slot that is not allocated: %s", start.allocation_id)
+            log.warning("refusing to start a slot worker: allocation %s is not known", start.allocation_id)
             return
         worker = self._workers.get(allocation.allocation_id)
         if worker is not None:
-            if worker.tasks.data_address:  # an earlier leader had it started, and was told that it is ready
+            if worker.tasks.data_address:  # an earlier leader had it started, and was sent this
                 self._to_job_manager(allocation, msg.WorkerReady(allocation.allocation_id, worker.tasks.data_address))
             return
         if self._stopped:  # it would be left behind: the job manager learns that this task manager is gone
@@ -385,23 +385,23 @@ class TaskManagerService:
         self._background.spawn(self._supervise(allocation, worker))
 
     def _local_state_folder(self, allocation_id: AllocationId) -> str:
-        """Empty when there can be none: the job goes on without copies."""
+        """Empty when it cannot be created: the job runs without copies."""
         assert self._local_state is not None, "start comes first"
         try:
             return str(self._local_state.folder(allocation_id))
         except (OSError, ConfigurationError) as error:
-            log.warning("no local copies of state: %s", error)
+            log.warning("running allocation %s without local copies of state: %s", allocation_id, error)
             return ""
 
     async def _supervise(self, allocation: Allocation, worker: SupervisedWorker) -> None:
         try:
             reason = await worker.run()
         except Exception as error:
-            log.exception("supervising a slot worker failed")
+            log.exception("failed to supervise the slot worker of slot %d, job %s", allocation.index, allocation.job_id)
             reason = f"supervising the slot worker failed: {error!r}"
         finally:
             del self._workers[allocation.allocation_id]
-        log.info("slot %d, job %s: %s", allocation.index, allocation.job_id, reason)
+        log.info("lost the slot worker of slot %d, job %s: %s", allocation.index, allocation.job_id, reason)
         if self._stopped:
             reason = "its task manager was stopped"
         if self._table.get(allocation.allocation_id) is not None:
@@ -412,7 +412,7 @@ class TaskManagerService:
     def _free(self, allocation_id: AllocationId, reason: str) -> None:
         if not self._table.ending(allocation_id):
             return
-        log.info("freeing %s: %s", allocation_id, reason)
+        log.info("freeing allocation %s: %s", allocation_id, reason)
         worker = self._workers.get(allocation_id)
         if worker is None:
             self._freed(allocation_id)

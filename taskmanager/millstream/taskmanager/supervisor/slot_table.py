@@ -1,7 +1,7 @@
 """The slots of one task manager: which are free, offered or in use, by whom. Pure.
 
-A slot is free, or allocated for a job: offered until the job manager answered, then in use until it is freed. A slot
-whose worker is still ending is not free: its resources are not there yet.
+A slot is free, or allocated for a job: offered until the job manager has accepted it, then in use until it is freed. A
+slot whose worker is still ending is not free: its resources are not there yet.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SlotState(Enum):
 
 
 class Allocation(Struct):
-    """A slot in somebody's hands."""
+    """A slot that is allocated for a job."""
 
     index: int
     allocation_id: AllocationId
@@ -31,7 +31,7 @@ class Allocation(Struct):
     """Where the job is led, as far as is known here."""
     state: SlotState = SlotState.OFFERED
     held_until: float | None = None
-    """Of a slot whose job manager is out of touch, on the loop's clock: then it is given up."""
+    """On the loop's clock, when the slot is freed because its job manager cannot be reached."""
 
 
 class SlotTable:
@@ -42,7 +42,7 @@ class SlotTable:
         self._allocations: dict[AllocationId, Allocation] = {}
 
     def allocate(self, index: int, allocation_id: AllocationId, job_id: JobId, job_manager: str) -> str | None:
-        """Takes a free slot for a job; answers why not, or None."""
+        """Allocates a free slot for a job; returns the reason of a refusal, or None."""
         if not 0 <= index < self._slots:
             return f"there is no slot {index}; this task manager has {self._slots}"
         known = self._allocations.get(allocation_id)
@@ -57,7 +57,7 @@ class SlotTable:
         return None
 
     def accepted(self, allocation_id: AllocationId) -> None:
-        """The job manager took the offer."""
+        """The job manager has accepted the offer."""
         allocation = self._allocations.get(allocation_id)
         if allocation is not None and allocation.state is SlotState.OFFERED:
             allocation.state = SlotState.IN_USE
@@ -70,7 +70,7 @@ class SlotTable:
         return [a for a in held if a.state is not SlotState.ENDING]
 
     def ending(self, allocation_id: AllocationId) -> bool:
-        """The slot is given up; answers whether it was not before."""
+        """The slot is being freed; returns whether this was not known before."""
         allocation = self._allocations.get(allocation_id)
         if allocation is None or allocation.state is SlotState.ENDING:
             return False

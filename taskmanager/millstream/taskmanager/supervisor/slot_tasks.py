@@ -1,8 +1,8 @@
-"""What the tasks of a slot have come to, by what passes between them and their job manager. Pure.
+"""The state of the tasks of a slot, by what passes between them and their job manager. Pure.
 
-The supervisor sees it all, in the order in which the tasks do: a source takes its snapshot when it is asked to, so what
-it was given before that is part of the checkpoint, and what it is given after it is not. So a new leader of the job can
-be told at once what runs here, also while a user's function holds the worker up.
+The supervisor sees it all, in the order in which the tasks do: a source takes its snapshot when it receives the
+command, so the splits that it was assigned before are part of the checkpoint, and those after it are not. So a new
+leader of the job learns at once what runs here, also while a user's function blocks the worker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MUCH = 4 << 20  # bytes of splits that are kept of one reader; an offer of a sl
 
 
 class _Reader(Struct):
-    """What a source's reader was given since the latest completed checkpoint, and what it waits for."""
+    """What a source's reader was assigned since the latest completed checkpoint, and what it waits for."""
 
     since: list[bytes] = field(default_factory=list)
     captured: dict[int, list[bytes]] = field(default_factory=dict)
@@ -109,15 +109,15 @@ class _Task(Struct):
             reader=None if deployment.inputs else _Reader(),
         )
 
-    def asked_for(self, options: CheckpointOptions) -> None:
-        if not options.savepoint or options.stop is not StopMode.NONE:  # of others nobody is told what came of them
+    def triggered(self, options: CheckpointOptions) -> None:
+        if not options.savepoint or options.stop is not StopMode.NONE:  # there is no notice of the outcome of others
             self.under_way.add(options.checkpoint_id)
         if options.stop is StopMode.DRAIN:
             self.drained_by = options.checkpoint_id
         if self.reader is not None:
             self.reader.captures(options.checkpoint_id)
 
-    def told(self, notice: CheckpointNotice) -> None:
+    def notified(self, notice: CheckpointNotice) -> None:
         number = notice.checkpoint_id
         if not notice.completed:
             self.under_way.discard(number)
@@ -162,13 +162,13 @@ class SlotTasks:
         tasks = tuple(task.found() for task in self._tasks.values())
         return FoundSlot(self.data_address, tasks) if tasks else None
 
-    def unanswered(self) -> list[ReaderEvent]:
-        """The requests for splits that readers wait for an answer to."""
+    def open_requests(self) -> list[ReaderEvent]:
+        """The requests for splits that have had no response."""
         readers = [task.reader for task in self._tasks.values() if task.reader is not None]
         return [reader.request for reader in readers if reader.request is not None]
 
-    def told(self, command: ToTasks) -> None:
-        """What the job manager tells the tasks."""
+    def sent(self, command: ToTasks) -> None:
+        """A command of the job manager to the tasks."""
         match command:
             case DeployTasks(tasks=deployments):
                 for deployment in deployments:
@@ -181,17 +181,17 @@ class SlotTasks:
                 self._from_enumerator(command)
             case TriggerCheckpoint(_, attempts, options):
                 for task in self._of(attempts):
-                    task.asked_for(options)
+                    task.triggered(options)
             case CheckpointNotice(attempt_ids=attempts):
                 for task in self._of(attempts):
-                    task.told(command)
+                    task.notified(command)
             case CollectFromTask() | WatermarkLimit():
                 pass
             case _:
                 assert_never(command)
 
-    def heard(self, message: WorkerMessage) -> None:
-        """What the tasks, or their worker, say."""
+    def received(self, message: WorkerMessage) -> None:
+        """A message of the tasks, or of their worker."""
         match message:
             case WorkerReady(_, data_address):
                 self.data_address = data_address
@@ -205,7 +205,7 @@ class SlotTasks:
                 for task in self._of((attempt_id,)):
                     task.inputs_ended = True
             case _:
-                pass  # what says nothing about the state of a task
+                pass  # of no consequence for the state of a task
 
     def _deployed(self, deployment: TaskDeployment) -> None:
         place = (deployment.vertex_id, deployment.subtask)

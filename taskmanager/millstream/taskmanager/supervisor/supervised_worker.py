@@ -43,7 +43,7 @@ from millstream.taskmanager.supervisor.worker_places import WorkerPlaces
 
 log = logging.getLogger(__name__)
 _STOP_GRACE = 5.0
-_SILENT = "it does not answer: native code that it runs keeps the interpreter to itself, or the machine is overloaded"
+_SILENT = "it does not respond: native code that it runs holds the interpreter lock, or the machine is overloaded"
 
 
 class SupervisedWorker:
@@ -70,9 +70,9 @@ class SupervisedWorker:
         self._was_put_down = False
         self._was_silent = False
         self.tasks = SlotTasks()
-        """What they have come to; told by whoever passes commands on."""
+        """The state of its tasks; the caller of `send` and `deploy` passes it the commands."""
         self.measured: SlotMetrics | None = None
-        """What it and its tasks measured last."""
+        """The latest metrics of the worker and its tasks."""
         self._running: set[str] = set()
         self.places = WorkerPlaces(self._running)
         self._ready = asyncio.Event()
@@ -82,12 +82,12 @@ class SupervisedWorker:
 
     @property
     def job_name(self) -> str:
-        """Of the job that it runs tasks of."""
+        """The name of the job."""
         return self._start.job_name
 
     @property
     def end(self) -> WorkerEnd:
-        """Of a worker that is gone: why. One that ended by itself did what its tasks did, as far as anyone knows."""
+        """Why a worker has ended. One that ended by itself is taken for crashed by its tasks."""
         if self._was_put_down:
             return WorkerEnd.PUT_DOWN
         if self._child.is_impossible:
@@ -95,7 +95,7 @@ class SupervisedWorker:
         return WorkerEnd.CRASHED if self._child.crashed else WorkerEnd.LOST
 
     async def run(self) -> str:
-        """From the environment to the worker's end; answers why it ended."""
+        """Makes the environment and runs the worker to its end; returns why it ended."""
         start = WORKER_COMMAND.to_bytes(self._start)
         try:
             return f"slot worker: {await self._child.run(start, self._received)}{self._about_memory()}"
@@ -104,7 +104,7 @@ class SupervisedWorker:
                 self._watch.cancel()
 
     def _about_memory(self) -> str:
-        """Native code does not always say that it got no memory: it crashes."""
+        """Native code that gets no memory may crash without a message."""
         limit = limit_of(self._configuration)
         is_known = self._child.is_stopping or self._child.is_impossible or self._was_put_down or self._was_silent
         if not limit or is_known:
@@ -112,20 +112,20 @@ class SupervisedWorker:
         return f"; the tasks of its slot may take {amount(limit)} ({OPTION})"
 
     def send(self, command: WorkerCommand) -> None:
-        """Passes a command on."""
+        """Sends a command to the worker."""
         self._child.send(WORKER_COMMAND.to_bytes(command))
 
     async def inspect(self, sample: SampleRequest | None, timeout: float) -> WorkerInspected:
-        """What the worker says of itself; when it does not within the timeout, what is the matter with it."""
+        """What the worker reports about itself, or why it does not within the timeout."""
         request_id = new_id()
-        asked: asyncio.Future[WorkerInspected] = asyncio.get_running_loop().create_future()
-        self._inspections[request_id] = asked
+        inspected: asyncio.Future[WorkerInspected] = asyncio.get_running_loop().create_future()
+        self._inspections[request_id] = inspected
         try:
             if not self._ready.is_set():
-                return WorkerInspected(request_id, problem="it is just being started")
+                return WorkerInspected(request_id, problem="it is being started")
             self.send(InspectWorker(request_id, sample))
             async with asyncio.timeout(timeout):
-                return await asked
+                return await inspected
         except TimeoutError:
             return WorkerInspected(request_id, problem=_SILENT)
         finally:
@@ -133,22 +133,22 @@ class SupervisedWorker:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has said that it listens."""
+        """Whether it has reported that it listens."""
         return self._ready.is_set()
 
     @property
     def pid(self) -> int | None:
-        """Of its process, when it has one."""
+        """Of its process; None before it is started, and of a thread."""
         process = self._child.process
         return process.pid if process is not None else None
 
     def deploy(self, deploy: DeployTasks) -> None:
-        """Passes tasks on, and remembers them."""
+        """Sends tasks to the worker, and remembers them."""
         self._running.update(task.attempt_id for task in deploy.tasks)
         self.send(deploy)
 
     async def cancel(self, cancel: CancelTasks) -> None:
-        """Has tasks cancelled, and puts the worker down when they do not end in time."""
+        """Cancels tasks, and kills the worker when they do not end in time."""
         self.send(cancel)
         timeout = self._configuration.seconds("task.cancellation.timeout")
         await asyncio.sleep(timeout)
@@ -158,29 +158,29 @@ class SupervisedWorker:
             self.kill(f"{len(stuck)} tasks did not end within task.cancellation.timeout ({timeout:g} s)")
 
     async def stop(self) -> None:
-        """Ends the worker: in order while it can, else by force."""
+        """Stops the worker; kills it when it does not stop in time."""
         await self._child.stop()
 
     def kill(self, reason: str) -> None:
-        """Ends the worker at once."""
-        log.warning("killing the slot worker of %s: %s", self.allocation_id, reason)
+        """Kills the worker at once."""
+        log.warning("killing the slot worker of allocation %s: %s", self.allocation_id, reason)
         self._child.kill(reason)
 
     def _received(self, raw: bytes) -> None:
         message = WORKER_MESSAGE.from_bytes(raw)
         if isinstance(message, WorkerInspected):
-            asked = self._inspections.get(message.request_id)
-            if asked is not None and not asked.done():
-                asked.set_result(message)
+            inspected = self._inspections.get(message.request_id)
+            if inspected is not None and not inspected.done():
+                inspected.set_result(message)
             return
         self._check_own(message)
         if isinstance(message, SlotMetrics):
             self.measured = message
             return
-        self.places.heard(message)
+        self.places.received(message)
         if isinstance(message, PlacedTask):
             return
-        self.tasks.heard(message)
+        self.tasks.received(message)
         match message:
             case WorkerReady():
                 self._ready.set()
@@ -189,12 +189,12 @@ class SupervisedWorker:
         self._on_message(message)
 
     def _check_own(self, message: WorkerMessage) -> None:
-        """A worker speaks for its own slot and job: the process runs code of others. Raises WireError."""
+        """Raises WireError for a message about another slot or job: the process runs code of users."""
         match message:
             case ReaderEvent(job_id) | WatermarkReport(job_id):
                 is_own = job_id == self._start.job_id
             case CollectResponse():
-                is_own = True  # an answer to what it was asked
+                is_own = True  # the response to a request
             case _:
                 is_own = message.allocation_id == self.allocation_id
         if not is_own:

@@ -29,7 +29,7 @@ class WorkerLogs:
 
     def __init__(self, configuration: Configuration) -> None:
         given = configuration.to_dict()
-        self.options = {key: given.get(key, OPTIONS[key].default) for key in _OF_HOST}  # no job decides about these
+        self.options = {key: given.get(key, OPTIONS[key].default) for key in _OF_HOST}  # a job cannot set these
         self._folder = log_folder(configuration)
         self._kept = configuration.integer("env.log.max")
         self._own = output_files(self._folder)
@@ -62,7 +62,7 @@ class WorkerLogs:
                     self._path(file.name).unlink()
 
     def files(self) -> list[LogFile]:
-        """All of them, old ones included."""
+        """All log files, those of ended jobs included."""
         return list_logs(self._folder, lambda name: name.startswith(f"{self._name}."))
 
     def read(self, name: str, offset: int | None, length: int) -> LogContent | None:
@@ -76,7 +76,7 @@ class WorkerLogs:
         return read_piece(self._path(name), offset, length)
 
     def _printed(self) -> list[Path]:
-        """What it and its workers printed, the newest last."""
+        """What the task manager and its workers printed, the newest last."""
         workers = [file for file in self.files() if self._job_of(file.name) and file.name.endswith(".out")]
         workers.sort(key=lambda file: file.modified)
         own = self._own.get(1) or output_path(1)

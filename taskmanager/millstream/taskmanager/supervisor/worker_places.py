@@ -1,4 +1,4 @@
-"""Where the tasks of a slot worker are in its memory, and what holds them up: so that its stacks can be read. Pure."""
+"""Where the tasks of a slot worker are in its memory, and what they wait for: so that its stacks can be read. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from millstream.taskmanager.worker.stack_reading import FOR_INPUT, FOR_OTHERS, F
 
 
 class WorkerPlaces:
-    """Of one worker. Owned by the supervisor's loop; what it answers is nobody else's.
+    """Of one worker. Owned by the supervisor's loop; what it returns belongs to the caller.
 
-    `running` are the attempts that it was given: of others it can say what it wants.
+    `running` are the attempts that were deployed to it: reports about others are ignored.
     """
 
     def __init__(self, running: Collection[str]) -> None:
@@ -23,8 +23,8 @@ class WorkerPlaces:
         self._metrics: dict[AttemptId, TaskMetrics] = {}
         self._waits: dict[AttemptId, str] = {}
 
-    def heard(self, message: WorkerMessage) -> None:
-        """Whatever the worker says."""
+    def received(self, message: WorkerMessage) -> None:
+        """A message of the worker."""
         match message:
             case PlacedTask(attempt_id=attempt_id) if attempt_id in self._running:
                 self._tasks[attempt_id] = message
@@ -32,17 +32,17 @@ class WorkerPlaces:
                 for known in (self._tasks, self._metrics, self._waits):
                     known.pop(attempt_id, None)
             case TaskMetricsReport(tasks=reported):
-                for told in (one for one in reported if one.attempt_id in self._running):
-                    before = self._metrics.get(told.attempt_id, TaskMetrics())
-                    self._metrics[told.attempt_id] = told.metrics
-                    self._waits[told.attempt_id] = _held_up_by(before, told.metrics)
+                for report in (one for one in reported if one.attempt_id in self._running):
+                    before = self._metrics.get(report.attempt_id, TaskMetrics())
+                    self._metrics[report.attempt_id] = report.metrics
+                    self._waits[report.attempt_id] = _held_up_by(before, report.metrics)
 
     def tasks(self) -> tuple[PlacedTask, ...]:
         """Those that have not ended."""
         return tuple(self._tasks.values())
 
     def waits(self) -> dict[AttemptId, str]:
-        """What each was held up by most, in the time of its last report."""
+        """What each task waited for most, in the interval of its last report."""
         return dict(self._waits)
 
 

@@ -145,7 +145,7 @@ ROWS = (
         "heartbeat.interval",
         _T.DURATION,
         10.0,
-        "The interval of heartbeats between services.",
+        "The interval of heartbeats between services, and of a task manager's probes of its slot workers.",
     ),
     Option(
         "jobmanager.takeover.timeout",
@@ -159,7 +159,8 @@ ROWS = (
         "heartbeat.timeout",
         _T.DURATION,
         50.0,
-        "The time without heartbeats after which a peer is considered lost; the same for all services. A job manager "
+        "The time without heartbeats after which a peer is considered lost, and a slot worker killed; the same for all "
+        "services. A job manager "
         "without its dispatcher, and a task manager without its job manager, stops jobs after 80 % of it.",
     ),
     Option(
