@@ -101,7 +101,7 @@ def test_responses_have_every_key_of_flinks_specification(cluster: Cluster, tmp_
     for job in failed, counted:
         look(call, job)
     options = given(
-        *recovering(tmp_path / "checkpoints"),
+        *recovering(tmp_path / "checkpoints", "500ms"),
         "execution.checkpointing.tolerable-failed-checkpoints=1000",
     )
     options += given(
@@ -180,6 +180,7 @@ def checkpoint(call: Requests, job: str, folder: Path) -> None:
     (folder / "decline").touch()
     assert "failureCause" in call.outcome(*triggered, {}, jobid=job)
     (folder / "decline").unlink()
+    checkpoints(call, job)
     assert "checkpointId" in call.outcome(*triggered, {}, jobid=job)
     (folder / "hold").touch()
     wait_until(lambda: any(one["status"] == "IN_PROGRESS" for one in checkpoints(call, job)), "one under way")
@@ -189,7 +190,7 @@ def checkpoint(call: Requests, job: str, folder: Path) -> None:
 def checkpoints(call: Requests, job: str) -> list[Any]:
     """The latest ones of each status."""
     found = call("GET /jobs/{jobid}/checkpoints", jobid=job)["history"]
-    for one in {checkpoint["status"]: checkpoint for checkpoint in found}.values():
+    for one in {checkpoint["status"]: checkpoint for checkpoint in reversed(found)}.values():
         at = {"jobid": job, "checkpointid": one["id"]}
         for vertex in call("GET /jobs/{jobid}/checkpoints/details/{checkpointid}", **at)["tasks"]:
             call("GET /jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}", vertexid=vertex, **at)

@@ -49,7 +49,7 @@ class ClusterView:
             overview: Overview = await self._call(leader.address, "get_overview", Empty(), RESOURCE_MANAGER, _TIMEOUT)
         except UnreachableError as error:
             if self._reachable:
-                log.warning("no task managers are shown: %s", error)
+                log.warning("cannot fetch task managers from the resource manager: %s", error)
             self._reachable = False
             return Overview()
         self._reachable = True

@@ -60,7 +60,7 @@ class DurableJobs:
             try:
                 job = LeftJob(job_id, await self._graphs.get(job_id), await self._results.get(job_id))
             except NoContentError as error:
-                log.error("job %s cannot be recovered, its graph is lost: %s", job_id, error)
+                log.error("cannot recover job %s, its graph is lost: %s", job_id, error)
             else:
                 found.append(job)
         return sorted(found, key=lambda job: job.result.start_time if job.result is not None else 0)
@@ -148,4 +148,4 @@ async def _unless_over(work: Callable[..., Coroutine[Any, Any, None]], *argument
     try:
         await work(*arguments)
     except StoreError as error:
-        log.warning("left to the dispatcher that leads now: %s", error)
+        log.warning("left the remaining work to the dispatcher that leads now: %s", error)

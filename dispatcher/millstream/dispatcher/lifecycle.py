@@ -148,7 +148,7 @@ class JobLifecycle:
         elif job.graph is not None:
             details = replace(submitted_details(job.graph.graph, now), message="looking for its job manager")
             self._records[job.job_id] = _Record(details, now, job.graph)
-            log.info("job %s (%s) was submitted to an earlier dispatcher", job.job_id, printable(details.name))
+            log.info("recovered job %s (%s), submitted to an earlier dispatcher", job.job_id, printable(details.name))
             self._handle(jobs.Recovered(job.job_id, job.graph.cancelled))
 
     def step_down(self) -> None:
@@ -181,7 +181,7 @@ class JobLifecycle:
             raise StandbyError
         now = self._clock.now_ms()
         self._records[graph.job_id] = _Record(submitted_details(graph, now), now, stored)
-        log.info("job %s (%s) was submitted", graph.job_id, printable(graph.name))
+        log.info("accepted job %s (%s)", graph.job_id, printable(graph.name))
         self._handle(jobs.Submitted(graph.job_id))
 
     async def cancel(self, job_id: JobId) -> None:
@@ -322,7 +322,7 @@ class JobLifecycle:
             if not wanted.wait:
                 raise
             lost = str(error)
-        log.warning("rescale of job %s is left to the next job manager: %s", request.job_id, lost)
+        log.warning("leaving the rescale of job %s to the next job manager: %s", request.job_id, lost)
         deadline = self._clock.monotonic() + _NEXT_LEADER
         while True:
             is_late = self._clock.monotonic() > deadline or self.details(request.job_id).state.is_terminal
@@ -422,7 +422,7 @@ class JobLifecycle:
         connection.manager = message.job_manager_id
         self._sessions[connection.id] = connection.session
         self._managers[connection.id] = replace(message, jobs=())
-        log.info("job manager %s at %s registered with %d jobs", connection.manager, message.address, len(message.jobs))
+        log.info("registered job manager %s at %s with %d jobs", connection.manager, message.address, len(message.jobs))
         running = {details.job_id: Claim(details.state, details.epoch) for details in message.jobs}
         reports = {details.job_id: details for details in message.jobs}
         self._handle(jobs.ManagerRegistered(connection.manager, connection.id, running), reports)
@@ -457,7 +457,7 @@ class JobLifecycle:
         if connection.manager is None or self._sessions.pop(connection.id, None) is None:
             return
         self._managers.pop(connection.id, None)
-        log.warning("job manager %s is disconnected: %s", connection.manager, reason)
+        log.warning("lost the connection to job manager %s: %s", connection.manager, reason)
         self._end_requests(connection.id, reason)
         self._handle(jobs.ManagerDisconnected(connection.manager, connection.id, reason))
 
@@ -509,7 +509,7 @@ class JobLifecycle:
                 case jobs.ForgetJob(session, job_id):
                     self._send(session, msg.ForgetJob(job_id))
                 case jobs.EndJob(job_id, status, reason):
-                    log.warning("job %s ends as %s: %s", job_id, status, reason)
+                    log.warning("ending job %s as %s: %s", job_id, status, reason)
                     before = self._records[job_id].details
                     details = ended_details(before, status, reason, self._clock.now_ms())
                     if status is JobStatus.FAILED:

@@ -170,7 +170,7 @@ class DispatcherService:
         try:
             deleted = await self._artifacts.clean(in_use, self._retention)
         except (OSError, SnapshotError) as error:
-            log.warning("artifacts are cleaned up later: %s", error)
+            log.warning("put off the cleaning of artifacts: %s", error)
             return
         if deleted:
             log.info("deleted %d artifacts that no job has needed for %g s", len(deleted), self._retention)

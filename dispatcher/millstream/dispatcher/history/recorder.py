@@ -86,7 +86,7 @@ class HistoryRecorder:
         try:
             store = await self._fetcher.fresh()
         except MillstreamError as error:
-            log.debug("no metrics are recorded now: %s", error)
+            log.debug("recording no metrics now: %s", error)
             return
         for job_id, vertex in watched:
             of_vertex = store.vertex(job_id, vertex)

@@ -47,11 +47,11 @@ class ClientLeases:
         self._background.spawn(self._end(job_id))
 
     async def _end(self, job_id: JobId) -> None:
-        log.warning("job %s is cancelled: its client has sent no heartbeat in time", job_id)
+        log.warning("cancelling job %s: its client has sent no heartbeat in time", job_id)
         try:
             await self._cancel(job_id)
         except MillstreamError as error:
-            log.info("job %s was not cancelled: %s", job_id, error)
+            log.info("did not cancel job %s: %s", job_id, error)
 
     def _forget_timer(self, job_id: JobId) -> None:
         timer = self._timers.pop(job_id, None)

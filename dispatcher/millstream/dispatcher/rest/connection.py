@@ -86,7 +86,7 @@ class ConnectionBounds:
         displaced.abort()
         if now - self._logged > _LOGGED_EACH:
             self._logged = now
-            log.warning("%d connections are open: the oldest silent ones are closed, first %s", len(self.places), host)
+            log.warning("closing the oldest silent ones of %d connections, first %s", len(self.places), host)
 
     def close_silent(self) -> None:
         """The server stops: nothing comes of these any more."""
@@ -135,7 +135,7 @@ class BoundedConnection(H11Protocol):
                     ssl_shutdown_timeout=_LAST_WORDS,
                 )  # fmt: skip
         except (OSError, ssl.SSLError) as error:
-            log.debug("no TLS with %s: %s", transport.get_extra_info("peername"), error)
+            log.debug("failed the TLS handshake with %s: %s", transport.get_extra_info("peername"), error)
         if secured is None or transport.is_closing():
             transport.abort()
             self._forget()
@@ -257,7 +257,7 @@ class BoundedConnection(H11Protocol):
         )
         responded = cycle is not None and cycle.response_complete
         if self._patience.is_over(cycle, self.received, waits=waits, responded=responded):
-            log.warning("closed a connection of %s: it sends its request too slowly", self.client)
+            log.warning("closed a connection of %s: its request arrives too slowly", self.client)
             self._refuse(408, f"the request did not arrive; at least {_LEAST} bytes are expected in {_PERIOD:.0f} s")
         else:
             self._look = self.loop.call_later(_PERIOD, self.look_again)

@@ -47,7 +47,7 @@ class RestOperations:
         except MillstreamError as error:
             outcome = Outcome(failure=str(error))
         except Exception:
-            log.exception("%s %s failed", key.kind.value, key.trigger_id)
+            log.exception("failed to carry out %s %s", key.kind.value, key.trigger_id)
             outcome = Outcome(failure="internal error; the dispatcher's log has the details")
         self._table.end(key, outcome, self._clock.monotonic())
 

@@ -131,7 +131,7 @@ class Profiles:
             raise
         except Exception as error:  # whatever happens, the profile is over
             if not isinstance(error, MillstreamError):
-                log.exception("profiling %s failed", process)
+                log.exception("failed to profile %s", process)
             profile.status = "FAILED"
             profile.message = str(error) or type(error).__name__
         else:

@@ -207,7 +207,7 @@ def listen_locally(file: str) -> socket.socket | None:
         except FileNotFoundError:
             pass
         else:
-            log.info("%s is served by another process", path)
+            log.info("did not bind %s: another process serves it", path)
             listener.close()
             return None
         listener.bind(str(path))
