@@ -199,7 +199,7 @@ env.from_collection([1]).print()
         ("print('nothing to do')", 1, NO_JOB),
         (STREAM, 1, NO_JOB),
         (f"{STREAM}\nsys.exit(0)", 1, NO_JOB),
-        (f"{STREAM}\nprint(env.get_execution_plan())", 0, "the program only asked for its plan"),
+        (f"{STREAM}\nprint(env.get_execution_plan())", 0, "the program only computed its plan"),
         ("import argparse\nargparse.ArgumentParser().parse_args(['--help'])", 0, ""),
     ],
 )

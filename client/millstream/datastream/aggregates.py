@@ -17,7 +17,7 @@ __all__ = ["ColumnAggregate", "avg", "count", "count_distinct", "first", "last",
 
 @dataclass(frozen=True, slots=True)
 class ColumnAggregate:
-    """What a function of this module answers, for `aggregate` of windows."""
+    """The result of a function of this module, for `aggregate` of windows."""
 
     aggregation: Aggregation
     column: str | None = None

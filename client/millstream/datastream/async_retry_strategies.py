@@ -52,11 +52,11 @@ class _LimitedRetryStrategy(AsyncRetryStrategy[OUT]):
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
-        """As often as was said, after the first attempt."""
+        """Up to the number of attempts."""
         return current_attempts <= self._max_attempts
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """As was said."""
+        """Returns the configured delay."""
         return self._predicate
 
 

@@ -28,7 +28,7 @@ ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention
 class CheckpointConfig:
     """How the checkpoints of an environment's jobs are taken. Times are milliseconds, or durations.
 
-    Setters answer the configuration itself, so that calls can be chained.
+    Setters return the configuration itself, so that calls can be chained.
     """
 
     def __init__(self, explicit: Configuration, effective: Callable[[], Configuration]) -> None:
@@ -191,7 +191,7 @@ class CheckpointConfig:
         return self
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
-        """Where checkpoints are kept, when the program or the configuration says so."""
+        """Returns the storage that the program or the configuration sets, or None."""
         options = self._effective()
         kind, directory = options.string(f"{_PREFIX}storage").lower(), self.get_checkpoint_storage_dir()
         if kind == JobManagerCheckpointStorage.type_name:

@@ -41,7 +41,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         return self._path
 
     def get_savepoint_path(self) -> str | None:
-        """None: `set_default_savepoint_directory` says where savepoints go."""
+        """Returns None: `set_default_savepoint_directory` sets the folder of savepoints."""
         return None
 
     def get_max_state_size(self) -> int:
@@ -92,11 +92,11 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return self._path
 
     def get_savepoint_path(self) -> str | None:
-        """None: `set_default_savepoint_directory` says where savepoints go."""
+        """Returns None: `set_default_savepoint_directory` sets the folder of savepoints."""
         return None
 
     def get_min_file_size_threshold(self) -> int:
-        """State of less than so many bytes is in the metadata."""
+        """Returns the size in bytes below which state is stored in the metadata."""
         return self._threshold
 
     def get_write_buffer_size(self) -> int:

@@ -1,6 +1,6 @@
 """`SlotSharingGroup` and `MemorySize`, with PyFlink's names: which operators share slots, and what these need.
 
-A group that asks for something runs in slots of task managers that have it: their host's cores and memory, beside what
+A group with resources runs in slots of task managers that have it: their host's cores and memory, beside what
 the slots of other such groups take there.
 """
 
@@ -61,7 +61,7 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """A name, and what each of the group's slots needs, if it says so. Made by `SlotSharingGroup.builder(name)`."""
+    """A name, and the resources of each of the group's slots, if any. Made by `SlotSharingGroup.builder(name)`."""
 
     name: str
     cpu_cores: float | None = None
@@ -106,7 +106,7 @@ class SlotSharingGroup:
         return SlotSharingGroup.Builder(name)
 
     class Builder:
-        """Every method but `build` answers the builder."""
+        """Every method but `build` returns the builder."""
 
         def __init__(self, name: str) -> None:
             if not isinstance(name, str) or not name:
@@ -157,12 +157,12 @@ class SlotSharingGroup:
             return self
 
         def build(self) -> SlotSharingGroup:
-            """The group. Whoever asks for anything says how many cores and how much task heap memory."""
+            """Returns the group. One with any resource needs a number of cores and an amount of task heap memory."""
             if self._cpu_cores is None and not self._memory and not self._external:
                 return SlotSharingGroup(self._name)
             if self._cpu_cores is None or "task_heap_memory" not in self._memory:
                 raise InvalidProgramError(
-                    f"SlotSharingGroup '{self._name}': a group that asks for resources says how many cores and how "
+                    f"SlotSharingGroup '{self._name}': a group with resources states how many cores and how "
                     "much task heap memory its slots need: set_cpu_cores and set_task_heap_memory"
                 )
             return SlotSharingGroup(self._name, self._cpu_cores, **self._memory, external_resources=self._external)

@@ -82,7 +82,7 @@ def test_a_kind_of_ones_own_must_say_when_it_ends() -> None:
     class Odd(Window):
         pass
 
-    with pytest.raises(NotImplementedError, match="Odd does not say when it ends"):
+    with pytest.raises(NotImplementedError, match="Odd has no end"):
         Odd().max_timestamp()
 
 

@@ -68,7 +68,7 @@ def key_columns_of(selector: KeySelector, record_type: TypeInformation) -> tuple
     if selector.function is not None:
         raise InvalidProgramError(
             "aggregate: windows aggregated by columns need a key of columns, as in key_by('user') or "
-            f"key_by(['user', 'day']), and not a function; the stream has {_told(record_type)}"
+            f"key_by(['user', 'day']), and not a function; the stream has {_described(record_type)}"
         )
     names = _names(record_type)
     columns = tuple(names[field] if isinstance(field, int) else field for field in selector.fields)
@@ -151,12 +151,13 @@ def _wrong_type(call: Aggregation, column: str, kind: TypeInformation, wants: st
 
 def _type_of(call: str, column: str, record_type: TypeInformation) -> TypeInformation:
     if column not in _names(record_type):
-        raise InvalidProgramError(f"{call}: there is no column '{column}'; the stream has {_told(record_type)}")
+        raise InvalidProgramError(f"{call}: there is no column '{column}'; the stream has {_described(record_type)}")
     kind = field_type(column, record_type)
     if kind is None or kind.arrow_type() is None:
-        told = "no declared type" if kind is None else f"the type {kind.describe()}"
+        declared = "no declared type" if kind is None else f"the type {kind.describe()}"
         raise InvalidProgramError(
-            f"{call}: column '{column}' has {told}, of which there are no columns; the stream has {_told(record_type)}"
+            f"{call}: column '{column}' has {declared}, of which there are no columns; the stream has "
+            f"{_described(record_type)}"
         )
     return kind
 
@@ -173,7 +174,9 @@ def _names(record_type: TypeInformation) -> list[str]:
     return names
 
 
-def _told(record_type: TypeInformation) -> str:
+def _described(record_type: TypeInformation) -> str:
     names = record_type.field_names() or []
-    told = [f"{name} ({kind.describe()})" for name in names if (kind := field_type(name, record_type)) is not None]
-    return f"the columns {', '.join(told)}" if told else f"records of type {record_type.describe()}, without columns"
+    columns = [f"{name} ({kind.describe()})" for name in names if (kind := field_type(name, record_type)) is not None]
+    if not columns:
+        return f"records of type {record_type.describe()}, without columns"
+    return f"the columns {', '.join(columns)}"

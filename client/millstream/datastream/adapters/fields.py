@@ -133,7 +133,7 @@ def checked_field(operator: str, field: Any, record_type: TypeInformation, allow
 
 
 def field_type(field: Field, record_type: TypeInformation) -> TypeInformation | None:
-    """The type of a field, when the record's type says."""
+    """The type of a field, if the record's type declares it."""
     names = record_type.field_names()
     if names is None:
         return None

@@ -17,7 +17,7 @@ from millstream.datastream.adapters.signatures import checked_callable, declared
 def key_selector_of(
     operator: str, selector: Any, record_type: TypeInformation, key_type: Any = None
 ) -> tuple[KeySelector, TypeInformation]:
-    """The key selector, and the type of its keys when that can be told.
+    """The key selector, and the type of its keys if it is known.
 
     `selector` is a callable, a KeySelector, a field's name or position, or a list of names and positions.
     """
@@ -54,7 +54,7 @@ def _holds(kind: TypeInformation, wanted: type[TypeInformation]) -> bool:
 
 
 class DeclaredKeys(functions.KeySelector):
-    """Keys as their declared type has them: rows with names, also where the selector answers tuples."""
+    """Keys as their declared type has them: rows with names, also where the selector returns tuples."""
 
     def __init__(self, selector: functions.KeySelector | Callable[[Any], Any], kind: TypeInformation) -> None:
         self._selector = selector

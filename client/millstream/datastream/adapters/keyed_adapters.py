@@ -24,7 +24,7 @@ from millstream.datastream.functions.checkpointed import (
 
 
 class _Adapted(KeyedProcessFunction, CheckpointedFunction):
-    """Passes on to the rich function inside what its task tells it, as far as that wants to know."""
+    """Forwards the calls of its task to the rich function inside, as far as that has the methods."""
 
     def __init__(self, function: Function) -> None:
         self.function: Any = function
@@ -67,7 +67,7 @@ class KeyedFlatMapAdapter(_Adapted):
     """A FlatMapFunction on a keyed stream."""
 
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Whatever the function answers or yields."""
+        """Returns what the function returns or yields."""
         results: Iterable[Any] | None = self.function.flat_map(value)
         return results
 

@@ -1,4 +1,4 @@
-"""The records of a keyed stream beside their keys: what collecting such a stream answers, as PyFlink does."""
+"""The records of a keyed stream beside their keys: the result of collecting such a stream, as in PyFlink."""
 
 from __future__ import annotations
 

@@ -24,11 +24,11 @@ class PairedMapFunction(CoMapFunction):
         self.second = second
 
     def map1(self, value: Any) -> Any:
-        """Whatever the first function answers."""
+        """Returns what the first function returns."""
         return self.first(value)
 
     def map2(self, value: Any) -> Any:
-        """Whatever the second function answers."""
+        """Returns what the second function returns."""
         return self.second(value)
 
 
@@ -42,11 +42,11 @@ class PairedFlatMapFunction(CoFlatMapFunction):
         self.second = second
 
     def flat_map1(self, value: Any) -> Iterable[Any] | None:
-        """Whatever the first function answers or yields."""
+        """Returns what the first function returns or yields."""
         return self.first(value)
 
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
-        """Whatever the second function answers or yields."""
+        """Returns what the second function returns or yields."""
         return self.second(value)
 
 
@@ -62,11 +62,11 @@ class PairedProcessFunction(CoProcessFunction):
         self.second = second
 
     def process_element1(self, value: Any, ctx: Context) -> Iterable[Any] | None:
-        """Whatever the first function answers or yields."""
+        """Returns what the first function returns or yields."""
         return self.first(value, ctx)
 
     def process_element2(self, value: Any, ctx: Context) -> Iterable[Any] | None:
-        """Whatever the second function answers or yields."""
+        """Returns what the second function returns or yields."""
         return self.second(value, ctx)
 
 
@@ -77,7 +77,7 @@ class CallableJoinFunction(JoinFunction[Any, Any, Any]):
         self.function = function
 
     def join(self, first: Any, second: Any) -> Any:
-        """Whatever the function answers."""
+        """Returns what the function returns."""
         return self.function(first, second)
 
 
@@ -99,5 +99,5 @@ class CallableCoGroupFunction(CoGroupFunction[Any, Any, Any]):
         self.function = function
 
     def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None:
-        """Whatever the function answers or yields."""
+        """Returns what the function returns or yields."""
         return self.function(first, second)  # type: ignore[arg-type]  # they are lists, which callables may index

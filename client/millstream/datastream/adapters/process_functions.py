@@ -22,7 +22,7 @@ class CallableProcessFunction(ProcessFunction):
         self.function = function
 
     def process_element(self, value: Any, ctx: Context) -> Iterable[Any] | None:
-        """Whatever the function answers or yields."""
+        """Returns what the function returns or yields."""
         return self.function(value, ctx)
 
 
@@ -33,7 +33,7 @@ class CallableKeyedProcessFunction(KeyedProcessFunction):
         self.function = function
 
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Whatever the function answers or yields."""
+        """Returns what the function returns or yields."""
         return self.function(value, ctx)
 
 
@@ -44,7 +44,7 @@ class CallableWindowFunction(WindowFunction[Any, Any, Any, Any]):
         self.function = function
 
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any] | None:
-        """Whatever the function answers or yields."""
+        """Returns what the function returns or yields."""
         return self.function(key, window, inputs)
 
 
@@ -55,5 +55,5 @@ class CallableAllWindowFunction(AllWindowFunction[Any, Any, Any]):
         self.function = function
 
     def apply(self, window: Any, inputs: Iterable[Any]) -> Iterable[Any] | None:
-        """Whatever the function answers or yields."""
+        """Returns what the function returns or yields."""
         return self.function(window, inputs)

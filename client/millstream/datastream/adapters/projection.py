@@ -1,4 +1,4 @@
-"""`project`: keeps some fields of each record, in the order asked for."""
+"""`project`: keeps some fields of each record, in the given order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Projection(MapFunction):
 
 
 def projected_type(fields: tuple[Field, ...], record_type: TypeInformation) -> TypeInformation:
-    """The type of the chosen fields, as far as the record's type says."""
+    """The type of the chosen fields, as far as the record's type declares it."""
     types = [field_type(field, record_type) for field in fields]
     if any(kind is None for kind in types):
         return PICKLED

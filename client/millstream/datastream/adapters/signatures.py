@@ -1,4 +1,4 @@
-"""What can be told about a user's function before it runs: whether it fits its operator, and what type it answers."""
+"""What is known about a user's function before it runs: whether it fits its operator, and its result type."""
 
 from __future__ import annotations
 

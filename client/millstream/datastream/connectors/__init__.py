@@ -1,6 +1,6 @@
 """Where records come from and go to, with PyFlink's names.
 
-PyFlink has the sources and sinks of files and numbers here, too. They are loaded when a program asks for one: workers
+PyFlink has the sources and sinks of files and numbers here, too. They are loaded when a program uses one: workers
 load this package for its base classes.
 """
 

@@ -40,7 +40,7 @@ class SourceReaderContext(ABC):
 
     runtime_context: RuntimeContext
     object_reuse: bool = False
-    """`pipeline.object-reuse`: records are handed on as they are, whoever else may change them."""
+    """`pipeline.object-reuse`: records are passed on as they are, even if other functions change them."""
 
     @abstractmethod
     def send_split_request(self) -> None:
@@ -149,7 +149,7 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
     ) -> None:
         """Runs blocking `work` on another thread, then `then(result, error)` on the enumerators'.
 
-        With a delay it begins so many seconds later, if the enumerator is still there.
+        With a `delay` in seconds it begins later, if the enumerator is still open.
         """
 
 
@@ -177,7 +177,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         still run. The enumerator is new: it has the state of the last checkpoint. `assigned` has all readers, which
         count as registered, each with the splits that it was given after that checkpoint: they must not be handed out
         again. Open requests for splits are repeated. Without a method of its own, an enumerator
-        goes on only with readers that were given nothing since.
+        continues only with readers that no split was assigned to since.
         """
         if any(assigned.values()):
             return False
@@ -297,7 +297,7 @@ class Sink(ABC, Generic[T_contra]):
 
 
 class DeliveryGuarantee(Enum):
-    """How often a sink shows a record when something fails; each connector's page says what it can promise."""
+    """How often a sink writes a record in spite of failures; the page of each connector states its guarantee."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"

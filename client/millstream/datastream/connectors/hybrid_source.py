@@ -61,7 +61,7 @@ class HybridSource(Source[HybridSplit, T_co]):
         return types[0] if all(type_ == types[0] for type_ in types) else PICKLED
 
     def shipped(self, folder: Callable[[], Path]) -> tuple[HybridSource[T_co], Sequence[DataFile]]:
-        """Each as it wants to be."""
+        """Each source ships itself."""
         shipped = [source.shipped(folder) for source in self._sources]
         return HybridSource([source for source, _ in shipped]), [file for _, files in shipped for file in files]
 

@@ -1,7 +1,7 @@
-"""Hands out the splits of a range of indices, and refuses to go on with those of another range.
+"""Hands out the splits of a range of indices, and refuses to continue with those of another range.
 
 The splits of a range are cut once, when the source starts: after a restore nothing else is read, whatever the program
-says by then. So the range is part of the state, and a program that asks for another one is refused.
+has by then. So the range is part of the state, and a program with another one is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ChangedRangeError(UnrecoverableError):
 
 @dataclass(frozen=True, slots=True)
 class IndexRange:
-    """The indices from `start` to before `end`, or endless; `name` says what is counted, for messages."""
+    """The indices from `start` to before `end`, or endless; `name` is what is counted, for messages."""
 
     name: str
     start: int

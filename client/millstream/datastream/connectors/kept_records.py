@@ -32,7 +32,7 @@ _LENGTH = 8  # bytes
 
 
 class KeptRecordsSink(Sink):
-    """Writes to a folder, which is made by whoever comes first."""
+    """Writes to a folder, which the first subtask makes."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -86,7 +86,7 @@ def kept_files(folder: str, subtasks: int) -> list[str] | None:
 
 @dataclass(frozen=True)
 class KeptFile:
-    """A file and how far it is read: the place of a batch, and so many rows of it."""
+    """A file and how far it is read: the place of a batch, and a number of its rows."""
 
     split_id: str
     place: int = 0

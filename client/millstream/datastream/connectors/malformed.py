@@ -25,7 +25,7 @@ ERROR_COUNTER = "numRecordsInErrors"
 LONGEST_RAW = 64 * 1024
 """How many bytes of a record that is too long are kept."""
 LONGEST_LINE = 64 * 1024 * 1024
-"""How long a record may be unless the source says otherwise."""
+"""The longest record, unless the source sets another limit."""
 _SHOWN = 200
 
 
@@ -41,7 +41,7 @@ class OnError(Enum):
 class DeadLetter:
     """Input that could not be read as a record.
 
-    `source` is the file, or the address; `offset` says where in it `raw` begins, in bytes. Of a record that is too
+    `source` is the file, or the address; `offset` is where in it `raw` begins, in bytes. Of a record that is too
     long, `raw` is the beginning.
     """
 
@@ -97,7 +97,7 @@ class MalformedRecords:
         self._context = context
         self._locate = locate
         self._count = 0
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     @property
     def fails(self) -> bool:
@@ -110,14 +110,14 @@ class MalformedRecords:
             return
         if self.fails:
             more = f" (and {len(found) - 1} more that were read with it)" if len(found) > 1 else ""
-            told = f"{self._locate(found[0])}: {_described(found[0])}{more}"
-            raise ConnectorError(f"{told}; on_error='skip' or 'dead-letter' would continue without such records")
+            message = f"{self._locate(found[0])}: {_described(found[0])}{more}"
+            raise ConnectorError(f"{message}; on_error='skip' or 'dead-letter' would continue without such records")
         self._add(len(found))
         first = found[0]
-        if first.source not in self._told and len(self._told) < 100:
-            self._told.add(first.source)
-            told = f"{first.source}: {_described(first)}"  # without its line, for which the file would be read
-            log.warning("%s; it is counted in %s, as are others like it", told, ERROR_COUNTER)
+        if first.source not in self._warned and len(self._warned) < 100:
+            self._warned.add(first.source)
+            message = f"{first.source}: {_described(first)}"  # without its line, for which the file would be read
+            log.warning("%s; it is counted in %s, as are others like it", message, ERROR_COUNTER)
         if self._handling.on_error is OnError.DEAD_LETTER:
             self._context.output(self._handling.tag, [_sendable(letter) for letter in found])
 

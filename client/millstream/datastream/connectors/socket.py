@@ -41,8 +41,8 @@ class SocketTextSource(Source[SocketSplit, str]):
     r"""The records of one connection, cut at the delimiter; one subtask reads, the others end at once.
 
     The source ends with the stream. A connection that is refused or breaks fails it. Both are tried again up to
-    `max_retry` times, half a second apart; -1 tries for ever. With the delimiter `\n`, a `\r` before it is removed.
-    `on_error` says what becomes of records that are not valid UTF-8.
+    `max_retry` times, half a second apart; -1 is without a limit. With the delimiter `\n`, a `\r` before it is removed.
+    `on_error` decides what happens to records that are not valid UTF-8.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class SocketTextSource(Source[SocketSplit, str]):
         if not delimiter:
             raise InvalidProgramError("a socket source's delimiter must not be empty")
         if max_retry < -1:
-            raise InvalidProgramError(f"a socket source's max_retry must be -1 (for ever) or more, got {max_retry}")
+            raise InvalidProgramError(f"a socket source's max_retry must be -1 (no limit) or more, got {max_retry}")
         self._options = SocketOptions(host, port, delimiter, max_retry)
         self._handling = ErrorHandling.of(on_error)
 
@@ -81,7 +81,7 @@ class SocketTextSource(Source[SocketSplit, str]):
         return _SocketReader(context, self._options, self._handling)
 
     def side_outputs(self) -> tuple[OutputTag, ...]:
-        """Dead letters, when they are asked for."""
+        """Dead letters, with `on_error='dead-letter'`."""
         return self._handling.side_outputs
 
     def get_produced_type(self) -> TypeInformation[str]:

@@ -1,7 +1,7 @@
 """The usual way to hand out splits: a queue in the enumerator process, and readers that ask for one split at a time.
 
-A reader asks for its next split when it has none left; each request is answered with a split or with the news that
-there are no more. A split is in exactly one place at any time: in the queue, on its way, or in a reader.
+A reader requests its next split when it has none left; the response is a split, or the notice that
+there are no more. A split is in exactly one place at any time: in the queue, in a message, or in a reader.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class GivenSplits:
 class QueueEnumerator(SplitEnumerator[SplitT]):
     """Hands out a fixed list of splits in order. Its state is the list of those not handed out.
 
-    A reader that was told that there are no more gets none, even if it asked twice and splits came back in between: it
+    A reader that was notified that there are no more gets none, even if it requested twice and splits came back: it
     may have ended already.
     """
 
     def __init__(self, context: SplitEnumeratorContext[SplitT], splits: Iterable[SplitT]) -> None:
         self._context = context
         self._pending = deque(splits)
-        self._told: set[int] = set()
+        self._notified: set[int] = set()
 
     def add_reader(self, subtask: int) -> None:
-        """A new reader has been told nothing."""
-        self._told.discard(subtask)
+        """A new reader has not been notified."""
+        self._notified.discard(subtask)
 
     def take_over(self, assigned: dict[int, list[SplitT]]) -> bool:
         """What readers have is not in the queue."""
@@ -62,18 +62,18 @@ class QueueEnumerator(SplitEnumerator[SplitT]):
         return True
 
     def handle_split_request(self, subtask: int, host: str) -> None:
-        """Assigns the next split, or says that there are none; a reader that has failed since asks again."""
+        """Assigns the next split, or notifies that there are none; a reader that has failed since requests again."""
         if subtask not in self._context.registered_readers():
             return
-        if self._pending and subtask not in self._told:
+        if self._pending and subtask not in self._notified:
             self._context.assign_splits([self._pending.popleft()], subtask)
         else:
-            self._told.add(subtask)
+            self._notified.add(subtask)
             self._context.signal_no_more_splits(subtask)
 
     def add_splits_back(self, splits: list[SplitT], subtask: int) -> None:
-        """Puts them first in the queue, in their order, for any reader that asks; the failed one is to start again."""
-        self._told.discard(subtask)
+        """Puts them first in the queue, in their order, for any reader; the failed one is to start again."""
+        self._notified.discard(subtask)
         self._pending.extendleft(reversed(splits))
 
     def unassigned_splits(self) -> int | None:
@@ -99,7 +99,7 @@ class DiscoveringEnumerator(QueueEnumerator[SplitT]):
         self._waiting: list[tuple[int, str]] = []
 
     def add_reader(self, subtask: int) -> None:
-        """A new reader asks again: what the one before it asked for is forgotten."""
+        """A new reader requests a split again: the request of the one before it is dropped."""
         super().add_reader(subtask)
         self._waiting = [request for request in self._waiting if request[0] != subtask]
 
@@ -138,10 +138,10 @@ class DiscoveringEnumerator(QueueEnumerator[SplitT]):
 
 
 class OneSplitReader(SourceReader[SplitT]):
-    """Reads its splits one after another, asking for the next one when it has none.
+    """Reads its splits one after another, and requests the next one when it has none.
 
     Of several, one that is too far ahead of its alignment group is closed and continues later, where it was.
-    A subclass opens a split, reads from it until it answers None, and can tell the open split with its position at
+    A subclass opens a split, reads from it until it returns None, and returns the open split with its position at
     any time between two reads.
     """
 

@@ -6,4 +6,4 @@ from millstream.datastream.data_stream.operator_settings import OperatorSettings
 
 
 class DataStreamSink(OperatorSettings):
-    """What `sink_to` and `print` answer: the sink's name, uid, parallelism and place can be set on it."""
+    """The result of `sink_to` and `print`: sets the name, uid, parallelism and slot sharing group of the sink."""

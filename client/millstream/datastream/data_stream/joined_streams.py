@@ -95,7 +95,7 @@ class Where(Generic[WINDOW, T1_co, T2_co]):
         Raises `InvalidProgramError` when the keys are declared with different types.
         """
         second = self._second.key_by(key_selector)
-        if second.get_key_type() == PICKLED:  # nothing else says what it is
+        if second.get_key_type() == PICKLED:  # nothing else declares it
             second = self._second.key_by(key_selector, self._key_type)
         return EqualTo(self._method, self._made, self._first, second)
 

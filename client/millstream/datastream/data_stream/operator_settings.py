@@ -43,7 +43,7 @@ def checked_buffer_timeout(method: str, timeout: Any) -> float:
 
 
 class OperatorSettings:
-    """The setters, each of which answers the object that it was called on."""
+    """The setters, each of which returns the object that it was called on."""
 
     def __init__(self, transformation: Transformation) -> None:
         self._transformation = transformation

@@ -1,4 +1,4 @@
-"""What can be said of windows before what is done with them: of one stream, and of two that are joined."""
+"""The settings of windows, which are made before their operation: of one stream, and of two that are joined."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a program gets whose jobs are only submitted: `run -d`, and programs that are run over REST.
 
-Nobody waits for the end of such a job, so its result cannot be had: asking for it raises, and the job continues. How
-such a program ends says nothing about its jobs, so whoever runs it has to know which it has submitted.
+The program does not wait for the end of such a job, so it has no result: reading it raises, and the job continues. How
+such a program ends is independent of its jobs, so its caller has to know which it has submitted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _submitted: list[str] = []
 
 
 class DetachedResultError(InvalidProgramError):
-    """The program asked for the result of a job that it does not wait for."""
+    """The program read the result of a job that it does not wait for."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(
@@ -65,7 +65,7 @@ class DetachedJobExecutionResult(JobExecutionResult):
 
 
 class DetachedJobClient(ForwardingJobClient):
-    """A client of a job that is not waited for; everything else can be asked."""
+    """A client of a job that the program does not wait for; all other methods work."""
 
     def __init__(self, client: JobClient) -> None:
         super().__init__(client)

@@ -1,6 +1,6 @@
-"""Whether the program of this process executed what it built, so that one that never does can be told.
+"""Whether the program of this process executed what it built, so that one that never does can be reported.
 
-`millstream run` asks at the program's end. A script that is run by itself, `python job.py`, is told at its exit.
+`millstream run` checks at the program's end. A script that runs by itself, `python job.py`, gets a message at its exit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NEVER_EXECUTED = (
     "the program ended and never called execute(): no job was run. Call env.execute() after the streams are built, or "
     "execute_async() of the environment, or execute_and_collect() of a stream"
 )
-ONLY_PLANNED = "the program only asked for its plan and never called execute(): no job was run"
+ONLY_PLANNED = "the program only computed its plan and never called execute(): no job was run"
 
 
 class Executions:
@@ -34,7 +34,7 @@ class Executions:
             atexit.register(self._at_exit)
 
     def planned(self) -> None:
-        """A plan was asked for."""
+        """A plan was computed."""
         self.plans += 1
 
     def executed(self) -> None:
@@ -42,7 +42,7 @@ class Executions:
         self.jobs += 1
 
     def _at_exit(self) -> None:
-        if not self.jobs and not self.plans and not hasattr(sys, "last_value"):  # else an exception says enough
+        if not self.jobs and not self.plans and not hasattr(sys, "last_value"):  # else the exception is message enough
             print(NEVER_EXECUTED, file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""A job's client in front of another: what derives from it says only what is different."""
+"""A job's client in front of another: a subclass overrides only what is different."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ForwardingJobClient:
         return self._client.stop_with_savepoint(advance_to_end_of_event_time, savepoint_directory, format_type)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """What the job answers at its end."""
+        """Returns the future of the job's result."""
         return self._client.get_job_execution_result()
 
     def collect(self, operator_id: str) -> Iterator[Any]:

@@ -2,8 +2,8 @@
 
 A job that makes a cached stream writes it, too, unless an earlier one has. Its records count as kept when that job has
 finished: the client of the job sees it. They are removed when the stream is invalidated, when the environment is
-closed, and when the program ends. What a job on a cluster writes whose end nobody waited for is left alone: it may go
-on when the program has ended.
+closed, and when the program ends. What a job on a cluster writes is not removed if the
+program did not wait for its end: it may run longer than the program.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Written(Struct, frozen=True):
 
 
 class StreamCaches:
-    """Of one environment. `configuration` answers its options."""
+    """Of one environment. `configuration` returns its options."""
 
     def __init__(self, configuration: Callable[[], Configuration]) -> None:
         self._configuration = configuration
@@ -78,7 +78,7 @@ class StreamCaches:
     def writers(self, ends: list[OperatorTransformation]) -> list[OperatorTransformation]:
         """What has to be added to a job of these operators: it keeps what it makes and no job before it has kept."""
         if is_detached(self._configuration()):
-            return []  # nobody waits for the job, to read what it keeps
+            return []  # no program waits for the job, to read what it keeps
         for cache in self._caches:
             if cache.is_kept and not Path(self._folders[cache.writer.number]).is_dir():
                 cache.is_kept = False  # it was lost, and is made again
@@ -98,7 +98,7 @@ class StreamCaches:
             )
 
     def followed(self, client: JobClient, graph: StreamGraph) -> JobClient:
-        """The client of a job, which tells when what the job has written is kept."""
+        """The client of a job, which notifies when the records of the job are kept."""
         written = self._written(graph)
         if not written:
             return client
@@ -173,14 +173,14 @@ def _remove_kept(folders: dict[int, str], root: Path) -> None:
 
 
 class _FollowedJobClient(ForwardingJobClient):
-    """Tells, once, whether the job has finished, when somebody has waited for its end."""
+    """Notifies, once, whether the job has finished, when the program has waited for its end."""
 
     def __init__(self, client: JobClient, ended: Callable[[bool], None]) -> None:
         super().__init__(client)
         self._ended = ended
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """As it is; whoever takes it has it told."""
+        """The result, with the notification."""
         return _FollowedResult(self._client.get_job_execution_result(), self._ended)
 
     def collect(self, operator_id: str) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from millstream.core.errors import InvalidProgramError
 
 
 def refuse_hadoop(hadoop_config: Any) -> None:
-    """An empty configuration asks for nothing; any other would be ignored, and so is refused."""
+    """An empty configuration sets nothing; any other would be ignored, and so is refused."""
     options = hadoop_config.to_dict() if hasattr(hadoop_config, "to_dict") else hadoop_config
     if options:
         raise InvalidProgramError(

@@ -26,7 +26,7 @@ _PROPERTIES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "orc.compress.size": ("compression_block_size", int),
     "orc.row.index.stride": ("row_index_stride", int),
 }
-"""ORC's own names for what Arrow's writer can be told."""
+"""ORC's names of the options of Arrow's writer."""
 _COMPRESSIONS = ("uncompressed", "snappy", "zlib", "lz4", "zstd")
 
 

@@ -12,23 +12,23 @@ from millstream.datastream.state import KeyedStateStore, OperatorStateStore
 
 
 class FunctionInitializationContext(ABC):
-    """What a function can ask for when its state is set up."""
+    """The context in which a function gets its state."""
 
     @abstractmethod
     def is_restored(self) -> bool:
-        """Whether state was restored from a snapshot, also when it held nothing for this function."""
+        """Returns whether state was restored from a snapshot, also when it had nothing for this function."""
 
     @abstractmethod
     def get_restored_checkpoint_id(self) -> int | None:
-        """The id of the checkpoint or savepoint that state was restored from."""
+        """Returns the id of the checkpoint or savepoint that state was restored from, or None."""
 
     @abstractmethod
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Where operator state comes from."""
+        """Returns the store of operator state."""
 
     @abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """Where keyed state comes from; asking it for state is an error on a stream without keys."""
+        """Returns the store of keyed state; its methods raise an error on a stream without keys."""
 
 
 class FunctionSnapshotContext(ABC):
@@ -36,11 +36,11 @@ class FunctionSnapshotContext(ABC):
 
     @abstractmethod
     def get_checkpoint_id(self) -> int:
-        """Its id; later checkpoints have higher ones."""
+        """Returns the id of the checkpoint; later checkpoints have higher ones."""
 
     @abstractmethod
     def get_checkpoint_timestamp(self) -> int:
-        """When it was triggered, in milliseconds since the epoch."""
+        """Returns the time when it was triggered, in milliseconds since the Unix epoch."""
 
 
 class CheckpointedFunction(ABC):

@@ -1,4 +1,4 @@
-"""Whether a job is run as a batch, as the program says or by its sources, and what of it counts there."""
+"""Whether a job runs as a batch, by the program's setting or by its sources, and which settings apply then."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_batch(operators: Iterable[OperatorTransformation], mode: RuntimeExecution
 
 
 def _is_bounded(operator: OperatorTransformation) -> bool:
-    """A source function does not say, so nobody knows."""
+    """A source function does not declare it, so it is unknown."""
     spec = operator.spec
     return isinstance(spec, SourceSpec) and spec.source.get_boundedness() is Boundedness.BOUNDED
 

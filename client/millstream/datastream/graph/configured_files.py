@@ -18,8 +18,8 @@ def with_configured_files(
     configuration: Configuration, own: Sequence[LocalFile], scratch: Path | None = None
 ) -> list[LocalFile]:
     """The files that the options name, and those that the program named itself. Folders are packed into `scratch`."""
-    told = "python.files (-pyfs)"
-    found = [python_file(path, told, scratch) for path in _parts(configuration.string("python.files"))]
+    option = "python.files (-pyfs)"
+    found = [python_file(path, option, scratch) for path in _parts(configuration.string("python.files"))]
     if all(file.kind is not ArtifactKind.REQUIREMENTS for file in own):
         found += _requirements(configuration.string("python.requirements"))
     for part in _parts(configuration.string("python.archives")):
@@ -40,7 +40,7 @@ def _parts(text: str) -> list[str]:
 def _requirements(text: str) -> list[LocalFile]:
     if not text:
         return []
-    told = "python.requirements (-pyreq)"
+    option = "python.requirements (-pyreq)"
     path, _, packages = text.partition("#")
-    file = local_file(path, ArtifactKind.REQUIREMENTS, told)
-    return [file, *local_packages(packages, told)] if packages else [file]
+    file = local_file(path, ArtifactKind.REQUIREMENTS, option)
+    return [file, *local_packages(packages, option)] if packages else [file]

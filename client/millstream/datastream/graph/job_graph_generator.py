@@ -38,7 +38,7 @@ def build_job_graph(
 ) -> JobGraph:
     """The job, under a new job id. Everything else in it is the same for the same program.
 
-    `shipped` answers a source as it goes into the graph.
+    `shipped` returns a source as it is in the graph.
     """
     chains, timed = build_chains(graph), timed_nodes(graph)
     specs = {

@@ -1,4 +1,4 @@
-"""The files of data that a job's sources ship beside the graph, from when they are written until nobody needs them."""
+"""The files of data that a job's sources ship beside the graph, from when they are written until their removal."""
 
 from __future__ import annotations
 

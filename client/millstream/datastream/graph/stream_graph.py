@@ -38,7 +38,7 @@ class GraphDefaults(Struct, frozen=True):
 
 
 class StreamEdge(Struct, frozen=True, eq=False):
-    """Records of one node's main or side output, on their way to another node."""
+    """Records of one node's main or side output that another node reads."""
 
     source: StreamNode
     target: StreamNode
@@ -123,7 +123,7 @@ def _check_names(operator: OperatorTransformation, inputs: list[PhysicalInput]) 
 
 
 def _check_side_outputs(node: StreamNode) -> None:
-    """What a source sends beside its stream is what the user wants to keep: nobody reading it is a mistake."""
+    """Refuses a side output of a source that no operator reads: its records would be lost."""
     if not isinstance(node.operator.spec, SourceSpec):
         return
     read = {edge.tag for edge in node.outputs}

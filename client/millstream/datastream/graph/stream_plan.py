@@ -1,4 +1,4 @@
-"""The stream graph as JSON in Flink's shape: what `get_execution_plan()` answers.
+"""The stream graph as JSON in Flink's shape: the result of `get_execution_plan()`.
 
 It shows operators, before they are chained into tasks. The plan of tasks is what REST and `millstream info` show.
 """

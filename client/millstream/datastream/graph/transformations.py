@@ -1,7 +1,7 @@
 """What a program is made of while it is being written: operators, and the virtual nodes between them.
 
 A program's calls build a graph of transformations that point at their inputs. Operators become nodes of the stream
-graph; partitionings, unions and side outputs only say how an edge between operators looks. Operators are numbered in
+graph; partitionings, unions and side outputs only describe an edge between operators. Operators are numbered in
 the order of their creation, which is a topological order because inputs exist before their consumers.
 """
 
@@ -44,7 +44,7 @@ class OperatorTransformation(Struct, eq=False):
     second_input: Transformation | None = None
     uid_hash: str | None = None  # the operator's id, in place of one that follows from its uid or inputs
     description: str | None = None
-    group: SlotSharingGroup | None = None  # with what its slots need, when that was said
+    group: SlotSharingGroup | None = None  # with the resources of its slots, if they are set
 
     @property
     def full_name(self) -> str:
@@ -53,7 +53,7 @@ class OperatorTransformation(Struct, eq=False):
 
     @property
     def full_description(self) -> str:
-        """What people see in plans: the name, unless something was said about the operator."""
+        """The description in plans: the name, unless another one is set."""
         return self.full_name if self.description is None else self.spec.prefix + self.description
 
 
@@ -80,7 +80,7 @@ class SideOutputTransformation(Struct, eq=False):
 class CacheTransformation(Struct, eq=False):
     """A stream whose records a job keeps for later ones, which read them in its place.
 
-    Until they are kept, whoever reads it reads its input, and the writer does so, too.
+    Until they are kept, its consumers read its input, and so does the writer.
     """
 
     input: OperatorTransformation | SideOutputTransformation

@@ -1,6 +1,6 @@
 """State, with PyFlink's names: what functions read and write, and where they get it.
 
-Keyed state belongs to the key of the record or timer at hand; a state object is asked for once, in `open`, and then
+Keyed state belongs to the key of the record or timer at hand; a function gets a state object once, in `open`, and then
 always means the current key. Iterating over state goes over what it held when the iteration began, so the state may
 be changed inside the loop.
 """

@@ -26,7 +26,7 @@ class UpdateType(Enum):
 
 
 class StateVisibility(Enum):
-    """Whether an expired entry that is still there is answered, once more, when it is read."""
+    """Whether an expired entry that still exists is returned, once more, when it is read."""
 
     ReturnExpiredIfNotCleanedUp = 0
     NeverReturnExpired = 1
@@ -96,7 +96,7 @@ _Characteristic = TtlTimeCharacteristic
 
 @dataclass(frozen=True, slots=True)
 class CleanupStrategies:
-    """Which strategies clean up. In the background, incremental cleanup runs also when it was not asked for."""
+    """Which strategies clean up. In the background, incremental cleanup runs also when it is not configured."""
 
     strategies: dict[Strategies, _CleanupStrategy | None] = field(default_factory=dict)
     cleanup_in_background: bool = True
@@ -133,7 +133,7 @@ class CleanupStrategies:
 
 
 def milliseconds(ttl: Any) -> int:
-    """The length of a timedelta, or of anything that answers `to_milliseconds()`."""
+    """The length of a timedelta, or of anything with a method `to_milliseconds()`."""
     if isinstance(ttl, timedelta):
         return int(ttl / timedelta(milliseconds=1))
     if hasattr(ttl, "to_milliseconds"):
@@ -194,7 +194,7 @@ class StateTtlConfig:
         return self.update_type
 
     def get_state_visibility(self) -> _Visibility:
-        """Whether expired entries may be answered."""
+        """Returns whether expired entries may be returned."""
         return self.state_visibility
 
     def get_ttl(self) -> Time:
@@ -214,7 +214,7 @@ class StateTtlConfig:
         return self.cleanup_strategies
 
     class Builder:
-        """Builds a `StateTtlConfig`; every method but `build` answers the builder."""
+        """Builds a `StateTtlConfig`; every method but `build` returns the builder."""
 
         def __init__(self, ttl: Any) -> None:
             self.set_ttl(ttl)
@@ -245,12 +245,12 @@ class StateTtlConfig:
             return self.set_update_type(UpdateType.OnReadAndWrite)
 
         def set_state_visibility(self, state_visibility: StateVisibility) -> StateTtlConfig.Builder:
-            """Whether expired entries may be answered."""
+            """Returns whether expired entries may be returned."""
             self._visibility = _one_of(StateVisibility, state_visibility)
             return self
 
         def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
-            """An expired entry that is still there is answered once more."""
+            """Returns an expired entry once more if it still exists."""
             return self.set_state_visibility(StateVisibility.ReturnExpiredIfNotCleanedUp)
 
         def never_return_expired(self) -> StateTtlConfig.Builder:
@@ -290,7 +290,7 @@ class StateTtlConfig:
             return self
 
         def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
-            """Only the strategies that were asked for run."""
+            """Runs only the configured strategies."""
             self._in_background = False
             return self
 

@@ -69,7 +69,7 @@ class FaultToleranceSettings(ABC):
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
-        """Never; None, as in PyFlink when nobody has said anything."""
+        """Returns None, as in PyFlink when it is not set: there is no changelog."""
         return None
 
     def set_default_savepoint_directory(self, directory: str | os.PathLike[str]) -> Self:
@@ -96,7 +96,7 @@ class FaultToleranceSettings(ABC):
         return self
 
     def get_state_backend(self) -> StateBackend | None:
-        """Where tasks keep their state, when the program or the configuration says so."""
+        """Returns the state backend that the program or the configuration sets, or None."""
         options = self.get_configuration()
         return STATE_BACKENDS[options.string(_BACKEND)]() if options.is_set(_BACKEND) else None
 

@@ -1,4 +1,4 @@
-"""`JobListener`: told in the program when its jobs are submitted and when they have ended."""
+"""`JobListener`: notified in the program when its jobs are submitted and when they have ended."""
 
 from __future__ import annotations
 

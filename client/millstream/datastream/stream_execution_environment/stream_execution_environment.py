@@ -72,7 +72,7 @@ DEFAULT_JOB_NAME = "Millstream Streaming Job"
 
 
 class LocalDefaults(Struct):
-    """What the program said for all environments that it makes; of this process."""
+    """The defaults of the program for all environments of this process."""
 
     parallelism: int | None = None
 
@@ -307,8 +307,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         if isinstance(input_format, FileFormat) and isinstance(input_format, InputFormat):
             return self.from_source(FileSource(input_format, input_format.path), None, "Custom File Source", type_info)
         if isinstance(input_format, BulkFormat):
-            told = "it does not say where its files are: use from_source(FileSource.for_bulk_file_format(format, path))"
-            raise InvalidProgramError(f"create_input: {type(input_format).__qualname__}: {told}")
+            problem = "it has no path of its own: use from_source(FileSource.for_bulk_file_format(format, path))"
+            raise InvalidProgramError(f"create_input: {type(input_format).__qualname__}: {problem}")
         raise InvalidProgramError(f"create_input: expected an InputFormat, got {type(input_format).__qualname__}")
 
     @overload
@@ -495,7 +495,7 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         try:
             options = options_of_job(configuration)
             if stream_graph.is_batch:
-                options[CHECKPOINT_INTERVAL] = "0"  # whatever the cluster's own configuration says
+                options[CHECKPOINT_INTERVAL] = "0"  # whatever the cluster is configured with
             if RUNTIME_MODE in options:
                 options[RUNTIME_MODE] = "BATCH" if stream_graph.is_batch else "STREAMING"  # never AUTOMATIC
             graph = build_job_graph(stream_graph, name, options, artifacts, needs, data.take)

@@ -1,4 +1,4 @@
-"""`WindowAssigner`: says which windows a record is in, and `MergingWindowAssigner`, whose windows grow together."""
+"""`WindowAssigner`: assigns windows to records, and `MergingWindowAssigner`, whose windows merge."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def missing_timestamp(assigner: object) -> MissingTimestampError:
 
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """Base of all assigners. It is asked for each record, in the task; a key's state is its only memory."""
+    """Base of all assigners. It is called for each record, in the task; its only memory is the state of the key."""
 
     class WindowAssignerContext(ABC):
-        """What an assigner can ask. Valid only during the call."""
+        """The context of an assigner. Valid only during the call."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The machine's time, in milliseconds since 1970 began in UTC."""
+            """Returns the processing time, in milliseconds since the Unix epoch."""
 
         @abstractmethod
         def get_runtime_context(self) -> RuntimeContext:
-            """The operator's context, with the state of the record's key."""
+            """Returns the context of the operator, with the state of the record's key."""
 
     @abstractmethod
     def assign_windows(
@@ -60,22 +60,22 @@ class WindowAssigner(ABC, Generic[T, W]):
 
     @abstractmethod
     def get_window_serializer(self) -> TypeSerializer[W]:
-        """Turns the windows into bytes, for checkpoints."""
+        """Returns the serializer of the windows, for checkpoints."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Whether windows end by event time: only then can a record come too late for its window."""
+        """Returns whether windows end by event time: only then can a record be late for its window."""
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
-    """Gives each record a window of its own, and then says which windows of a key are one."""
+    """Assigns a window to each record, and then merges windows of a key."""
 
     class MergeCallback(ABC, Generic[W2]):
-        """Is told which windows are to be merged."""
+        """Receives the windows that are to be merged."""
 
         @abstractmethod
         def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
-            """These windows, of which none is told twice, are one from now on."""
+            """Merges the windows `to_be_merged` into `merge_result`; a window is in one call at most."""
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W], /) -> None:

@@ -1,4 +1,4 @@
-"""Windows of so many records of a key, whatever their time. How many a key has had is state of the key."""
+"""Windows of a number of records of a key, whatever their time. The count is state of the key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FullWindowTrigger(CountTrigger[T, CountWindow]):
 
 
 class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
-    """Each record is in one window: the first so many of its key, the next so many, and so on."""
+    """Each record is in one window: the first `window_size` of its key, the next `window_size`, and so on."""
 
     def __init__(self, window_size: int) -> None:
         self.window_size = positive_count("CountTumblingWindowAssigner", "window_size", window_size)
@@ -66,7 +66,7 @@ class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
 
 
 class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
-    """A window begins with every `window_slide`-th record of a key, the first with the first, and has so many."""
+    """A window of `window_size` records begins with the first record of a key and with every `window_slide`-th."""
 
     def __init__(self, window_size: int, window_slide: int) -> None:
         self.window_size = positive_count("CountSlidingWindowAssigner", "window_size", window_size)

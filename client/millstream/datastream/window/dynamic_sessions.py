@@ -1,4 +1,4 @@
-"""Session windows whose records say how long the session waits after them."""
+"""Session windows whose gap depends on the record."""
 
 from __future__ import annotations
 

@@ -39,19 +39,19 @@ class Evictor(ABC, Generic[T, W]):
     """Base of all evictors. One is used for all keys and windows: it keeps nothing in itself."""
 
     class EvictorContext(ABC):
-        """What an evictor can ask. Valid only during the call."""
+        """The context of an evictor. Valid only during the call."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The machine's time, in milliseconds since 1970 began in UTC."""
+            """Returns the processing time, in milliseconds since the Unix epoch."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
-            """Where the evictor may register metrics: the operator's group."""
+            """Returns the operator's group of metrics."""
 
         @abstractmethod
         def get_current_watermark(self) -> int:
-            """How far event time has come; the lowest number there is before the first watermark."""
+            """Returns the event time of the operator in milliseconds; -2^63 before the first watermark."""
 
     @abstractmethod
     def evict_before(

@@ -39,7 +39,7 @@ class _OneSidedEvictor(Evictor[T, W]):
 
 
 class CountEvictor(_OneSidedEvictor[T, W]):
-    """Keeps the last so many records of a window."""
+    """Keeps the last records of a window, up to a number."""
 
     def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)

@@ -7,7 +7,7 @@ from millstream.core.errors import InvalidProgramError
 
 
 def milliseconds(call: str, name: str, length: Interval) -> int:
-    """The milliseconds of an argument, which may be negative; an error tells the call and the argument."""
+    """The milliseconds of an argument, which may be negative; an error names the call and the argument."""
     value = plain_milliseconds(length)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidProgramError(

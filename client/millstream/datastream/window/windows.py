@@ -25,7 +25,7 @@ class Window:
 
     def max_timestamp(self) -> int:
         """The last timestamp that still belongs to the window: with it, the window is complete."""
-        raise NotImplementedError(f"{type(self).__qualname__} does not say when it ends: it needs max_timestamp()")
+        raise NotImplementedError(f"{type(self).__qualname__} has no end: it needs max_timestamp()")
 
 
 class TimeWindow(Window, msgspec.Struct, frozen=True, order=True, gc=False):
@@ -55,7 +55,7 @@ class TimeWindow(Window, msgspec.Struct, frozen=True, order=True, gc=False):
     def merge_windows(windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]) -> None:
         """Tells the callback of each group of two or more windows that overlap or touch, and of what covers them.
 
-        Groups are told in the order of time, and so are the windows of each.
+        Groups are reported in the order of time, and so are the windows of each.
         """
         group: list[TimeWindow] = []
         start = end = 0
@@ -72,7 +72,7 @@ class TimeWindow(Window, msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class CountWindow(Window, msgspec.Struct, frozen=True, order=True, gc=False):
-    """A window of so many records of a key; windows have numbers from 0."""
+    """A window of a number of records of a key; windows have numbers from 0."""
 
     id: int
 

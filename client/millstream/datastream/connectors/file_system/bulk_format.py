@@ -7,7 +7,7 @@ from millstream.datastream.connectors.file_system.splits import FileFormat
 
 
 class BulkFormat(FileFormat[T_co]):
-    """Base of formats whose readers answer Arrow batches."""
+    """Base of formats whose readers return Arrow batches."""
 
     def produces_columns(self) -> bool:
         """Always."""

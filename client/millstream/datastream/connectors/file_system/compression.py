@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Protocol, cast
 from millstream.datastream.connectors.errors import ConnectorError
 
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""What says that a compressed file is damaged, or cut off."""
+"""The exceptions of a compressed file that is damaged or truncated."""
 _INPUT = 1 << 16
 
 
@@ -88,7 +88,7 @@ class _Inflated:
         self._begun = False
 
     def read(self, size: int) -> bytes:
-        """At most so many bytes; none at the end."""
+        """At most `size` bytes; none at the end."""
         while True:
             data = self._inflater.unconsumed_tail or self._inflater.unused_data or self._file.read(_INPUT)
             if self._inflater.eof:
@@ -118,7 +118,7 @@ class _Zstandard:
         self._stream = pa.CompressedInputStream(pa.OSFile(path, "rb"), "zstd")
 
     def read(self, size: int) -> bytes:
-        """At most so many bytes; none at the end."""
+        """At most `size` bytes; none at the end."""
         try:
             return cast(bytes, self._stream.read(size))
         except self._errors as error:

@@ -24,7 +24,7 @@ class FileEnumeratorProvider:
 
 @dataclass(frozen=True, slots=True)
 class FileSplitAssignerProvider:
-    """Which subtask gets which split: the next one goes to whoever asks."""
+    """Which subtask gets which split: the next one is assigned to the next request."""
 
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:

@@ -47,9 +47,9 @@ class MonitoringEnumerator(SplitEnumerator[FileSplit]):
         self._interval = interval
         self._pending = deque([] if state is None else state.pending)
         self._known = set([] if state is None else state.found)
-        self._waiting: dict[int, None] = {}  # subtasks, in the order in which they asked
+        self._waiting: dict[int, None] = {}  # subtasks, in the order of their requests
         self._given = GivenSplits({})
-        self._told = ""
+        self._reported = ""
 
     def take_over(self, assigned: dict[int, list[FileSplit]]) -> bool:
         """What readers have is neither pending nor found again; a file that has grown since stays as it was found."""
@@ -62,14 +62,14 @@ class MonitoringEnumerator(SplitEnumerator[FileSplit]):
         self._context.call_async(self._look, self._looked)
 
     def _look(self) -> list[tuple[str, list[FileSplit]]]:
-        """New files; nobody changes which are known until this is over."""
+        """New files; the known files do not change meanwhile."""
         new = [file for file in self._list_files() if file.size and file.path not in self._known]
         return [(file.path, self._cut(file)) for file in new]
 
     def _looked(self, new: list[tuple[str, list[FileSplit]]] | None, error: BaseException | None) -> None:
         if isinstance(error, ConnectorError) and not isinstance(error, MalformedInputError):
-            if str(error) != self._told:  # a folder that is not there yet, or not within reach for a moment
-                self._told = str(error)
+            if str(error) != self._reported:  # a folder that is not there yet, or not within reach for a moment
+                self._reported = str(error)
                 log.warning("%s; it is looked for again every %g s", error, self._interval)
         elif error is not None:
             raise error
@@ -87,7 +87,7 @@ class MonitoringEnumerator(SplitEnumerator[FileSplit]):
                 self._context.assign_splits([self._pending.popleft()], subtask)
 
     def add_reader(self, subtask: int) -> None:
-        """A new reader asks again: what the one before it asked for is forgotten."""
+        """A new reader requests a split again: the request of the one before it is dropped."""
         self._waiting.pop(subtask, None)
 
     def handle_split_request(self, subtask: int, host: str) -> None:
@@ -96,7 +96,7 @@ class MonitoringEnumerator(SplitEnumerator[FileSplit]):
         self._serve()
 
     def add_splits_back(self, splits: list[FileSplit], subtask: int) -> None:
-        """First in the queue, for whoever waits."""
+        """First in the queue, for the next reader."""
         self._waiting.pop(subtask, None)
         self._pending.extendleft(reversed(splits))
         self._serve()

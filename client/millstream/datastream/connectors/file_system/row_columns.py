@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def declared_columns(declared: Any, what: str) -> tuple[pa.Schema | None, TypeInformation]:
-    """The schema of Arrow's, None when only values tell, and the type of the records: unknown for a mere schema."""
+    """The Arrow schema, None when it depends on the values, and the type of the records: unknown for a mere schema."""
     type_info = from_hint(declared) if isinstance(declared, TypeInformation | type) else PICKLED
     if type_info.field_names() is not None:
         return arrow_schema(type_info), type_info

@@ -55,7 +55,7 @@ DEFAULT_BLOCK_SIZE = 64 * 1024 * 1024
 class FileSource(Source[FileSplit, T_co]):
     """Reads files, directories (with their subdirectories; names that start with `.` or `_` are passed over) and globs.
 
-    The factory methods answer a source that is ready to use; `build()` is there for PyFlink's builder style and answers
+    The factory methods return a source that is ready to use; `build()` is there for PyFlink's builder style and returns
     the source itself. Files are listed when the job starts, and again and again with `monitor_continuously`; later
     changes to a file are not noticed.
     """
@@ -228,7 +228,7 @@ class FileSource(Source[FileSplit, T_co]):
         return self._with(_interval=_checked_interval(discovery_interval))
 
     def process_static_file_set(self) -> FileSource[T_co]:
-        """A source that reads the files that are there when the job starts, and ends: the default."""
+        """Returns a source that reads the files that exist when the job starts, and ends: the default."""
         return self._with(_interval=None)
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSource[T_co]:
@@ -247,7 +247,7 @@ class FileSource(Source[FileSplit, T_co]):
         return other
 
     def build(self) -> FileSource[T_co]:
-        """The source itself."""
+        """Returns the source itself."""
         return self
 
     def get_boundedness(self) -> Boundedness:
@@ -282,8 +282,8 @@ class FileSource(Source[FileSplit, T_co]):
             return QueueEnumerator(context, pending_of(state))
         if not isinstance(state, MonitoringState):
             raise ConnectorError(
-                "file source: the snapshot is of a source that did not monitor its files, so it does not say which of "
-                "them were read; start without it, or without monitor_continuously"
+                "file source: the snapshot is of a source that did not monitor its files, so it does not record "
+                "which of them were read; start without it, or without monitor_continuously"
             )
         return MonitoringEnumerator(context, self._list, self._cut, self._interval, state)
 
@@ -292,11 +292,11 @@ class FileSource(Source[FileSplit, T_co]):
         return _FileReader(context, self._format, self._handling)
 
     def side_outputs(self) -> tuple[OutputTag, ...]:
-        """Dead letters, when they are asked for."""
+        """Dead letters, with `on_error='dead-letter'`."""
         return self._handling.side_outputs
 
     def produces_columns(self) -> bool:
-        """As the format says."""
+        """By the format."""
         return self._format.produces_columns()
 
     def keeps_records(self) -> bool:
@@ -309,7 +309,7 @@ class FileSource(Source[FileSplit, T_co]):
 
 
 FileSourceBuilder = FileSource
-"""PyFlink's name for what the factory methods answer."""
+"""PyFlink's name for the result of the factory methods."""
 
 
 def _checked_block_size(block_size: int) -> int:

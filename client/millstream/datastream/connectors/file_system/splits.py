@@ -19,7 +19,7 @@ WHOLE = -1
 class FileSplit:
     """From `start` to before `end` of a file, in the format's own unit: bytes, or row groups.
 
-    `end` is `WHOLE` when only reading can tell where the file ends. `position` is None before the first read, then
+    `end` is `WHOLE` when the end of the file is only known by reading. `position` is None before the first read, then
     where to continue: a byte offset or the number of rows already read, as the format defines.
     """
 
@@ -75,11 +75,11 @@ class FileFormat(ABC, Generic[T_co]):
     def open(self, split: FileSplit, /) -> FormatReader:
         """Starts or resumes a split. Raises ConnectorError naming the file when it cannot.
 
-        A MalformedInputError, here or while reading, says that the file is there and what it holds cannot be read.
+        A MalformedInputError, here or while reading, means that the file exists and its content cannot be read.
         """
 
     def produces_columns(self) -> bool:
-        """Whether its readers answer Arrow batches."""
+        """Returns whether its readers return Arrow batches."""
         return False
 
     @abstractmethod

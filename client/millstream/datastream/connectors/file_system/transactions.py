@@ -79,8 +79,8 @@ def naming(path: str) -> Iterator[None]:
 def publish(transaction: FileTransaction, recovered: bool = False) -> None:
     """Gives all files of a transaction their visible names, durably.
 
-    One that is recovered may have been published long ago, and whoever reads its files may have moved them since: that
-    one is gone is an error only for a transaction of one's own.
+    One that is recovered may have been published long ago, and its files may have been moved since by their
+    consumer: that one is gone is an error only for a transaction of one's own.
     """
     visible: list[str] = []
     for file in transaction.files:
@@ -89,7 +89,7 @@ def publish(transaction: FileTransaction, recovered: bool = False) -> None:
         else:
             lost = (
                 f"file sink: {file.visible} is lost: neither it nor its hidden file {os.path.basename(file.hidden)} is "
-                "there any more; somebody else removed it before it was committed, or moved it away after"
+                "there any more; another process removed it before it was committed, or moved it away after"
             )
             if not recovered:
                 raise ConnectorError(lost)
@@ -155,7 +155,7 @@ def remove(path: str) -> None:
 
 
 def make_directory(path: str) -> None:
-    """Makes a directory and those above it, durably, also when somebody else has just made it."""
+    """Makes a directory and those above it, durably, also when another process has just made it."""
     parent = os.path.dirname(path)
     if not os.path.isdir(parent):
         make_directory(parent)

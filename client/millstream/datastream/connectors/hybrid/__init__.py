@@ -1,1 +1,1 @@
-"""One source behind the other: the enumerator that switches, the readers that follow, and what they tell each other."""
+"""One source behind the other: the enumerator that switches, the readers that follow, and their messages."""

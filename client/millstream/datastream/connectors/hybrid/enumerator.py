@@ -58,16 +58,16 @@ class HybridEnumerator(SplitEnumerator[HybridSplit]):
         return {subtask for subtask, at in self._readers.items() if at == source}
 
     def add_reader(self, subtask: int) -> None:
-        """It says by itself whether it needs a source to begin with."""
+        """It requests a source to begin with by itself, if it needs one."""
         self._readers[subtask] = -1
         self._ended.discard(subtask)
 
     def handle_split_request(self, subtask: int, host: str) -> None:
-        """Readers of a hybrid source ask with events, which say for which source."""
-        raise AssertionError("no reader of a hybrid source asks like this")
+        """Readers of a hybrid source send their requests as events, which name the source."""
+        raise AssertionError("a reader of a hybrid source sends its requests as events")
 
     def handle_source_event(self, subtask: int, event: Any) -> None:
-        """What a reader says, or a reader inside of it."""
+        """An event of a reader, or of a reader inside of it."""
         match event:
             case Asked(source):
                 self._arrived(subtask, source)
@@ -84,7 +84,7 @@ class HybridEnumerator(SplitEnumerator[HybridSplit]):
                     self._inner.handle_source_event(subtask, inner)
 
     def _arrived(self, subtask: int, source: int) -> None:
-        """A reader that has restored splits is at their source without having been told to."""
+        """A reader that has restored splits is at their source without a message."""
         if self._readers.get(subtask, -1) < source:
             self._readers[subtask] = source
             if source == self._at:
@@ -122,7 +122,7 @@ class HybridEnumerator(SplitEnumerator[HybridSplit]):
         self._context.send_event_to_reader(subtask, Begin(source))
 
     def add_splits_back(self, splits: list[HybridSplit], subtask: int) -> None:
-        """Those of the present source go to whoever asks, those of earlier ones to this reader when it is back."""
+        """Those of the present source are for any reader, those of earlier ones for this reader when it is back."""
         self._readers.pop(subtask, None)
         self._ended.discard(subtask)
         present = [split.split for split in splits if split.source == self._at]
@@ -142,7 +142,7 @@ class HybridEnumerator(SplitEnumerator[HybridSplit]):
         return HybridState(self._at, self._inner.snapshot_state(checkpoint_id))
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Tells the present source's, if it wants to know."""
+        """Notifies that of the present source, if it has this hook."""
         notify = getattr(self._inner, "notify_checkpoint_complete", None)
         if notify is not None:
             notify(checkpoint_id)

@@ -1,6 +1,6 @@
-"""What the enumerator and the readers of a hybrid source tell each other, and what they keep in checkpoints.
+"""The messages of the enumerator and the readers of a hybrid source, and their state in checkpoints.
 
-A source is named by its number in the chain. All that a source's own enumerator and readers say to each other travels
+A source is named by its number in the chain. All messages between a source's own enumerator and readers travel
 with that number, because a reader that was restored may be at an earlier source than the others.
 """
 
@@ -39,7 +39,7 @@ class HybridState:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """To the enumerator: a reader of this source wants a split."""
+    """To the enumerator: a reader of this source requests a split."""
 
     source: int
 

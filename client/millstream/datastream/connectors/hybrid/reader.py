@@ -1,4 +1,4 @@
-"""The reader of a hybrid source: that of one source after the other, as the enumerator says."""
+"""The reader of a hybrid source: that of one source after the other, as the enumerator decides."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class HybridReader(SourceReader[HybridSplit]):
                 self._reader.pause_or_resume_splits(pause, resume)
 
     def add_splits(self, splits: list[HybridSplit]) -> None:
-        """Restored ones say which source to begin with; they may be of two, when the subtasks were not the same."""
+        """Restored ones define the source to begin with; they may be of two, when the subtasks were not the same."""
         for split in splits:
             self._later.setdefault(split.source, []).append(split.split)
         if self._reader is None:
@@ -77,7 +77,7 @@ class HybridReader(SourceReader[HybridSplit]):
         """Comes as an event, for one source."""
 
     def handle_source_event(self, event: Any) -> None:
-        """What the enumerator says, or the present source's."""
+        """An event of the enumerator, or of that of the present source."""
         match event:
             case Begin(source) if self._reader is None or self._at != source:
                 self._begin(source)
@@ -94,7 +94,7 @@ class HybridReader(SourceReader[HybridSplit]):
         return held + [HybridSplit(self._at, split) for split in self._reader.snapshot_state(checkpoint_id)]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Tells the present source's, if it wants to know."""
+        """Notifies that of the present source, if it has this hook."""
         notify = getattr(self._reader, "notify_checkpoint_complete", None)
         if notify is not None:
             notify(checkpoint_id)

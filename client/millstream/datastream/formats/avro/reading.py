@@ -14,14 +14,14 @@ from millstream.datastream.connectors.errors import ConnectorError, MalformedInp
 from millstream.datastream.connectors.file_system.lines.text_format import StreamFormat
 from millstream.datastream.connectors.file_system.paths import FoundFile, PathLike
 from millstream.datastream.connectors.file_system.splits import FileSplit, FormatReader
-from millstream.datastream.formats.avro.schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro, told
+from millstream.datastream.formats.avro.schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro, one_line
 
 _MARKER = 16  # bytes
 _CHUNK = 1 << 16
 
 
 class AvroInputFormat(StreamFormat, InputFormat):
-    """The records of a file, or of all files in a folder, as dicts; with another schema than a file's, as that says.
+    """The records of a file, or of all files in a folder, as dicts; with another schema than a file's, in that one.
 
     For `env.create_input(AvroInputFormat(path, schema))`, and for `FileSource.for_record_stream_format`.
     """
@@ -74,7 +74,7 @@ class _AvroReader(FormatReader):
             raise
         except Exception as error:  # fastavro raises what it meets: there is no base for it
             self._file.close()
-            raise MalformedInputError(self._path, f"no Avro file: {told(error)}", split.start) from error
+            raise MalformedInputError(self._path, f"no Avro file: {one_line(error)}", split.start) from error
 
     def _find(self, start: int) -> int | None:
         """Where the next marker begins."""
@@ -107,10 +107,10 @@ class _AvroReader(FormatReader):
         try:
             return next(self._blocks, None)
         except Exception as error:  # whatever fastavro meets
-            raise MalformedInputError(self._path, f"damaged: {told(error)}", begins) from error
+            raise MalformedInputError(self._path, f"damaged: {one_line(error)}", begins) from error
 
     def read(self, max_rows: int) -> RowBatch | None:
-        """Records of one block or several; damage is told of when all that is before it was read."""
+        """Records of one block or several; damage is reported after all records before it."""
         if self._damage is not None:
             raise self._damage
         rows: list[Any] = []
@@ -133,7 +133,7 @@ class _AvroReader(FormatReader):
         try:
             rows.extend(islice(self._records, count))
         except Exception as error:  # whatever fastavro meets
-            reason = f"damaged: {told(error)}; behind record {self._position + len(rows)}"
+            reason = f"damaged: {one_line(error)}; behind record {self._position + len(rows)}"
             raise MalformedInputError(self._path, reason, self._file.tell()) from error
 
     def position(self) -> int:

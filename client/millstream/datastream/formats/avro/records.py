@@ -1,4 +1,4 @@
-"""Between records of Avro's, which are dicts, and rows; and what a schema says of a row's type."""
+"""Between records of Avro's, which are dicts, and rows; and the type of a row from a schema."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _converter(
     found = named.of(schema)
     if isinstance(found, list):
         inner = [c for branch in named.branches(found) if (c := _converter(named, branch, known, record_of))]
-        return inner[0] if len(inner) == 1 else None  # of several records in a union, a value does not say which it is
+        return inner[0] if len(inner) == 1 else None  # a value does not identify its record in a union of several
     match found["type"]:
         case "record" if found["name"] in known:
             return lambda value: known[found["name"]](value)

@@ -11,7 +11,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.overriding import override
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.formats.avro.records import Convert, row_type, to_generic, to_row
-from millstream.datastream.formats.avro.schema import AvroSchema, fastavro, refusals, told
+from millstream.datastream.formats.avro.schema import AvroSchema, fastavro, one_line, refusals
 
 
 def _schema(record_class: str | None, avro_schema_string: str | None) -> AvroSchema:
@@ -71,5 +71,5 @@ class AvroRowSerializationSchema(_OfSchema, SerializationSchema):
             library.validation.validate(generic, self._schema.parsed)
             library.schemaless_writer(stream, self._schema.parsed, generic, strict_allow_default=True)
         except refusals() as error:
-            raise ValueError(f"cannot be written as Avro: {value!r:.200}: {told(error):.500}") from error
+            raise ValueError(f"cannot be written as Avro: {value!r:.200}: {one_line(error):.500}") from error
         return stream.getvalue()

@@ -13,7 +13,7 @@ from millstream.core.records.types import TypeInformation
 
 
 def fastavro() -> Any:
-    """The library, or an error that says how to get it."""
+    """Returns the library; raises `InvalidProgramError` if it is not installed."""
     try:
         import fastavro
     except ImportError as error:
@@ -25,12 +25,12 @@ def fastavro() -> Any:
 
 
 def refusals() -> tuple[type[Exception], ...]:
-    """What says that a value is none of a schema's."""
+    """Returns the exceptions of a value that does not fit a schema."""
     return (ValueError, TypeError, KeyError, AttributeError, OverflowError, fastavro().validation.ValidationError)
 
 
-def told(error: Exception) -> str:
-    """What the library says, in one line."""
+def one_line(error: Exception) -> str:
+    """Returns the message of an error in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -67,7 +67,7 @@ class AvroSchema:
 
     @cached_property
     def parsed(self) -> Any:
-        """As fastavro wants it."""
+        """The schema as fastavro parses it."""
         return fastavro().parse_schema(json.loads(self._json))
 
     @property
@@ -96,7 +96,7 @@ class AvroSchema:
 
 @dataclass(frozen=True, repr=False)
 class GenericRecordAvroTypeInfo(TypeInformation):
-    """Records of a schema: dicts between functions, pickled on their way."""
+    """Records of a schema: dicts in functions, pickled between tasks."""
 
     schema: AvroSchema
 

@@ -10,7 +10,7 @@ from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.sink.bulk_writers import BatchWriterFactory
 from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, rows_of
 from millstream.datastream.formats.avro.records import to_generic
-from millstream.datastream.formats.avro.schema import AvroSchema, fastavro, refusals, told
+from millstream.datastream.formats.avro.schema import AvroSchema, fastavro, one_line, refusals
 
 _CODECS = ("null", "deflate", "bzip2", "xz")  # without another package
 
@@ -61,7 +61,8 @@ class _AvroWriter(PartWriter):
             try:
                 write(generic(record))
             except self._refusals as error:
-                raise ConnectorError(f"file sink: cannot write as Avro: {record!r:.200}: {told(error):.500}") from error
+                reason = f"{record!r:.200}: {one_line(error):.500}"
+                raise ConnectorError(f"file sink: cannot write as Avro: {reason}") from error
 
     def finish(self) -> None:
         """Writes the last block."""

@@ -23,7 +23,7 @@ class CsvError(ValueError):
 
 @dataclass(frozen=True)
 class Dialect:
-    """One way to write CSV; a null literal of None says that nothing is None."""
+    """One way to write CSV; without a null literal, no value is None."""
 
     delimiter: str = ","
     quote: str | None = '"'
@@ -102,7 +102,7 @@ class Dialect:
 
     def _without_quotes(self, value: str, is_null: bool) -> str:
         if is_null:
-            raise CsvError(f"{value!r:.100} would be read as None, and there are no quotes to tell it apart")
+            raise CsvError(f"{value!r:.100} would be read as None, and there are no quotes to distinguish it")
         special = [character for character in (self.delimiter, "\n", "\r", self.escape) if character]
         if not any(character in value for character in special):
             return value

@@ -1,4 +1,4 @@
-"""CSV files as rows of a schema. A file is one split: only its start tells quoted line ends from others."""
+"""CSV files as rows of a schema. A file is one split: quoted line ends are recognized only from its start."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ class _CsvRowReader(FormatReader):
     def _check_header(self, header: str, raw: bytes) -> None:
         names, wanted = self._schema.dialect.fields(header), [column.name for column in self._schema.columns]
         if names != wanted:
-            told = ", ".join(map(str, names))
-            raise MalformedInputError(self._path, f"its header is {told}, not {', '.join(wanted)}", 0, raw)
+            found = ", ".join(map(str, names))
+            raise MalformedInputError(self._path, f"its header is {found}, not {', '.join(wanted)}", 0, raw)
 
     def read(self, max_rows: int) -> RowBatch | None:
         """The next rows."""

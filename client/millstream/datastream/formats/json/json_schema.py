@@ -42,7 +42,7 @@ def _type(schema: Any, root: Any, path: str, seen: tuple[str, ...]) -> TypeInfor
     if (choices := schema.get("oneOf")) is not None:
         return _one_of([_type(choice, root, path, seen) for choice in choices], path)
     if "allOf" in schema or "anyOf" in schema or "not" in schema:
-        raise InvalidProgramError(f"JSON schema: {path}: allOf, anyOf and not say nothing of a type")
+        raise InvalidProgramError(f"JSON schema: {path}: allOf, anyOf and not do not define a type")
     kinds = schema.get("type")
     if isinstance(kinds, list):
         return _one_of([_of_kind(kind, schema, root, path, seen) for kind in kinds], path)
@@ -50,11 +50,11 @@ def _type(schema: Any, root: Any, path: str, seen: tuple[str, ...]) -> TypeInfor
 
 
 def _one_of(types: list[TypeInformation], path: str) -> TypeInformation:
-    """Null beside another type says that it may be None, which every type may."""
+    """Null beside another type allows None, which every type allows."""
     concrete = [found for found in types if found != PICKLED]
     if len(concrete) > 1:
-        told = ", ".join(found.describe() for found in concrete)
-        raise InvalidProgramError(f"JSON schema: {path} may be of several types, {told}; a field has one")
+        kinds = ", ".join(found.describe() for found in concrete)
+        raise InvalidProgramError(f"JSON schema: {path} may be of several types, {kinds}; a field has one")
     return concrete[0] if concrete else PICKLED
 
 
@@ -69,7 +69,7 @@ def _of_kind(kind: Any, schema: dict[str, Any], root: Any, path: str, seen: tupl
             if isinstance(items, list):
                 return RowType(tuple(_type(item, root, f"{path}[{n}]", seen) for n, item in enumerate(items)))
             if items is None:
-                raise InvalidProgramError(f"JSON schema: {path} is an array, and 'items' does not say of what")
+                raise InvalidProgramError(f"JSON schema: {path} is an array whose 'items' has no type")
             return ListType(_type(items, root, f"{path}[]", seen))
         case "string":
             encoding = schema.get("contentEncoding")

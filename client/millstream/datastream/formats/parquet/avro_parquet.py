@@ -20,8 +20,8 @@ from millstream.datastream.formats.avro.schema import (
     AvroSchema,
     GenericRecordAvroTypeInfo,
     fastavro,
+    one_line,
     refusals,
-    told,
 )
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class _RecordWriter(PartWriter):
             self._validate(generic, self._schema)
             return self._columns.encode(generic)
         except self._refusals as error:
-            raise ConnectorError(f"file sink: cannot write as Avro: {record!r:.200}: {told(error):.500}") from error
+            raise ConnectorError(f"file sink: cannot write as Avro: {record!r:.200}: {one_line(error):.500}") from error
 
     def held_bytes(self) -> int:
         """Uncompressed."""

@@ -1,4 +1,4 @@
-"""`CountTrigger`: evaluates a window after every so many records."""
+"""`CountTrigger`: evaluates a window after every `window_size` records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`NeverTrigger`: leaves a window open for ever; what global windows have unless another trigger is set."""
+"""`NeverTrigger`: never evaluates a window; the default trigger of global windows."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A trigger keeps nothing in itself, as one is used for all keys and windows: what
 context, and belongs to the key and window at hand. It is called by the window's operator:
 
 - `on_element` when a record came into a window, `on_event_time` and `on_processing_time` when a timer that the trigger
-  registered has come to its time; the result says what happens to the window;
+  registered fires; the result decides what happens to the window;
 - `on_merge` for the new window after several became one, then `clear` for each of the former;
 - `clear` when the window has expired and its state is dropped. A purge does not call it: it drops only the records.
 """
@@ -30,7 +30,7 @@ class TriggerResult(Enum):
     PURGE = (False, True)
 
     def __init__(self, fires: bool, purges: bool) -> None:
-        self._fires = fires  # asked for every record: an enum's `value` is several times slower
+        self._fires = fires  # read for every record: an enum's `value` is several times slower
         self._purges = purges
 
     def is_fire(self) -> bool:

@@ -156,7 +156,7 @@ class _Recoded:
         self._decoder = codecs.getincrementaldecoder(charset)(MARK)
 
     def read(self, size: int) -> bytes:
-        """About so many bytes; none at the end."""
+        """About a block of bytes; none at the end."""
         while data := self._file.read(size):
             if text := self._decoder.decode(data):
                 return bytes(text.encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""CSV files as Arrow batches. A file is one split: only reading from its start tells quoted line ends from others."""
+"""CSV files as Arrow batches. A file is one split: quoted line ends are recognized only from its start."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class _Parsed:
     good: list[int] | None  # the records that the rows are, when some are none
 
     def behind(self, rows: int) -> int:
-        """How many records are read when so many rows are."""
+        """The number of records up to this number of rows."""
         if self.good is None:
             return rows
         return self.good[rows] if rows < len(self.good) else self.records
@@ -110,7 +110,7 @@ class CsvReader(FormatReader):
         wanted = names if options.columns is None else options.columns
         twice = [name for name in twice_in(names) if name and (name in wanted or name in options.column_types)]
         if twice:
-            reason = f"its header has {', '.join(twice)} more than once, so it does not say which column is meant"
+            reason = f"its header has {', '.join(twice)} more than once, so that the column is ambiguous"
             raise MalformedInputError(self._path, reason, 0, block.data)
         return names
 
@@ -137,7 +137,7 @@ class CsvReader(FormatReader):
         return done if parsed.good is None else bisect_left(parsed.good, done)
 
     def _letters_behind(self, parsed: _Parsed, rows: int) -> bool:
-        """Moves the position behind so many rows of the block; whether there are malformed records before it."""
+        """Moves the position behind this number of rows of the block; whether there are malformed records before it."""
         before, behind = self._position - self._passed, parsed.behind(rows)
         self._letters += [letter for number, letter in parsed.malformed.items() if before <= number < behind]
         self._position = max(self._position, self._passed + behind)
@@ -215,8 +215,8 @@ class CsvReader(FormatReader):
 
         def skip(row: Any) -> str:
             if row.number is not None and 0 < row.number <= len(left):
-                told = f"Expected {row.expected_columns} columns, got {row.actual_columns}: {row.text[:200]}"
-                others[left[row.number - 1]] = f"CSV parse error: {told}"
+                message = f"Expected {row.expected_columns} columns, got {row.actual_columns}: {row.text[:200]}"
+                others[left[row.number - 1]] = f"CSV parse error: {message}"
             return "skip"
 
         try:
@@ -340,7 +340,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def _refusals() -> tuple[type[Exception], ...]:
-    """What says that text is not what it is read as."""
+    """The errors of text that is not of the type that it is read as."""
     import pyarrow as pa
 
     return (pa.ArrowException, ValueError)  # and what cannot be decoded, which is one
@@ -356,5 +356,5 @@ def twice_in(names: Iterable[str]) -> list[str]:
 
 
 def one_line(error: Exception) -> str:
-    """What Arrow says, in one line."""
+    """Arrow's message, in one line."""
     return " ".join(str(error).split())

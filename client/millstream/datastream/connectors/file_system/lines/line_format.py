@@ -27,7 +27,7 @@ class LineFormatReader(FormatReader):
 
     @abstractmethod
     def decode(self, lines: list[bytes]) -> list[Any]:
-        """The records of all lines. Raises whatever `reason` tells about when there is one that cannot be read."""
+        """The records of all lines. Raises an error, which `reason` explains, if one cannot be read."""
 
     @abstractmethod
     def reason(self, error: Exception) -> str | None:

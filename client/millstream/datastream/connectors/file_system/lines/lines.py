@@ -81,7 +81,7 @@ class LineReader:
         self._has_too_long = False
         self._next = 0
         self._rest = b""  # the beginning of a line
-        self._ahead = b""  # read, and not looked at
+        self._ahead = b""  # read, and not yet cut into lines
         self._complete = False
         self._damage: MalformedInputError | None = None
         try:
@@ -119,11 +119,11 @@ class LineReader:
         return lines
 
     def take_too_long(self) -> DeadLetter | None:
-        """The next line, when it is too long: when `take` answers none and this neither, the split has ended."""
+        """The next line, when it is too long: when neither `take` nor this returns one, the split has ended."""
         if self._next == len(self._lines):
             return None
         found = self._lines[self._next]
-        assert isinstance(found, _TooLong), "take answers lines while there are any"
+        assert isinstance(found, _TooLong), "take returns lines while there are any"
         self._next += 1
         self._position += found.length + 1
         return found.letter

@@ -103,7 +103,7 @@ class _DecodedLines(FormatReader):
         self._first_malformed = None
 
     def _take(self, count: int) -> list[str]:
-        """At most so many lines, with an empty text in the place of one that cannot be read; none at the end."""
+        """At most `count` lines, with an empty text in the place of one that cannot be read; none at the end."""
         lines: list[str] = []
         try:
             while len(lines) < count and (line := self._file.readline(self._longest + 1)):
@@ -145,7 +145,7 @@ class _DecodedLines(FormatReader):
         return found
 
     def line_of(self, malformed: DeadLetter) -> int | None:
-        """Of the first in the file: people are told of one."""
+        """Of the first in the file: only one is reported."""
         offset, line = self._first_malformed or (-1, 0)
         return line if offset == malformed.offset else None
 

@@ -16,14 +16,14 @@ _AT_ONCE = 1024  # records
 
 
 class BatchWriterFactory(BulkWriterFactory):
-    """Writes the part files of a format. `suffix` is what their names end with unless the sink says otherwise."""
+    """Writes the part files of a format. `suffix` is the end of their names unless the sink sets another one."""
 
     def __init__(self, part_format: PartFormat, suffix: str) -> None:
         self.part_format = part_format
         self.suffix = suffix
 
     def create(self, stream: BinaryIO) -> BulkWriter:
-        """A writer for whoever has single records."""
+        """A writer for single records."""
         return _GatheringWriter(self.part_format.open(stream))
 
 

@@ -1,6 +1,6 @@
 """Small part files made into large ones before anyone sees them: when, and how.
 
-Finished parts of a bucket are gathered, hidden, over checkpoints until the strategy says that they are enough. Then
+Finished parts of a bucket are gathered, hidden, over checkpoints until they are enough for the strategy. Then
 they become one part, which is committed as any other. What is gathered is part of checkpoints.
 """
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FileCompactStrategy:
-    """When parts are enough: after so many checkpoints, or so many bytes; whichever comes first."""
+    """When parts are enough: after a number of checkpoints, or of bytes; whichever comes first."""
 
     checkpoints: int | None = None
     size_threshold: int | None = None
@@ -57,12 +57,12 @@ class FileCompactStrategyBuilder:
         self._threads = 1
 
     def enable_compaction_on_checkpoint(self, num_checkpoints_before_compaction: int) -> FileCompactStrategyBuilder:
-        """After so many checkpoints."""
+        """Compacts after this number of checkpoints."""
         self._checkpoints = _positive("num_checkpoints_before_compaction", num_checkpoints_before_compaction)
         return self
 
     def set_size_threshold(self, size_threshold: int) -> FileCompactStrategyBuilder:
-        """When they have so many bytes together."""
+        """Compacts when the parts have this number of bytes together."""
         self._size = _positive("size_threshold", size_threshold)
         return self
 
@@ -119,7 +119,7 @@ class FileCompactor:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What a sink was told."""
+    """The configuration of a sink."""
 
     strategy: FileCompactStrategy
     compactor: FileCompactor

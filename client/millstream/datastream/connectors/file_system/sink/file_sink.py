@@ -45,8 +45,8 @@ from millstream.datastream.functions import RuntimeContext
 class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
     """Writes part files into a directory, which is made when it does not exist.
 
-    The factory methods answer a sink that is ready to use; `with_...` answer a changed copy; `build()` is there for
-    PyFlink's builder style and answers the sink itself.
+    The factory methods return a sink that is ready to use; `with_...` return a changed copy; `build()` is there for
+    PyFlink's builder style and returns the sink itself.
     """
 
     def __init__(self, path: PathLike, part_format: PartFormat, config: OutputFileConfig) -> None:
@@ -145,7 +145,7 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         return self._with(_assigner=bucket_assigner)
 
     def with_bucket_check_interval(self, interval: Interval) -> FileSink:
-        """With another interval at which parts are looked at while no records come."""
+        """Returns a sink that checks its open parts every `interval` while there are no records."""
         return self._with(check_interval=interval_seconds(interval))
 
     def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> FileSink:
@@ -162,11 +162,11 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         return self._with(_compaction=Compaction(strategy, compactor))
 
     def disable_compact(self) -> FileSink:
-        """With parts as they are: the default."""
+        """Returns a sink that does not join parts: the default."""
         return self._with(_compaction=None)
 
     def with_clock(self, clock: Clock) -> FileSink:
-        """With another clock for the rolling policy and for buckets by time."""
+        """Returns a sink whose rolling policy and buckets by time use `clock`."""
         return self._with(_clock=clock)
 
     def _with(self, **changed: Any) -> FileSink:
@@ -179,7 +179,7 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         return self._with(_format=self._format.for_type(record_type))
 
     def build(self) -> FileSink:
-        """The sink itself."""
+        """Returns the sink itself."""
         return self
 
     def get_transformer(self) -> StreamTransformer | None:

@@ -200,7 +200,7 @@ class FileWriter:
     ) -> None:
         """Removes the hidden files of dead attempts that neither the restored snapshot nor a savepoint may name.
 
-        Those of other jobs are only told of: they may be running, or be started from a snapshot that holds the files.
+        Those of other jobs are only logged: they may be running, or be started from a snapshot that holds the files.
         """
         others = 0
         named = {file.hidden for transaction in known for file in transaction.files}

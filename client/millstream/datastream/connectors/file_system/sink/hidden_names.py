@@ -1,8 +1,8 @@
 """What the hidden files of a file sink are called, and who may remove them. Pure.
 
 A hidden file is `.<visible name>.<operator>-<subtask>-<attempt>.inprogress`, where the operator is a hash of the job's
-and the operator's ids: whose file it is can be told from its name alone, whatever else shares the folder. One that a
-savepoint may hold ends in `-<savepoint>.savepoint`: it is nobody's to remove unless that savepoint came to nothing.
+and the operator's ids: the name alone identifies the owner of a file, whatever else shares the folder. One that a
+savepoint may hold ends in `-<savepoint>.savepoint`: it must not be removed unless that savepoint failed.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from millstream.datastream.connectors.file_system.transactions import PartState,
 class OpenPart:
     """New, or begun with a copy of what a checkpoint holds of a part: a dead attempt may still write to the original.
 
-    `held` says that a checkpoint may hold the beginning of this file, which then must not be removed.
+    `held` means that a checkpoint may hold the beginning of this file, which then must not be removed.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from millstream.core.errors import InvalidProgramError
 
 @dataclass(frozen=True, slots=True)
 class RollingPolicy:
-    """Limits of one part file; None is no limit. Times are also looked at while no records come."""
+    """Limits of one part file; None is no limit. Times are also checked while there are no records."""
 
     part_size: int | None = None
     rollover_seconds: float | None = None
