@@ -28,7 +28,7 @@ def measure(scale: Scale) -> list[Row]:
         sinks = run.marks("sink")
         check(len(sinks) == 2, "both sinks had to be closed when the job was cancelled")
         taken, wrong = sum(mark["count"] for mark in sinks), sum(mark["wrong"] for mark in sinks)
-        check(wrong == 0, f"{wrong} records came before one that precedes them")
+        check(wrong == 0, f"{wrong} records overtook an earlier one")
     early = max(curve[: max(1, len(curve) // 4)])
     highest = max(curve)
     return [
@@ -45,7 +45,7 @@ def _watch(run: Run, seconds: float) -> list[float]:
     while time.monotonic() < deadline:
         run.check_alive()
         sizes = [resident_megabytes(pid) for pid in workers]
-        check(all(size is not None for size in sizes), "a slot worker went away")
+        check(all(size is not None for size in sizes), "a slot worker has ended")
         curve.append(max(size for size in sizes if size is not None))
         time.sleep(INTERVAL)
     return curve

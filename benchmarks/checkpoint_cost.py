@@ -1,9 +1,9 @@
-"""What checkpoints cost a job with a million keys (int64 to a pair of int64) on the heap, in two slots.
+"""The cost of checkpoints for a job with a million keys (int64 to a pair of int64) on the heap, in two slots.
 
-The job counts at full speed. Its sink notes when batches come; the pause is the longest time between two batches from
-100 ms before a capture to the notice that the checkpoint is complete, the drop is that of records/s in the same time,
-compared with the time between checkpoints of the same run. Then a job that touches only 1 % of the key groups takes
-incremental checkpoints: what they write is compared with what a full one does.
+The job counts at full speed. Its sink records when batches arrive; the pause is the longest time between two batches
+from 100 ms before a capture to the notification that the checkpoint is complete, the drop is that of records/s in the
+same time, compared with the time between checkpoints of the same run. Then a job that modifies only 1 % of the key
+groups takes incremental checkpoints: what they write is compared with what a full one does.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def _incremental(keys: int) -> list[Row]:
     ]
     # The first that holds every key may follow one that was taken while keys were still loaded.
     settled = written[1:]
-    check(all(settled), "the incremental checkpoints wrote nothing, though keys were touched")
+    check(all(settled), "the incremental checkpoints wrote nothing, although keys were modified")
     share = 100 * statistics.median(settled) / whole
     return [
         Row(
-            "written by an incremental checkpoint, 1 % of the key groups touched", share, "% of the full size",
+            "written by an incremental checkpoint, 1 % of the key groups modified", share, "% of the full size",
             at_most(4), note=f"{statistics.median(settled) / 1e6:.2f} MB of {whole / 1e6:.1f} MB",
         ),
         Row("duration of an incremental checkpoint, median", statistics.median(durations[1:]), "s"),

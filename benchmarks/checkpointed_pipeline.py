@@ -7,7 +7,7 @@ of them run for some seconds and every one of its runs completes several checkpo
 
 from __future__ import annotations
 
-from glob import glob  # unlike a path's, it does not mind folders that are being removed
+from glob import glob  # unlike Path.glob, it tolerates folders that are being removed
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,7 +21,7 @@ def measure(scale: Scale) -> list[Row]:
     plain, recovering, ours = [], [], []
     least = 2 if scale.factor >= 1 else 0
     checkpoints = []
-    for _ in range(TIMES):  # in turn, so that a slow moment of the machine hits them alike
+    for _ in range(TIMES):  # alternately, so that a slow moment of the machine affects them alike
         plain.append(run_bytewax(records))
         recovering.append(_recovering(records))
         timing, completed = _checkpointed(records * 5)
@@ -38,7 +38,7 @@ def measure(scale: Scale) -> list[Row]:
 
 
 def _checkpointed(records: int) -> tuple[Timing, int]:
-    """The run, and how many checkpoints were seen to complete."""
+    """The run, and the number of completed checkpoints."""
     with TemporaryDirectory(prefix="millstream-checkpoints-") as folder:
         seen: set[str] = set()
         timing = run_millstream(

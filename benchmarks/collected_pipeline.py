@@ -24,7 +24,7 @@ PYFLINK_RECORDS = 500_000
 def measure(scale: Scale) -> list[Row]:
     records = scale.of(10_000_000)
     bytewax, typed, untyped = [], [], []
-    for _ in range(TIMES):  # in turn, so that a slow moment of the machine hits them alike
+    for _ in range(TIMES):  # alternately, so that a slow moment of the machine affects them alike
         typed.append(run_millstream(records, "typed"))
         untyped.append(run_millstream(records, "untyped"))
         bytewax.append(run_bytewax(records))
@@ -67,10 +67,10 @@ def run_bytewax(records: int) -> float:
 
 
 def _checked_seconds(run: Run, records: int) -> float:
-    """From the first start to the last result, once the results are seen to be right.
+    """From the first start to the last result, after the results were checked.
 
-    The sum of n numbers of a key, whichever they are, leaves the same rest as n times the key. So it is known for how
-    many n each key has a result, and it has one for its last sum, if it has a multiple of 500 numbers.
+    The sum of n numbers of a key, whichever they are, leaves the same remainder as n times the key. So it is known for
+    which n each key has a result, and it has one for its last sum, if it has a multiple of 500 numbers.
     """
     check(records % KEYS**2 == 0, f"the number of records has to be a multiple of {KEYS**2}, not {records}")
     marks = run.marks("collected")

@@ -1,10 +1,11 @@
-"""What a large job costs its job manager: its start, and checkpoints every 10 s, of ten tasks on each task manager.
+"""The cost of a large job for its job manager: its start, and checkpoints every 10 s, of ten tasks on each task
+manager.
 
 The job manager is the real one, on the simulator's clock and network, with messages as bytes and metadata in files;
-task managers only speak. Counted is the processor's time in which the job manager itself runs: its sessions and their
-heartbeats, messages from and into bytes, the coordinator, the metadata. Not counted are gRPC and the kernel below that.
-Tasks report no metrics in these runs, but for the last row, in which they do so every 10 s. The start goes from the
-job's submission to all tasks running.
+task managers are simulated. Counted is the processor's time in which the job manager itself runs: its sessions and
+their heartbeats, messages from and into bytes, the coordinator, the metadata. Not counted are gRPC and the kernel below
+that. Tasks report no metrics in these runs, except for the last row, in which they report every 10 s. The start goes
+from the job's submission to all tasks running.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The dashboard in Chromium: its size, how soon it paints, and a job of 500 vertices and 1,000 subtasks.
 
 The longest task is that of the page's only thread while figures of all vertices change every second and the graph is
-scrolled: for as long, the page does not respond. The layout is made once, before.
+scrolled: for that long, the page does not respond. The layout is computed once, before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TIMES = 5
 
 
 def measure(scale: Scale) -> list[Row]:
-    del scale  # there is no size to it
+    del scale  # it has no size
     sys.path[:0] = [str(TESTS), str(TESTS / "dashboard"), str(TESTS / "dispatcher")]
     from browser import running_browser
     from wide_job import showing_a_wide_job
@@ -28,7 +28,8 @@ def measure(scale: Scale) -> list[Row]:
 
     if not (built_files() / "index.html").is_file():
         raise BenchmarkError("the dashboard is not built: install Node, then the package again")
-    logging.getLogger("millstream").setLevel(logging.ERROR)  # the dispatcher misses services that do not run here
+    # the dispatcher logs services that do not run here as missing
+    logging.getLogger("millstream").setLevel(logging.ERROR)
     sizes = [len(f.read_bytes()) for f in (built_files() / "assets").iterdir() if f.name.endswith(".gz")]
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -1,10 +1,10 @@
 """Leaders are killed in turn under a running job: a job manager, a resource manager, a dispatcher, of two of each.
 
 The job counts 2,000 records/s by key with a checkpoint every 200 ms, in two slots on two task managers. The time is
-from SIGKILL until another one acts: a job manager has taken the tasks over and completed a checkpoint that began after
+from SIGKILL until another one acts: a job manager has taken over the tasks and completed a checkpoint that began after
 the kill, a resource manager has all task managers, a dispatcher shows the job with its tasks running. The gap is the
 longest time between two results, from the kill until a second after that. With ZooKeeper, the session's timeout is part
-of the time; in a directory there is none, since the kernel reports who is dead.
+of the time; in a directory there is none, since the kernel reports which process is dead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RATE = 2_000
 SESSION_TIMEOUTS = {"file": 0.0, "zookeeper": 2.0}
 SERVICES = {"jobmanager": "job manager", "resourcemanager": "resource manager", "dispatcher": "dispatcher"}
 WITHIN = 3.0  # seconds, after the session's timeout
-GAP = 0.2  # seconds: tasks run on, so nothing but the machine's noise holds records up
+GAP = 0.2  # seconds: tasks keep running, so only the noise of the machine delays records
 
 
 def measure(scale: Scale) -> list[Row]:
@@ -34,7 +34,7 @@ def _of_store(store: str, timeout: float, rounds: int) -> list[Row]:
         run.wait(120 + 60 * rounds)
         failovers, (quiet,), (lost,) = run.marks("failover"), run.marks("quiet"), run.marks("lost")
     check(not lost["keys"], f"counts of the keys {lost['keys']} are lost")
-    check(not lost["restarted"], "the job's tasks were to run on, and were started again")
+    check(not lost["restarted"], "the job's tasks had to keep running, but were restarted")
     rows: list[Row] = []
     for service, name in SERVICES.items():
         killed = [each for each in failovers if each["service"] == service]

@@ -41,5 +41,5 @@ def _run(rows: int, keys: int) -> dict[str, Any]:
         run.start("interval_join_operator.py", str(rows), str(keys))
         run.wait(TIMEOUT)
         (mark,) = run.marks("join")
-        check(mark["results"] == mark["expected"], f"{mark['expected']} pairs had to come, not {mark['results']}")
+        check(mark["results"] == mark["expected"], f"{mark['expected']} pairs had to be emitted, not {mark['results']}")
         return dict(mark)

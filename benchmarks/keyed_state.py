@@ -1,4 +1,4 @@
-"""Runs of the job with much keyed state, and what its checkpoints cost it, as the job itself saw it."""
+"""Runs of the job with much keyed state, and the cost of its checkpoints, as measured by the job itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMEOUT = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From a subtask's capture to the notice that the checkpoint is complete, in ns of the common clock."""
+    """From a subtask's capture to the notification that the checkpoint is complete, in ns of the common clock."""
 
     pid: int
     began: int
@@ -62,7 +62,7 @@ class KeyedStateJob:
         self.run.wait_for(lambda: len(self.checkpoints()) >= count, f"{count} checkpoints of all keys", TIMEOUT)
 
     def metadata(self) -> dict[int, SnapshotMetadata]:
-        """What the checkpoints consist of, checked to hold every key."""
+        """The contents of the checkpoints, checked to include every key."""
         found = {}
         for number in self.checkpoints():
             (pointer,) = self._folder.glob(f"*/chk-{number}")
@@ -82,7 +82,7 @@ class KeyedStateJob:
         return [Window(m["pid"], m["began"], m["ended"]) for marks in self.checkpoints().values() for m in marks]
 
     def durations(self) -> list[float]:
-        """Seconds from the first capture to the last notice."""
+        """Seconds from the first capture to the last notification."""
         return [
             (max(m["ended"] for m in marks) - min(m["began"] for m in marks)) / 1e9
             for marks in self.checkpoints().values()
@@ -120,11 +120,11 @@ class Cost:
 
     @property
     def drop(self) -> float:
-        """Percent of the rate that is lost while a checkpoint is under way."""
+        """Percent of the rate that is lost while a checkpoint is in progress."""
         return 100 * (1 - self.rate_during / self.rate_between)
 
 
-SLACK = 100_000_000  # ns before a capture: the last batch in front of a barrier
+SLACK = 100_000_000  # ns before a capture: the last batch before a barrier
 
 
 def cost_of(beats: np.ndarray[Any, Any], windows: list[Window]) -> Cost:

@@ -2,10 +2,10 @@
 
 Once a checkpoint holds every key and another has completed, one of the two slot workers is killed. The restart is the
 time from there until both subtasks process records again: the loss is noticed, the other one is cancelled, a worker is
-started, both read their state. There is no delay before the restart (Flink's default waits for a second). Memory is
-the resident memory of both workers after a checkpoint, with what writing one takes, beyond that with the fewest keys.
-At last the program is run once more from the newest checkpoint: what that takes longer than its start without any
-state is the restore. 10 M keys are only in the long form.
+started, both read their state. There is no delay before the restart (Flink's default waits for a second). Memory is the
+resident memory of both workers after a checkpoint, with what writing one takes, beyond that with the fewest keys.
+Finally the program is run once more from the newest checkpoint: the additional time, compared with its start without
+state, is the restore. 10 M keys are only in the long form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Percentiles of what `jobs/latencies.py` reported."""
+"""Percentiles of the latencies reported by `jobs/latencies.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds, over records that crossed from one slot worker to another."""
+    """Milliseconds, over records sent from one slot worker to another."""
 
     p50: float
     p99: float
@@ -29,6 +29,6 @@ def of_run(run: Run, warm_up: float) -> Latency:
     moments, ages, remote = samples[:, 0], samples[:, 1], samples[:, 2]
     counted = ages[(moments >= moments.min() + warm_up * NS_PER_S) & (remote == 1)]
     check(len(counted) >= 1000, f"only {len(counted)} records to measure latency by: the run was too short")
-    check(counted.min() > 0, "records came before they were due: latency has been measured from a wrong moment")
+    check(counted.min() > 0, "records arrived before they were due: the reference time of the latency is wrong")
     p50, p99 = np.percentile(counted, [50, 99]) / NS_PER_MS
     return Latency(float(p50), float(p99), float(counted.max()) / NS_PER_MS, len(counted))

@@ -1,4 +1,4 @@
-"""What the figures were measured on: machine, versions, date."""
+"""The environment of the measurements: machine, versions, date."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """What metrics, latency markers and the search for hot keys cost the Python pipeline (see python_pipeline).
 
-Three ways by turns: tasks hardly ever report; they look for hot keys; and all of it, with reports every second as by
-default, hot keys and markers every 100 ms. What is counted a batch at a time is counted in all of them. The cost is
-how much more of the processor's time the best of the rounds took, all processes together, from the start of the program
-to its end: what else the machine does only ever adds to it.
+Three configurations alternately: tasks hardly ever report; they look for hot keys; and all of it, with reports every
+second as by default, hot keys and markers every 100 ms. What is counted a batch at a time is counted in all of them.
+The cost is how much more of the processor's time the best of the rounds took, all processes together, from the start of
+the program to its end: other load of the machine only adds to it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAYS = {
 def measure(scale: Scale) -> list[Row]:
     records = scale.of(RECORDS)
     runs: dict[str, list[float]] = {name: [] for name in WAYS}
-    for _ in range(ROUNDS):  # in turn, so that a slow moment of the machine hits them alike
+    for _ in range(ROUNDS):  # alternately, so that a slow moment of the machine affects them alike
         for name, options in WAYS.items():
             before = _processor_seconds()
             run_millstream(records, "typed", *options)
@@ -41,6 +41,6 @@ def measure(scale: Scale) -> list[Row]:
 
 
 def _processor_seconds() -> float:
-    """Of all programs that have ended, and of what they started."""
+    """The CPU time of all programs that have ended, and of their descendants."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -1,10 +1,10 @@
 """Checkpoints of a million open windows over Python rows: one window of each key, in two slots.
 
 Tumbling windows with an aggregate function that adds record by record, and a window function at the end. The job runs
-at full speed; its aggregate function notes when it is called. The pause is the longest time between two calls in a slot
-worker from 100 ms before a capture to the notice that the checkpoint is complete, compared with the time between
-checkpoints of the same run. The processor time of the worker in a pause separates its own ones from those of a busy
-machine.
+at full speed; its aggregate function records when it is called. The pause is the longest time between two calls in a
+slot worker from 100 ms before a capture to the notification that the checkpoint is complete, compared with the time
+between checkpoints of the same run. The processor time of the worker in a pause separates its own ones from those of a
+busy machine.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ from rows import BenchmarkError
 
 JOBS = Path(__file__).parent / "jobs"
 WORKER_MODULE = "millstream.taskmanager.worker.main"
-INTERRUPTED = (1, 128 + signal.SIGINT, -signal.SIGINT)  # how a job that was cancelled with Ctrl-C may exit
+INTERRUPTED = (1, 128 + signal.SIGINT, -signal.SIGINT)  # exit statuses of a job that was cancelled with Ctrl-C
 _RUN = "MILLSTREAM_BENCHMARK_RUN"
 _MARKS = "MILLSTREAM_BENCHMARK_MARKS"
-_GONE_WITHIN = 15.0  # seconds from the end of the started programs to the end of all that they started
+_GONE_WITHIN = 15.0  # seconds from the end of the started programs to the end of all their descendants
 _POLL = 0.01
 
 
@@ -145,7 +145,7 @@ class Run:
         while left := self._processes():
             if time.monotonic() > deadline:
                 names = "; ".join(f"{pid}: {_command_line(pid)}" for pid in left)
-                raise BenchmarkError(f"processes are left {_GONE_WITHIN:g} s after the end of the program: {names}")
+                raise BenchmarkError(f"processes still run {_GONE_WITHIN:g} s after the end of the program: {names}")
             time.sleep(_POLL)
 
     def _end(self) -> None:
@@ -177,7 +177,7 @@ class Run:
 
 
 def resident_megabytes(pid: int) -> float | None:
-    """The process's resident memory, as the kernel counts it; None when it is gone."""
+    """The process's resident memory, as counted by the kernel; None if it has ended."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):

@@ -36,7 +36,7 @@ class Timing:
 def measure(scale: Scale) -> list[Row]:
     records = scale.of(2_000_000)
     bytewax, typed, untyped = [], [], []
-    for _ in range(TIMES):  # in turn, so that a slow moment of the machine hits them alike
+    for _ in range(TIMES):  # alternately, so that a slow moment of the machine affects them alike
         bytewax.append(run_bytewax(records))
         typed.append(run_millstream(records, "typed"))
         untyped.append(run_millstream(records, "untyped"))

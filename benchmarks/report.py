@@ -1,4 +1,4 @@
-"""The results as a table of Markdown, for people and for comparing two runs."""
+"""The results as a Markdown table, for readers and for comparing two runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _HEADER = "| what | measured | target | met | peer | ratio |\n|---|---|---|---|-
 def markdown(
     machine: Sequence[tuple[str, str]], results: Sequence[tuple[str, str, list[Row] | str]], form: str, seconds: float
 ) -> str:
-    """The whole report. A result is a benchmark's name, its description, and its rows or why there are none."""
+    """The whole report.
+
+    A result is a benchmark's name, its description, and its rows or the reason why there are none.
+    """
     lines = [
         "# Benchmark results",
         "",

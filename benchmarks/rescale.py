@@ -1,7 +1,7 @@
-"""A running job is rescaled from one slot to two and back, in a cluster of processes that takes 2,000 records/s.
+"""A running job is rescaled from one slot to two and back, in a cluster of processes that handles 2,000 records/s.
 
-The whole time is from the request until all tasks run at the new parallelism; before its tasks are stopped the job runs
-on, while slots, workers and a checkpoint are made ready. The gap is the longest time between two results.
+The whole time is from the request until all tasks run at the new parallelism; until its tasks are stopped the job keeps
+running, while slots, workers and a checkpoint are prepared. The gap is the longest time between two results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RATE = 2_000
 
 
 def measure(scale: Scale) -> list[Row]:
-    del scale  # there is no size to it
+    del scale  # it has no size
     with Run() as run:
         run.start("rescale_cluster.py", str(TIMES), str(RATE))
         run.wait(180)

@@ -1,4 +1,4 @@
-"""What REST takes to serve ten open dashboards of a cluster with 50 jobs of 20 tasks, and what the dispatcher keeps.
+"""The cost of serving REST to ten open dashboards of a cluster with 50 jobs of 20 tasks, and the dispatcher's memory.
 
 A real cluster: one task manager, a slot worker for each job. Each dashboard shows one page after the other: it holds a
 stream of the page's paths open (`/updates`), as the real ones do, and besides requests the paths themselves twice a
@@ -30,7 +30,7 @@ def measure(scale: Scale) -> list[Row]:
     by_kind = {kind: np.percentile(taken[requests[:, 1] == at], 99) for at, kind in enumerate(kinds["kinds"])}
     slowest = ", ".join(f"{kind} {by_kind[kind]:.0f}" for kind in sorted(by_kind, key=by_kind.__getitem__)[:-4:-1])
     check(not failed["requests"], f"{failed['requests']} requests did not return 200")
-    tenth = max(1, len(memory["mebibytes"]) // 10)  # it goes up and down by some MiB from second to second
+    tenth = max(1, len(memory["mebibytes"]) // 10)  # it fluctuates by some MiB from second to second
     first, last = (float(np.median(some)) for some in (memory["mebibytes"][:tenth], memory["mebibytes"][-tenth:]))
     return [
         Row(
@@ -42,11 +42,11 @@ def measure(scale: Scale) -> list[Row]:
             note=f"{len(shown):,} streams, {_spread(shown)}",
         ),
         Row(
-            f"what the dispatcher's memory grows by in {seconds:g} s of that", last - first, "MiB", at_most(GROWTH),
+            f"growth of the dispatcher's memory in {seconds:g} s of that", last - first, "MiB", at_most(GROWTH),
             note=f"from {first:.0f} to {last:.0f} MiB, medians of the first and the last tenth of the time",
         ),
-        _cores("what that cluster takes with no page open", cores["unseen"]),
-        _cores("what it takes while ten dashboards are open", cores["seen"]),
+        _cores("CPU of that cluster with no page open", cores["unseen"]),
+        _cores("CPU while ten dashboards are open", cores["seen"]),
     ]  # fmt: skip
 
 

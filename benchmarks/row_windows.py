@@ -74,7 +74,7 @@ def _checked_rate(run: Run, records: int, keys: int, windows: int) -> float:
     last = {str(key): counts[window, key] for window, key in sorted(counts)}
     sources, sinks = run.marks("source"), run.marks("sink")
     results = sum(mark["count"] for mark in sinks)
-    check(results == len(counts), f"{len(counts)} windows of keys had to come out, not {results}")
+    check(results == len(counts), f"{len(counts)} windows of keys had to be emitted, not {results}")
     check({key: value for mark in sinks for key, value in mark["values"].items()} == last, "the counts are wrong")
     seconds = (max(mark["last"] for mark in sinks) - min(mark["first"] for mark in sources)) / 1e9
     return records / float(seconds)

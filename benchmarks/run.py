@@ -50,7 +50,7 @@ BENCHMARKS = (
 
 
 def main() -> int:
-    """Runs what the command line names."""
+    """Runs the benchmarks selected on the command line."""
     arguments = _parse()
     signal.signal(signal.SIGTERM, _terminated)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs end by it; those of a background job would not

@@ -1,8 +1,8 @@
-"""Latency through a key_by shuffle between two slots at 20,000 records/s in all.
+"""Latency through a key_by shuffle between two slots at 20,000 records/s in total.
 
-Measured from the moment when by the rate a record is due, so that time for which a source is held up counts, to
-the sink behind the shuffle. Only records that crossed from one slot worker to the other count; the first second is
-left out. Every record has to arrive.
+Measured from the moment when a record is due at this rate, so that delays of a source count, to the sink after the
+shuffle. Only records sent from one slot worker to the other count; the first second is left out. Every record has to
+arrive.
 """
 
 from __future__ import annotations

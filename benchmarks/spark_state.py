@@ -2,16 +2,16 @@
 
 A bootstrap reads history in Parquet, with the keys in no order, hashes, moves, sorts and writes it as a savepoint, and
 reads each file again to compare it. The peer is Spark that reads the same history and writes the same rows as Parquet
-with the same compression, neither moved nor sorted: the least that it takes. What Spark takes to move and sort them as
-well, and a bootstrap without the comparison, are only in the long form.
+with the same compression, neither moved nor sorted: the minimum. Spark moving and sorting them as well, and a bootstrap
+without the comparison, are measured only in the long form.
 
 A read compares every file with its checksum and its rows with the metadata. The peer is Spark reading the same Parquet
 files as such. Both read all rows and columns into Spark's sink that keeps nothing. Planning takes place in a Python
-worker, which is what a read of few keys takes.
+worker, which dominates a read of few keys.
 
-The median of three times, without the start of Spark. The memory is the most that the driver, its JVM and all
-Python workers took at one time, and what a smaller number of keys left in the JVM before. The restore is what a job
-with two slots takes longer to its first record from the savepoint than without any.
+The median of three times, without the start of Spark. The memory is the most that the driver, its JVM and all Python
+workers took at one time, and includes what smaller numbers of keys have left in the JVM. The restore is the additional
+time of a job with two slots until its first record, compared with a start without a savepoint.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From `python job.py` to the first record in a user's function, the time to import the API, and idle memory.
 
-The first includes starting the interpreter, the embedded cluster, a enumerator process and a slot worker. Memory is
+The first includes starting the interpreter, the embedded cluster, an enumerator process and a slot worker. Memory is
 the resident memory of a slot worker whose tasks have been opened and have nothing to do, the larger of two.
 """
 
@@ -13,11 +13,11 @@ from processes import INTERRUPTED, Run, resident_megabytes
 from rows import Row, Scale, at_most, check
 
 TIMES = 5
-SETTLING = 2.0  # seconds until what starting up left behind is out of the way
+SETTLING = 2.0  # seconds for the start-up work to settle
 
 
 def measure(scale: Scale) -> list[Row]:
-    del scale  # there is no size to it
+    del scale  # it has no size
     _first_record()  # fills the file system's cache and the bytecode's
     first, whole = zip(*(_first_record() for _ in range(TIMES)), strict=True)
     imports = [_import_time() for _ in range(TIMES)]
@@ -36,7 +36,7 @@ def _first_record() -> tuple[float, float]:
         run.start("first_record.py")
         whole = run.wait(60)
         marks = run.marks("record")
-        check([mark["value"] for mark in marks] == [42], f"one record had to come, not {marks}")
+        check([mark["value"] for mark in marks] == [42], f"one record had to arrive, not {marks}")
         return (marks[0]["moment"] - run.started_ns) / 1e9, whole
 
 

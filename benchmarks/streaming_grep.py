@@ -44,7 +44,7 @@ def _run(form: str, lines: int) -> tuple[float, latency.Latency]:
     with Run() as run:
         run.start("streaming_grep_job.py", str(lines), form)
         run.wait(300)
-        check(run.marks("plan")[0]["strategies"] == ["REBALANCE"], "the matches have to be dealt to both slots")
+        check(run.marks("plan")[0]["strategies"] == ["REBALANCE"], "the matches have to be distributed to both slots")
         sinks = run.marks("sink")
         count = sum(mark["count"] for mark in sinks)
         check(count == lines // ONE_IN, f"{lines // ONE_IN} lines had to match, not {count}")

@@ -1,4 +1,4 @@
-"""Timers of event time, one for each of a million keys: set while records are processed, then fired by watermarks.
+"""Event-time timers, one for each of a million keys: set while records are processed, then fired by watermarks.
 
 The function is called for each record, and for each timer, for which it emits a record. One operator by itself on one
 core; the processor's time is taken, the best of three.

@@ -1,6 +1,6 @@
 """Reads CSV, works on columns, writes Parquet: `python examples/csv_to_parquet.py IN.csv OUT_FOLDER`.
 
-Records stay in Arrow record batches all the way. Without arguments, a small file is made and converted.
+Records stay in Arrow record batches throughout. Without arguments, a small file is created and converted.
 """
 
 import sys
@@ -16,7 +16,7 @@ from millstream.datastream.connectors.file_system import FileSink, FileSource
 
 
 def with_total(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Drops orders of nothing and adds what each order costs."""
+    """Drops empty orders and adds the cost of each order."""
     orders = batch.filter(pc.greater(batch["quantity"], 0))
     return orders.append_column("total", pc.multiply(orders["quantity"], orders["price"]))
 

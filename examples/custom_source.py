@@ -1,8 +1,8 @@
-"""A source of one's own: it reads the tables of SQLite databases, a split for each table.
+"""A custom source: it reads the tables of SQLite databases, one split per table.
 
-The enumerator runs once, in a process of the job's, and finds the splits; a reader runs in each subtask, asks for a
-split when it has none, and must not block for long. `QueueEnumerator` and `OneSplitReader` do the handing out; what is
-left is to find the tables and to read one. A split knows its position, so that reading can continue from there.
+The enumerator runs once, in a process of the job, and discovers the splits; a reader runs in each subtask, requests a
+split when it has none, and must not block for long. `QueueEnumerator` and `OneSplitReader` assign the splits; what
+remains is to find the tables and to read one. A split contains its position, so that reading can continue from there.
 """
 
 import sqlite3

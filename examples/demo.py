@@ -1,8 +1,8 @@
 """`make demo`: a cluster of separate processes, a wheel submitted over REST, and its result checked to the last record.
 
 Starts a local cluster on free ports, builds the wheel in `examples/wordcount`, uploads and runs it, shows it running,
-and compares what it wrote with a straight computation. Everything is stopped and removed again on every way out. The
-exit status is 0 only if all of that went well.
+and compares its output with a straightforward computation. Everything is stopped and removed on every path. The exit
+status is 0 only if all steps succeed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ RATE = 15_000
 PARALLELISM = 4
 DEADLINE = 300.0
 NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-CREDENTIALS: dict[str, str] = {}  # of the cluster, once it is there
+CREDENTIALS: dict[str, str] = {}  # of the cluster, once it is running
 PLURALS = {"berries": "berry", "cities": "city", "boxes": "box", "wolves": "wolf"}
 
 
 class DemoFailedError(Exception):
-    """Something did not go as it should; the message says what."""
+    """A step of the demo failed; the message has the reason."""
 
 
 def say(text: str) -> None:
@@ -46,7 +46,7 @@ def say(text: str) -> None:
 
 
 class Interrupts:
-    """Makes one KeyboardInterrupt of the signals that end the demo: never while a process is being started, whose id
+    """Converts the signals that end the demo to one KeyboardInterrupt: never while a process is being started, whose id
     would be lost, and never twice, so that a second Ctrl-C does not interrupt the stopping.
     """
 
@@ -113,7 +113,7 @@ def cluster(directory: Path) -> Iterator[str]:
         output = command([*MILLSTREAM, "cluster", "start", *shape, "--timeout", str(DEADLINE / 2), *PORTS])
         address = re.search(r"is up at (\S+):", output)
         if address is None:
-            raise DemoFailedError(f"cluster start does not say where the cluster is: {output.strip()}")
+            raise DemoFailedError(f"cluster start has not printed the address of the cluster: {output.strip()}")
         say(f"  five processes, REST API at http://{address.group(1)}")
         token = command([*MILLSTREAM, "cluster", "token", "--dir", str(directory)]).strip()
         CREDENTIALS["Authorization"] = f"Bearer {token}"
@@ -125,7 +125,7 @@ def cluster(directory: Path) -> Iterator[str]:
 
 
 def request(method: str, url: str, body: bytes | None = None, content_type: str = "application/json") -> Any:
-    """What the REST API answers."""
+    """Sends a request to the REST API; returns the response."""
     headers = {"Content-Type": content_type, **CREDENTIALS}
     call = urllib.request.Request(url, body, headers, method=method)
     try:
@@ -146,7 +146,7 @@ def build_wheel(directory: Path) -> Path:
 
 
 def submit(rest: str, wheel: Path, output: Path, lines: int) -> str:
-    """Uploads the wheel and runs it; answers the job's id."""
+    """Uploads the wheel and runs it; returns the job's id."""
     say(f"$ curl -K cluster/conf/curl -F jarfile=@{wheel.name} {rest}/jars/upload")
     boundary = uuid.uuid4().hex
     head = f'--{boundary}\r\nContent-Disposition: form-data; name="jarfile"; filename="{wheel.name}"\r\n\r\n'
@@ -161,7 +161,7 @@ def submit(rest: str, wheel: Path, output: Path, lines: int) -> str:
 
 
 def watch(rest: str, job_id: str, output: Path) -> None:
-    """Shows the job every second until it has finished. Raises when it ends in any other way."""
+    """Shows the job every second until it has finished. Raises if it ends in any other state."""
     say(f"$ curl -K cluster/conf/curl {rest}/jobs/{job_id}   (every second)")
     started = time.monotonic()
     while time.monotonic() - started < DEADLINE:
@@ -190,7 +190,10 @@ def describe(job: dict[str, Any], output: Path) -> str:
 
 
 def read_counts(output: Path) -> dict[str, list[int]]:
-    """Every count that was written, by word and in order. A part file has its visible name only when it is whole."""
+    """Every count that was written, by word and in order.
+
+    A part file gets its visible name only when it is complete.
+    """
     counts: dict[str, list[int]] = defaultdict(list)
     for part in output.glob("part-*.jsonl"):
         for text in part.read_text().splitlines():
@@ -200,7 +203,10 @@ def read_counts(output: Path) -> dict[str, list[int]]:
 
 
 def check(output: Path, lines: int) -> None:
-    """Compares with a straight computation: each word must have been counted 1, 2, 3, ... to its exact number."""
+    """Compares with a straightforward computation: each word must have been counted 1, 2, 3, ...
+
+    to its exact number.
+    """
     sys.path.insert(0, str(EXAMPLE))
     from wordcount_job.words import line
 

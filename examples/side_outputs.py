@@ -1,4 +1,4 @@
-"""Side outputs: one process function, several streams. Records that do not parse go their own way."""
+"""Side outputs: one process function, several streams. Records that do not parse are emitted to a side output."""
 
 from collections.abc import Iterator
 

@@ -17,7 +17,10 @@ KEYS = 1000
 
 
 class Columns:
-    """Four int64 columns for a run of indices: a key, the index itself and two more. Reports when the first is made."""
+    """Four int64 columns for a run of indices: a key, the index itself and two more.
+
+    Reports the creation of the first.
+    """
 
     def __init__(self) -> None:
         self._started = False

@@ -26,7 +26,7 @@ WINDOWS: dict[str, WindowAssigner[Any, Any]] = {
 
 
 class Columns:
-    """A key, a value and a time for a run of indices; the times of both sources go side by side."""
+    """A key, a value and a time for a run of indices; the timestamps of both sources advance together."""
 
     def __init__(self, keys: int, rows: int) -> None:
         self._keys = keys
@@ -44,7 +44,7 @@ class Columns:
 
 
 class Totals(Function):
-    """Counts the results and adds them up, and the time that this process has worked."""
+    """Counts and sums the results, and measures the CPU time of this process."""
 
     def open(self, runtime_context: object) -> None:
         self._results = self._total = self._last = 0

@@ -1,7 +1,7 @@
 """One job manager with so many task managers, on the simulator's virtual clock: what it costs its core.
 
 The job manager and the dispatcher are the real services, with real messages as bytes and metadata in real files; task
-managers only speak: each has one slot, with one task of each vertex in it. The processor's time is taken around
+managers are simulated: each has one slot, with one task of each vertex in it. The processor's time is taken around
 whatever runs in the job manager's virtual process: sessions, heartbeats, conversion of messages, the coordinator, the
 JobMaster, writing metadata. Not counted is what gRPC and the kernel do below that.
 
@@ -53,7 +53,7 @@ JOB = JobId(f"{1:032x}")
 
 
 class MeteredLoop(VirtualLoop):
-    """Takes the time of what runs in each process."""
+    """Measures the time of the code that runs in each process."""
 
     def __init__(self, random: Random) -> None:
         super().__init__(random)
@@ -72,7 +72,7 @@ class MeteredLoop(VirtualLoop):
 
 
 class TaskManager:
-    """Offers its slot, and has its tasks run and take snapshots."""
+    """Offers its slot, and reports that its tasks run and take snapshots."""
 
     def __init__(self, number: int, network: VirtualNetwork, loop: VirtualLoop, configuration: Configuration) -> None:
         self.process = loop.process(f"tm{number}")
@@ -127,7 +127,7 @@ class TaskManager:
 
 
 def _state(task: TaskDeployment) -> bytes:
-    """One keyed state in one file: as a task with a value for each key reports it."""
+    """One keyed state in one file, like the report of a task with a value for each key."""
     name = f"op-{task.vertex_id}/count/{task.subtask}-0.arrow"
     file = StateFile(name, task.subtask, 0, 1, 1_000, 100_000, f"sha256:{0:064x}")
     state = StateSnapshot("count", StateKind.VALUE, key_type=_LONG, value_type=_LONG, files=(file,))

@@ -1,9 +1,9 @@
-"""Starts two of each service on one store, kills their leaders in turn under a running job, and reports what came.
+"""Starts two of each service on one store, kills their leaders in turn under a running job, and reports the effects.
 
     failover_cluster.py STORE SESSION_TIMEOUT ROUNDS RATE
 
-Reports `failover` for each: which service, the seconds from SIGKILL until another one acts (`acting`), and the longest
-time without a result meanwhile (`gap`). Acting is more than being elected: a job manager has taken the tasks over and
+Reports `failover` for each: the service, the seconds from SIGKILL until another one acts (`acting`), and the longest
+time without a result meanwhile (`gap`). Acting is more than being elected: a job manager has taken over the tasks and
 completes a checkpoint that began after the kill; a resource manager has all task managers with their slots; a
 dispatcher shows the job with all its tasks running. Reports `quiet` with the longest such time while nothing is killed,
 and `lost` with keys of which a count is missing.

@@ -13,7 +13,7 @@ from millstream.datastream.connectors.number_sequence import NumberSequenceSourc
 
 
 class NeverReady(NumberSequenceSource):
-    """A source with numbers that it keeps to itself."""
+    """A source with numbers that it never emits."""
 
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
         return _NeverReader(context)

@@ -38,7 +38,7 @@ class Add(ProcessJoinFunction):
 
 
 def elements(rows: int, keys: int, chance: random.Random) -> Iterator[tuple[int, RowBatch | StreamSignal]]:
-    """Batches of both streams by turns, and a watermark behind each two."""
+    """Batches of both streams alternately, with a watermark after each two."""
     for start in range(0, rows // 2, BATCH):
         numbers = range(start, min(start + BATCH, rows // 2))
         for side in (0, 1):
@@ -67,7 +67,7 @@ def expected(fed: list[tuple[int, Any]], reach: int) -> int:
 
 
 def main(rows: int, keys: int) -> None:
-    """Feeds the operator in ten parts, and looks between them at what it keeps."""
+    """Feeds the operator in ten parts, and checks in between how many rows it keeps."""
     reach = keys * STEP // 2
     selector = KeySelector(fields=(0,))
     spec = IntervalJoinSpec(Add(), TwoInputKeys(selector, selector, from_hint(int)), -reach, reach)

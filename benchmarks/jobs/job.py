@@ -14,7 +14,7 @@ SLOTS = 2
 
 
 def environment(options: Mapping[str, object] | None = None) -> StreamExecutionEnvironment:
-    """An environment with parallelism 2 and default settings but for these options."""
+    """An environment with parallelism 2 and default settings except for these options."""
     configuration = Configuration()
     for name, value in (options or {}).items():
         configuration.set(name, value)

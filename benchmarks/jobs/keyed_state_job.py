@@ -1,7 +1,7 @@
 """Counts in keyed state, at full speed until interrupted: `python keyed_state_job.py KEYS HOT_GROUPS KEY=VALUE ...`.
 
 First every key once, then all of them over and over; with HOT_GROUPS, only those of so many key groups. The function
-reports every checkpoint, and the sink when batches came through.
+reports every checkpoint, and the sink the arrival of batches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from millstream.datastream.functions.checkpointed import CheckpointedFunction
 
 MAX_PARALLELISM = 200
 _ROUNDS = 10**6
-_STRIDE = 7919  # neighbours in the stream are no neighbours in memory; no size that is used is a multiple of it
+_STRIDE = 7919  # neighbours in the stream are not neighbours in memory; no size in use is a multiple of it
 
 
 class Keys(NumberSequenceSource):
@@ -62,7 +62,7 @@ class _KeyReader(IndexReader):
 
 
 class Counting(KeyedProcessFunction, CheckpointedFunction):
-    """How often each key came, beside another number."""
+    """Counts each key, beside another number."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._state = runtime_context.get_state("count", tuple[int, int])
@@ -91,7 +91,7 @@ class Counting(KeyedProcessFunction, CheckpointedFunction):
 
 
 class Beats(Sink):
-    """Notes when batches come, and how large they are."""
+    """Records when batches arrive, and how large they are."""
 
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
         return _BeatWriter(context.get_attempt_number())

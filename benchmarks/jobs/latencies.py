@@ -16,7 +16,7 @@ from millstream.datastream.functions import RuntimeContext
 class LatencySink(Sink):
     """For records `(…, moment in ns, process id of the source)`.
 
-    Reports the moment, the age in ns, and whether the record came from another process.
+    Reports the moment, the age in ns, and whether the record was sent by another process.
     """
 
     def create_writer(self, context: RuntimeContext) -> SinkWriter:

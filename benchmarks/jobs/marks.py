@@ -13,7 +13,7 @@ from typing import Any
 
 
 def report(kind: str, **values: Any) -> None:
-    """Leaves some values; a file that can be seen is complete."""
+    """Writes values; a file that is visible is complete."""
     path = _path(kind)
     hidden = path.with_suffix(".part")
     hidden.write_text(json.dumps({"pid": os.getpid(), **values}))
@@ -21,7 +21,7 @@ def report(kind: str, **values: Any) -> None:
 
 
 def report_samples(kind: str, *columns: Any) -> None:
-    """Leaves columns of whole numbers, as an array with one row for each sample."""
+    """Writes columns of integers, as an array with one row for each sample."""
     import numpy as np
 
     path = _path(kind)

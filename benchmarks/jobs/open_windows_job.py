@@ -25,7 +25,7 @@ DAY = 24 * 3600 * 1000
 
 
 class Counting(AggregateFunction):
-    """How many records came, beside the last of them."""
+    """Counts records, and keeps the last of them."""
 
     def create_accumulator(self) -> tuple[int, int]:
         BEATS.opened()

@@ -1,4 +1,4 @@
-"""One operator by itself in this process, as a slot worker would have it: for figures of a core."""
+"""A single operator in this process, as in a slot worker: for figures of one core."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def seconds_of(harness: OperatorHarness, elements: Iterable[tuple[int, RowBatch 
     ready = list(elements)
     gc.set_threshold(*GC_THRESHOLDS)
     gc.collect()
-    gc.freeze()  # what is to be fed is no part of the work
+    gc.freeze()  # the input is not part of the measured work
     begin = time.process_time()
     for number, element in ready:
         if isinstance(element, RowBatch):

@@ -22,7 +22,7 @@ from millstream.datastream.functions import RuntimeContext
 
 
 class TimedNumbers(NumberSequenceSource):
-    """The number sequence, which reports when its first batch is made."""
+    """The number sequence; reports when its first batch is created."""
 
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
         return _TimedReader(context)

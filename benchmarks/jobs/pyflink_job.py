@@ -1,7 +1,7 @@
 """What the PyFlink jobs of the benchmarks have in common: two slots, PyFlink's faster settings, and their reports.
 
-PyFlink's sinks are Java's, so the last step of a job is a flat map that keeps the last value of each key and lets
-nothing through.
+PyFlink's sinks are Java's, so the last step of a job is a flat map that keeps the last value of each key and emits
+nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pyflink.datastream import DataStream, FlatMapFunction, MapFunction, Runtime
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
 SLOTS = 2
-STATE_CACHE = 1_000_000  # values that a Python process of PyFlink keeps beside it, instead of asking Java for each
+STATE_CACHE = 1_000_000  # values that a Python process of PyFlink caches, instead of requesting each from Java
 
 
 def environment(mode: str) -> StreamExecutionEnvironment:
     """An environment with parallelism 2, whose Python runs in Java's threads (`thread`) or beside it (`process`)."""
-    # The interpreter that Java embeds in thread mode knows nothing of a virtual environment, nor of this folder.
+    # The interpreter that Java embeds in thread mode does not use the virtual environment, nor this folder.
     os.environ["PYTHONPATH"] = os.pathsep.join([sysconfig.get_path("purelib"), str(Path(__file__).parent)])
     report("version", flink=version("apache-flink"))
     configuration = Configuration()
@@ -45,7 +45,7 @@ def numbers(env: StreamExecutionEnvironment, records: int) -> DataStream:
 
 
 class ToPair(MapFunction):
-    """Makes the pair, and reports when the first record comes."""
+    """Creates the pair, and reports the arrival of the first record."""
 
     def __init__(self, pair: Callable[[int], tuple[int, int]]) -> None:
         self._pair = pair

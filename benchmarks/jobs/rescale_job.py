@@ -1,4 +1,4 @@
-"""Counts by key at a fixed rate, and writes down when each count came out: `rescale_job.py FOLDER RATE`."""
+"""Counts by key at a fixed rate, and records when each count was emitted: `rescale_job.py FOLDER RATE`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEYS = 50
 
 
 class WriteDown(MapFunction):
-    """A line for each count: the moment, the key and the count."""
+    """Writes a line for each count: the moment, the key and the count."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

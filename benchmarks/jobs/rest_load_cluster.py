@@ -6,9 +6,9 @@ Each dashboard stays on a page for a while, as a user does, and holds a stream o
 ones do: its responses are pushed when they change. Besides, as one does whose stream is cut off by a proxy, it requests
 the paths themselves over another connection, with a pause after each round.
 
-Reports `requests` with the nanoseconds of each response and number of its path's kind (`kinds`), `pages` with those
-from opening a stream until each path had its response, `memory` with the dispatcher's, every second, and `cores`
-with what each kind of process takes, before the dashboards are opened and while they are.
+Reports `requests` with the nanoseconds of each response and the number of its path's kind (`kinds`), `pages` with those
+from opening a stream until each path had its response, `memory` with the dispatcher's, every second, and `cores` with
+the CPU time of each kind of process, before the dashboards are opened and while they are.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Page(threading.Thread):
         self._cluster = cluster
         self._paths = paths
         self.shown: int | None = None
-        """Nanoseconds until all of the page was there."""
+        """Nanoseconds until the page was complete."""
         self.failed = 0
 
     def run(self) -> None:
@@ -71,7 +71,7 @@ class Page(threading.Thread):
 
 
 class Dashboard(threading.Thread):
-    """One that is open."""
+    """An open dashboard."""
 
     def __init__(self, cluster: Cluster, pages: list[list[str]], seconds: float, pause: float, seed: int) -> None:
         super().__init__()
@@ -129,13 +129,13 @@ def _kind(path: str) -> str:
 
 
 def _resident(pid: int) -> float:
-    """In MiB."""
+    """The resident memory in MiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / KIBIBYTES
 
 
 def _processor_seconds(cluster: Cluster) -> dict[str, float]:
-    """What the processes of each kind have used so far."""
+    """The CPU time used by the processes of each kind so far."""
     kinds = {kind: cluster.service_pids(kind) for kind in SERVICES}
     kinds |= {"slot workers": cluster.workers(), "enumerators": cluster.enumerators()}
     ticks = os.sysconf("SC_CLK_TCK")
@@ -195,7 +195,7 @@ def main() -> None:
 
 
 def _look(dashboards: list[Dashboard], dispatcher: int) -> list[float]:
-    """Returns when all have been closed: the dispatcher's memory, second by second."""
+    """Returns after all were closed: the dispatcher's memory, second by second."""
     for dashboard in dashboards:
         dashboard.start()
     memory = [_resident(dispatcher)]

@@ -1,4 +1,4 @@
-"""Submits so many jobs of so many tasks that have hardly anything to do: `rest_load_job.py JOBS TASKS`."""
+"""Submits so many nearly idle jobs of so many tasks: `rest_load_job.py JOBS TASKS`."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ KEYS = 500
 
 
 class Stamp:
-    """`(key, moment in ns, process id)`, the moment being when by the rate the record is due.
+    """`(key, moment in ns, process id)`, the moment being when the record is due at this rate.
 
-    A source that is held up makes its records late and not their moments, so the time lost counts as latency.
+    If the source is delayed, its records are late but their moments are not, so the delay counts as latency.
     """
 
     def __init__(self, per_second: float) -> None:

@@ -16,7 +16,7 @@ TEXT = "x" * 100
 
 
 class SlowSink(Sink):
-    """Sleeps for every record; counts what it was given and how often a key went backwards."""
+    """Sleeps for every record; counts the records and how often a key went backwards."""
 
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
         return _SlowWriter()

@@ -16,7 +16,7 @@ _MULTIPLIER, _MODULUS, _SHIFT = 0x9E3779B97F4A7C15, 2**64, 44
 
 
 def value_of(key: int) -> int:
-    """The value of a key: of 20 bits, and as good as random."""
+    """The value of a key: 20 pseudo-random bits."""
     return key * _MULTIPLIER % _MODULUS >> _SHIFT
 
 

@@ -15,7 +15,7 @@ _EVERY = 0.1  # seconds between two samples of the memory
 
 @contextlib.contextmanager
 def session() -> Iterator[Any]:
-    """A session on loopback, quiet; with its JVM it ends with this process."""
+    """A quiet session on loopback; its JVM ends with this process."""
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     from pyspark.sql import SparkSession
 
@@ -37,9 +37,9 @@ def session() -> Iterator[Any]:
 
 
 class PeakMemory:
-    """A context: the most memory that this process and all that it started took at one time, in MiB.
+    """A context: the peak memory of this process and all its descendants together, in MiB.
 
-    What processes share is counted once: each one's part of it.
+    Memory that processes share is divided among them.
     """
 
     def __init__(self) -> None:

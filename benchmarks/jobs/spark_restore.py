@@ -20,7 +20,7 @@ LOOKED_UP = 1000
 
 
 class Looking(KeyedProcessFunction):
-    """How many of the keys have the value that they are to have."""
+    """Counts the keys that have the expected value."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._state = runtime_context.get_state("counts", int)
@@ -30,7 +30,7 @@ class Looking(KeyedProcessFunction):
 
 
 class Found(Sink):
-    """Reports when records come, and at the end how many were right."""
+    """Reports the arrival of records, and at the end how many were right."""
 
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
         return _FoundWriter()

@@ -1,9 +1,9 @@
 """`spark_rows.py HOW FOLDER KEYS ...`: history (`spark_history.py`) made state by Spark, and read; for each size.
 
 `state` writes a savepoint with one value state (int64 to int64), and reads it. `plain` writes the same rows as Parquet,
-and reads the files of that savepoint as such, which is there. `sorted` is what a savepoint needs of the rows by Spark's
-own means: moved and sorted by ranges of the key; `unverified` does not read its files again; these two only write. The
-first time, which loads and compiles, is not counted.
+and reads the files of that savepoint directly, which has to exist. `sorted` prepares the rows for a savepoint with
+Spark's own means: moved and sorted by ranges of the key; `unverified` does not read its files again; these two only
+write. The first time, which loads and compiles, is not counted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _frame(how: str, spark: Any, path: str) -> Any:
 
 
 def _size(path: str) -> float:
-    """In MB."""
+    """The size in MB."""
     return sum(file.stat().st_size for file in Path(path).rglob("*.parquet")) / 1e6
 
 

@@ -1,4 +1,7 @@
-"""A streaming grep at full speed: `python streaming_grep_job.py LINES rows|columns`. The matches cross to the sinks."""
+"""A streaming grep at full speed: `python streaming_grep_job.py LINES rows|columns`.
+
+The matches are sent to the sinks.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""When a window's function is called, of which a process has one record: only the pauses between calls are kept.
+"""When a window's function is called, recorded per process: only the pauses between calls are kept.
 
-In a module of its own, so that all functions of a slot worker share it.
+In a separate module, so that all functions of a slot worker share it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from array import array
 
 from marks import report, report_samples
 
-_PAUSE = 1_000_000  # ns; what is shorter is none
+_PAUSE = 1_000_000  # ns; shorter ones are ignored
 _BEATS = 255  # between two samples of the processor's time, less than one: each is a system call
 
 
 class Beats:
-    """Of one process."""
+    """The calls in one process."""
 
     def __init__(self) -> None:
         self.windows = 0
@@ -28,13 +28,13 @@ class Beats:
         self._processor = 0
 
     def opened(self) -> None:
-        """A window is new."""
+        """A window was created."""
         if not self.windows:
             report("flowing", moment=time.monotonic_ns())
         self.windows += 1
 
     def beat(self) -> None:
-        """A record is added to a window."""
+        """A record was added to a window."""
         now = time.monotonic_ns()
         is_late = now - self._last > _PAUSE
         self._count += 1
@@ -47,7 +47,7 @@ class Beats:
         self._last = now
 
     def end(self) -> None:
-        """Reports the pauses, and of the processor's time that the process itself took in each."""
+        """Reports the pauses, and the CPU time of the process in each."""
         report_samples("pauses", self._from, self._to, [os.getpid()] * len(self._to), self._worked)
 
 

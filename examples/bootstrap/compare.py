@@ -1,4 +1,4 @@
-"""Whether a job that started from a savepoint counted as one that read everything: `compare.py TOTALS ALL`."""
+"""Compares a job that started from a savepoint with one that read everything: `compare.py TOTALS ALL`."""
 
 import json
 import sys

@@ -1,7 +1,7 @@
 """What each user has bought, visit by visit: `millstream run examples/bootstrap/visits_job.py VISITS TOTALS`.
 
-Reads the Parquet files of a folder and those that come later, and writes a line for each visit: the user's visits and
-cents so far, and how often the page was seen. With `--to-the-end` it ends when it has read the files that are there.
+Reads the Parquet files of a folder and those added later, and writes a line for each visit: the user's visits and cents
+so far, and how often the page was visited. With `--to-the-end` it ends when it has read the existing files.
 """
 
 import argparse

@@ -1,6 +1,7 @@
-"""A job whose committed output tells whether each record had its effect once: numbers, counted by key in keyed state.
+"""A job whose committed output shows whether each record had its effect once: numbers, counted by key in keyed state.
 
-It never ends by itself. When it is drained and stopped, its files hold what the savepoint counts, and nothing else.
+It never ends by itself. After it was drained and stopped, its files contain what the savepoint counts, and nothing
+else.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ env.execute(sys.argv[2])
 
 
 def body(rate: int, policy: str) -> str:
-    """Of the script, with so many records a second."""
+    """The script, with so many records a second."""
     return BODY.format(rate=rate, keys=KEYS, policy=policy)
 
 
@@ -50,15 +51,15 @@ def counted(savepoints: Path) -> dict[int, int]:
 
 
 def check(output: Path, expected: dict[int, int], lanes: int, hint: str) -> None:
-    """The committed files are those of one run without failures over a first part of the numbers, to its last one.
+    """The committed files are those of a run without failures over a prefix of the numbers.
 
-    `lanes` is the parallelism of the job, and `hint` goes with every failure.
+    `lanes` is the parallelism of the job, and `hint` is added to every failure.
     """
     counts: dict[int, list[int]] = defaultdict(list)
     seen: list[int] = []
     for file in output.rglob("*"):
         if file.name.endswith(".savepoint"):
-            continue  # a savepoint that was taken before the job failed may hold it: it is nobody's to remove
+            continue  # a savepoint that was taken before the job failed may contain it: it must not be removed
         assert not file.name.startswith("."), f"{file} is left of a dead attempt, {hint}"
         for line in file.read_text().splitlines() if file.is_file() else ():
             key, count, value = json.loads(line)

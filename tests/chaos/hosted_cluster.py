@@ -1,6 +1,6 @@
-"""A cluster whose every member is on a host of its own, on a ZooKeeper ensemble of three, and its users on another one.
+"""A cluster with each member on a host of its own, on a ZooKeeper ensemble of three, and its users on another host.
 
-Whoever asks it something, as users do, bears dispatchers that are dead, frozen or cut off: the next one is asked.
+Requests tolerate dispatchers that are dead, frozen or cut off: they are sent to the next one.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ USERS = "users"
 SLOTS = 6
 _REST_PORT = 8081
 _PATIENCE = 2 * SESSION_TIMEOUT
-"""Seconds that one dispatcher gets for an answer: one that leads no more knows it by then."""
+"""Seconds that one dispatcher has to respond: one that lost leadership knows it by then."""
 
 
 class UnansweredError(AssertionError):
-    """No dispatcher answered: what was asked for may be done or not."""
+    """No dispatcher responded: the request may have been carried out or not."""
 
 
 class HostedCluster(FailoverCluster):
-    """Used on the users' host. Its members and the ensemble are named as their hosts are."""
+    """Used on the users' host. Its members and the ensemble are named like their hosts."""
 
     def __init__(self, directory: Path, hosts: Hosts, ensemble: ZookeeperEnsemble) -> None:
         self.hosts = hosts
@@ -72,7 +72,7 @@ class HostedCluster(FailoverCluster):
         return {**own, **super()._options_of(name), **({"rest.bind-address": host} if kind == "dispatcher" else {})}
 
     def leader_now(self, kind: str, job_id: str = NO_JOB) -> str | None:
-        """The name of the member that leads, as far as the store says so soon."""
+        """The name of the member that leads, as far as the store responds in time."""
 
         async def found() -> str | None:
             async with asyncio.timeout(_PATIENCE):
@@ -84,16 +84,16 @@ class HostedCluster(FailoverCluster):
         except (StoreError, TimeoutError):
             return None
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
-        """Status and answer of whichever dispatcher answers."""
+    def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+        """Status and body of the first dispatcher that responds."""
         failures = []
         for address in self._rest.values():
             content = json.dumps(body or {}).encode() if method != "GET" else None
             headers = {"Content-Type": "application/json"}
             request = urllib.request.Request(f"http://{address}{path}", content, headers, method=method)
             try:
-                with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
-                    return answer.status, json.load(answer)
+                with urllib.request.urlopen(request, timeout=_PATIENCE) as response:
+                    return response.status, json.load(response)
             except urllib.error.HTTPError as error:
                 if error.code not in (503, 504):
                     return error.code, json.load(error)
@@ -103,28 +103,28 @@ class HostedCluster(FailoverCluster):
         raise UnansweredError(f"{method} {path}: {failures}")
 
     def get(self, path: str) -> Any:
-        """Waits for an answer, as a user does who tries again."""
+        """Retries until there is a response, as a user does."""
 
-        def answer() -> tuple[Any] | None:
+        def response() -> tuple[Any] | None:
             try:
-                status, found = self.ask("GET", path)
+                status, found = self.request("GET", path)
             except UnansweredError:
                 return None
             if status != 200:
                 raise AssertionError(f"{path}: {status} {found}")
             return (found,)
 
-        (answered,) = wait_until(answer, f"an answer to {path}")
-        return answered
+        (result,) = wait_until(response, f"a response to {path}")
+        return result
 
-    def said(self) -> str:
-        return f"{super().said()}\n{self.ensemble.said()}\n{self._jobs()}"
+    def log_tails(self) -> str:
+        return f"{super().log_tails()}\n{self.ensemble.log_tails()}\n{self._jobs()}"
 
     def _jobs(self) -> str:
-        """How jobs are, and why."""
+        """The states of all jobs, and their errors."""
         try:
-            _, overview = self.ask("GET", "/jobs/overview")
-            found = [(job, self.ask("GET", f"/jobs/{job['jid']}/exceptions")) for job in overview["jobs"]]
+            _, overview = self.request("GET", "/jobs/overview")
+            found = [(job, self.request("GET", f"/jobs/{job['jid']}/exceptions")) for job in overview["jobs"]]
         except (UnansweredError, KeyError) as error:
             return f"== jobs: {error!r}"
         return "\n".join(f"== {job['name']} {job['jid']} {job['state']}\n{str(why)[-1500:]}" for job, why in found)
@@ -132,7 +132,7 @@ class HostedCluster(FailoverCluster):
 
 @contextmanager
 def hosted_cluster(directory: Path) -> Iterator[HostedCluster]:
-    """All of it runs, and this thread is on the users' host. Nothing is left, whatever happens."""
+    """Everything runs, and this thread is on the users' host. Nothing is left, whatever happens."""
     with network(*ENSEMBLE, *MEMBERS, USERS) as hosts, hosts.entered(USERS):
         reached = ",".join(hosts.address(name) for name in MEMBERS)
         before = os.environ.get("no_proxy", "")
@@ -145,7 +145,7 @@ def hosted_cluster(directory: Path) -> Iterator[HostedCluster]:
                     cluster.start_everything()
                     yield cluster
                 except BaseException:
-                    print(cluster.said())
+                    print(cluster.log_tails())
                     raise
                 finally:
                     cluster.stop()

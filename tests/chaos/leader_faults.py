@@ -1,7 +1,7 @@
-"""What goes wrong with a hosted cluster: a plan that comes from a seed alone, and the hands that carry it out.
+"""The faults of a hosted cluster: a plan that depends only on a seed, and its execution.
 
-A plan names its victims by what they do when their turn comes, such as the job manager that leads: so the same seed
-hits the same roles, whoever plays them then.
+A plan names its victims by their roles at that time, such as the job manager that leads: so the same seed hits the same
+roles, whichever member has them.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ EVERYONE = (*ENSEMBLE, *MEMBERS, USERS)
 
 
 class Kind(StrEnum):
-    """What happens to a victim; to two of them, the cut between them."""
+    """What happens to a victim; or, to two of them, the cut between them."""
 
     KILLED = "is killed"
     FROZEN = "is frozen"
     CUT_OFF = "is cut off from all others"
-    DEAF = "hears nothing"
-    MUTE = "is not heard"
+    DEAF = "receives nothing"
+    MUTE = "sends nothing"
     WITHOUT_STORE = "is cut off from ZooKeeper"
     APART = "are cut off from each other"
-    ONE_WAY = "hears nothing from the other"
+    ONE_WAY = "receives nothing from the other"
 
 
 class Fault(Struct, frozen=True):
-    """For `seconds`. A victim is a role with `leads`, `stands by` or nothing before it, or a slot worker."""
+    """Lasts for `seconds`. A victim is a role with `leads`, `stands by` or nothing before it, or a slot worker."""
 
     kind: Kind
     victims: tuple[str, ...]
@@ -48,7 +48,7 @@ class Fault(Struct, frozen=True):
 
 
 class Action(StrEnum):
-    """What users do meanwhile."""
+    """The actions of users meanwhile."""
 
     SUBMIT = "submit a job"
     CANCEL = "cancel a job"
@@ -79,7 +79,7 @@ PAIRS = (
 
 
 def plan(chance: random.Random) -> Iterator[Step]:
-    """Without end."""
+    """Infinite."""
     while True:
         faults = tuple(_fault(chance) for _ in range(chance.choice((1, 1, 2, 2, 3))))
         yield Step(faults, chance.choice((None, *Action)), chance.random() < 0.5)
@@ -105,14 +105,14 @@ def _fault(chance: random.Random) -> Fault:
 class Havoc:
     """Carries out faults, and undoes each after its time."""
 
-    def __init__(self, cluster: HostedCluster, chance: random.Random, job_id: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, cluster: HostedCluster, chance: random.Random, job_id: str, log: Callable[[str], None]) -> None:
         self._cluster = cluster
         self._chance = chance
         self._job_id = job_id
-        self._tell = tell
+        self._log = log
 
     def strike(self, faults: tuple[Fault, ...]) -> None:
-        """Returns when all of it is undone."""
+        """Returns when all of them are undone."""
         begun = time.monotonic()
         with ExitStack() as undoing:
             under_way = []
@@ -122,12 +122,12 @@ class Havoc:
             for seconds, undo in under_way:
                 time.sleep(max(0.0, begun + seconds - time.monotonic()))  # the fault is that it lasts
                 undo()
-        self._tell("all is healed")
+        self._log("all faults are undone")
 
     def _begin(self, fault: Fault) -> Callable[[], None]:
-        """Answers what undoes it; may be called twice."""
+        """Returns a function that undoes it and may be called twice."""
         victims = [name for victim in fault.victims for name in self._names(victim)]
-        self._tell(f"{fault} ({', '.join(victims)})")
+        self._log(f"{fault} ({', '.join(victims)})")
         match fault.kind:
             case Kind.KILLED:
                 return self._kill(victims)
@@ -138,23 +138,23 @@ class Havoc:
             case Kind.WITHOUT_STORE:
                 return self._cut(victims, ENSEMBLE)
             case Kind.APART | Kind.ONE_WAY:
-                return self._cut(victims[:1], victims[1:], speaks=fault.kind is Kind.APART)
+                return self._cut(victims[:1], victims[1:], sends=fault.kind is Kind.APART)
             case _:
                 assert_never(fault.kind)
 
     def _cut(
-        self, victims: list[str], others: Sequence[str], hears: bool = True, speaks: bool = True
+        self, victims: list[str], others: Sequence[str], receives: bool = True, sends: bool = True
     ) -> Callable[[], None]:
-        """The victims hear the others no more, or the others them, or both."""
+        """Cuts the victims off: packets from the others, or to them, or both, are dropped."""
         undoing = ExitStack()
-        if hears:
+        if receives:
             undoing.callback(self._cluster.hosts.drop(others, victims))
-        if speaks:
+        if sends:
             undoing.callback(self._cluster.hosts.drop(victims, others))
         return undoing.close
 
     def _names(self, victim: str) -> list[str]:
-        """Who that is now."""
+        """The current names of a victim."""
         word, _, kind = victim.partition(" ")
         if victim == "slot worker":
             return [str(pid) for pid in self._chance.sample(workers, 1)] if (workers := self._cluster.workers()) else []
@@ -166,7 +166,7 @@ class Havoc:
         return [name for name in MEMBERS if name.startswith(kind) and (name == leader) == (word == "leading")]
 
     def _pids(self, victims: list[str]) -> list[int]:
-        """Of those that run: another fault may have killed one."""
+        """The pids of those that run: another fault may have killed one."""
         ensemble = self._cluster.ensemble
         members = [name for name in victims if not name.isdigit() and name not in ENSEMBLE]
         return [

@@ -1,9 +1,9 @@
-"""No single point of failure: whatever of a cluster is killed, frozen or cut off, jobs continue, and end as was told.
+"""No single point of failure: whatever of a cluster is killed, frozen or cut off, jobs continue, and end as reported.
 
 Two dispatchers, resource managers and job managers, three task managers and a ZooKeeper ensemble of three, each on a
 host of its own. From a seed, they and their networks fail at random, while users submit, stop and cancel jobs that
 write to the exactly-once file sink. Then all of it is healed: every job continues within a bounded time, was run once,
-and ends as its user was told, with exactly the right output; all slots are free, and no process is left. The seed is
+and ends as reported to its user, with exactly the right output; all slots are free, and no process is left. The seed is
 printed with a failure; set LEADERS_SEED to run it again, and LEADERS_MINUTES for how long.
 """
 
@@ -36,12 +36,12 @@ class Fire:
     def __init__(self, cluster: HostedCluster, folder: Path, seed: int) -> None:
         self._chance = random.Random(seed)
         self._begun = time.monotonic()
-        self._users = Users(cluster, folder, self._tell)
+        self._users = Users(cluster, folder, self._log)
         self._main = self._users.submit(lanes=3)  # more than the slots of a task manager
-        self._users.goes_on(self._main)
-        self._havoc = Havoc(cluster, random.Random(seed), self._main.id, self._tell)
+        self._users.seconds_until_progress(self._main)
+        self._havoc = Havoc(cluster, random.Random(seed), self._main.id, self._log)
 
-    def _tell(self, line: str) -> None:
+    def _log(self, line: str) -> None:
         print(f"{time.monotonic() - self._begun:7.1f} s: {line}", flush=True)
 
     def rage(self, seconds: float) -> None:
@@ -55,7 +55,7 @@ class Fire:
                     pending.append(pool.submit(self._act, step.action))
                 self._havoc.strike(step.faults)
                 if step.recovers:
-                    self._tell(f"continues after {self._users.goes_on(self._main):.1f} s")
+                    self._log(f"continues after {self._users.seconds_until_progress(self._main):.1f} s")
             for done in pending:
                 done.result(4 * RECOVERY)
 
@@ -73,7 +73,7 @@ class Fire:
                     self._users.submit()
 
     def ends_well(self, hint: str) -> None:
-        self._users.all_is_as_told(hint)
+        self._users.check_outcomes(hint)
 
 
 MINUTES = float(os.environ.get("LEADERS_MINUTES", 60))
@@ -81,7 +81,7 @@ MINUTES = float(os.environ.get("LEADERS_MINUTES", 60))
 
 @pytest.mark.timeout(3600 + 60 * MINUTES)
 @pytest.mark.parametrize("minutes", [0.7, pytest.param(MINUTES, marks=pytest.mark.long)])
-def test_whatever_fails_every_job_ends_as_told(tmp_path: Path, minutes: float) -> None:
+def test_whatever_fails_every_job_ends_as_reported(tmp_path: Path, minutes: float) -> None:
     seed = int(os.environ.get("LEADERS_SEED", random.randrange(1 << 30)))
     hint = f"LEADERS_SEED={seed}"
     print(hint)

@@ -1,6 +1,6 @@
 """Many jobs at once on a real cluster, with slot workers killed and jobs cancelled at random.
 
-Whatever happens: every job ends, those that finished have exactly the right result, every slot comes back, and no
+Whatever happens: every job ends, those that finished have exactly the right result, every slot is released, and no
 process is left. The seed is printed with a failure; set STORM_SEED to run it again.
 """
 

@@ -1,9 +1,9 @@
 """Exactly-once under fire: a keyed pipeline into the file sink, while processes die and storage fails at random.
 
-Slot workers and task managers are killed, workers freeze until their job has given them up and then continue, and
-checkpoints find their folder blocked, in an order that a seed decides.
-At the end the job is drained and stopped: the committed files must hold the effect of every record that the savepoint
-counts, once. The seed is printed with a failure; set CHAOS_SEED to run it again.
+Slot workers and task managers are killed, workers freeze until their job has declared them lost and then continue, and
+checkpoints find their folder blocked, in an order derived from a seed. At the end the job is drained and stopped: the
+committed files must contain the effect of every record that the savepoint counts, once. The seed is printed with a
+failure; set CHAOS_SEED to run it again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.process, pytest.mark.alone, pytest.mark.slow]
 
 LANES = 2
 POLICIES = ("on_checkpoint_rolling_policy()", "default_rolling_policy(part_size=2048)")
-"""Either way most checkpoints hold parts to commit: a wrong commit shows only where there is one."""
+"""With either policy most checkpoints contain parts to commit: a wrong commit shows only where there is one."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def chaos_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]
 
 
 class Chaos:
-    """What can go wrong, by chance."""
+    """Random faults."""
 
     def __init__(self, cluster: Cluster, job_id: str, checkpoints: Path, chance: random.Random) -> None:
         self.cluster = cluster
@@ -43,7 +43,7 @@ class Chaos:
         self.chance = chance
 
     def newest(self) -> int:
-        """The newest complete checkpoint's number."""
+        """The number of the newest completed checkpoint."""
         found = [int(file.parent.name[4:]) for file in self.folder.glob("chk-*/_metadata.json")]
         return max(found, default=0)
 
@@ -60,7 +60,7 @@ class Chaos:
         return "slot worker"
 
     def freeze_a_worker(self) -> str:
-        """It wakes up when its tasks have been replaced in all but fact: whatever it still does must not count."""
+        """It wakes up when its tasks have effectively been replaced: whatever it still does must not count."""
         before = self.cluster.attempts(self.job_id)
         worker = self.chance.choice(wait_until(self.cluster.workers, "a slot worker to freeze"))
 
@@ -72,7 +72,7 @@ class Chaos:
         return "frozen slot worker"
 
     def block_storage(self) -> None:
-        """Plain files in the places of the next checkpoints' folders: nothing can be written there."""
+        """Puts plain files at the paths of the next checkpoints' folders: nothing can be written there."""
         first = self.newest() + 1
         blocked = [self.folder / f"chk-{first + n}" for n in range(self.chance.randint(3, 8))]
         for place in blocked:
@@ -84,13 +84,13 @@ class Chaos:
                 place.unlink(missing_ok=True)
 
     def wait_for_checkpoint(self) -> None:
-        """One that was triggered after all that went wrong: whatever was killed has been replaced."""
+        """Waits for one that was triggered after all faults: whatever was killed has been replaced."""
         self.cluster.wait_for_checkpoint(self.job_id)
 
 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kills", [30, pytest.param(500, marks=pytest.mark.long)])
-def test_no_record_is_lost_and_none_counts_twice(chaos_cluster: Cluster, tmp_path: Path, kills: int) -> None:
+def test_no_record_is_lost_or_counted_twice(chaos_cluster: Cluster, tmp_path: Path, kills: int) -> None:
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(1 << 30)))
     print(f"CHAOS_SEED={seed}")
     chance = random.Random(seed)

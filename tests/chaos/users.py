@@ -1,4 +1,4 @@
-"""The users of a hosted cluster, and what they were told of their jobs: at the end all of it has to be true."""
+"""The users of a hosted cluster, and the responses about their jobs: at the end all of them have to be true."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from system import ENDED, completed, given, write_job
 from waiting import wait_until
 
 RECOVERY = 8 * (HEARTBEAT_TIMEOUT + SESSION_TIMEOUT)
-"""Seconds within which a job continues after all faults. A few of either timeout are what it takes when they add up."""
+"""Seconds within which a job continues after all faults: a few of either timeout, which may add up."""
 _OPTIONS = (
     "execution.checkpointing.interval=300ms",
     "execution.checkpointing.tolerable-failed-checkpoints=1000000",
@@ -28,7 +28,7 @@ _OPTIONS = (
 
 
 class Job:
-    """One, with the end that its user was told."""
+    """A job, with the outcome that its user was given."""
 
     def __init__(self, name: str, lanes: int, folder: Path) -> None:
         self.name = name
@@ -36,26 +36,26 @@ class Job:
         self.folder = folder
         self.id = ""
         self.ends: tuple[str, ...] = ()
-        """What its state may be in the end; nothing while nobody has ended it."""
+        """The states that it may end in; empty while it was not ended."""
         self.stops: list[Path] = []
-        """Where the savepoints of stops are that were done, or of which nobody knows whether they were."""
+        """The locations of savepoints of completed stops, or of stops whose outcome is unknown."""
 
 
 class Users:
-    """Works on one thread at a time."""
+    """Used by one thread at a time."""
 
-    def __init__(self, cluster: HostedCluster, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, cluster: HostedCluster, folder: Path, log: Callable[[str], None]) -> None:
         self._cluster = cluster
         self._folder = folder
-        self._tell = tell
+        self._log = log
         self.jobs: list[Job] = []
-        (folder / "program").mkdir()  # of its own, since all that is beside a program goes with it
+        (folder / "program").mkdir()  # its own, since everything beside a program is shipped with it
         self._script = write_job(folder / "program", "counting", body(300, "on_checkpoint_rolling_policy()"))
 
-    # What they do
+    # Actions
 
     def submit(self, lanes: int = 1) -> Job:
-        """A submission that fails may have been taken or not."""
+        """A submission that fails may have been accepted or not."""
         job = Job(f"job {len(self.jobs)}", lanes, self._folder / str(len(self.jobs)))
         self.jobs.append(job)
         options = given(*_OPTIONS, f"execution.checkpointing.dir={job.folder / 'checkpoints'}")
@@ -64,26 +64,26 @@ class Users:
         done = self._cluster.cli("run", *how, *program, check=False, deadline=RECOVERY)
         if done.returncode == 0:
             job.id = done.stdout.split("JobID", 1)[1].split()[0]
-        self._tell(f"{job.name}: {job.id or 'not accepted: ' + done.stderr[-300:]}")
+        self._log(f"{job.name}: {job.id or 'not accepted: ' + done.stderr[-300:]}")
         return job
 
     def cancel(self, job: Job) -> None:
-        """Until it is answered."""
+        """Repeated until there is a response."""
 
-        def answered() -> tuple[int, Any] | None:
+        def result() -> tuple[int, Any] | None:
             try:
-                return self._cluster.ask("PATCH", f"/jobs/{job.id}?mode=cancel")
+                return self._cluster.request("PATCH", f"/jobs/{job.id}?mode=cancel")
             except UnansweredError:
                 return None
 
-        status, answer = wait_until(answered, f"{job.name} to be cancelled", RECOVERY)
-        self._tell(f"cancel of {job.name}: {status} {answer}")
-        has_ended = status == 409 and any(f"already {state}" in str(answer) for state in ("CANCELED", "FINISHED"))
-        assert status == 202 or has_ended, f"{job.name}: {status} {answer}"  # by this, when an answer was lost
+        status, response = wait_until(result, f"{job.name} to be cancelled", RECOVERY)
+        self._log(f"cancel of {job.name}: {status} {response}")
+        has_ended = status == 409 and any(f"already {state}" in str(response) for state in ("CANCELED", "FINISHED"))
+        assert status == 202 or has_ended, f"{job.name}: {status} {response}"  # by this request, if a response was lost
         job.ends = ("CANCELED", "FINISHED") if job.stops else ("CANCELED",)
 
     def stop(self, job: Job) -> bool:
-        """Whether it was told that it was."""
+        """Returns whether the response confirmed the stop."""
         trigger = uuid4().hex
         job.stops.append(job.folder / f"savepoints-{trigger}")
         done = self._savepoint(job, "stop", trigger, {"targetDirectory": str(job.stops[-1]), "drain": True})
@@ -92,7 +92,7 @@ class Users:
         return done
 
     def take_savepoint(self, job: Job) -> None:
-        """Whatever becomes of it."""
+        """Whatever its outcome is."""
         trigger = uuid4().hex
         self._savepoint(job, "savepoints", trigger, {"target-directory": str(job.folder / f"savepoints-{trigger}")})
 
@@ -100,24 +100,24 @@ class Users:
         def outcome() -> str | None:
             try:
                 wanted["triggerId"] = trigger
-                status, answer = self._cluster.ask("POST", f"/jobs/{job.id}/{how}", wanted)
+                status, response = self._cluster.request("POST", f"/jobs/{job.id}/{how}", wanted)
                 if status != 202:
-                    return f"{status} {answer}"
-                status, answer = self._cluster.ask("GET", f"/jobs/{job.id}/savepoints/{trigger}")
+                    return f"{status} {response}"
+                status, response = self._cluster.request("GET", f"/jobs/{job.id}/savepoints/{trigger}")
             except UnansweredError:
                 return None
-            if status != 200 or answer["status"]["id"] != "COMPLETED":
+            if status != 200 or response["status"]["id"] != "COMPLETED":
                 return None
-            return str(answer["operation"])
+            return str(response["operation"])
 
-        said = str(wait_until(outcome, f"the {how} of {job.name} to be done", 2 * RECOVERY))
-        self._tell(f"{how} of {job.name}: {said[-300:]}")
-        return "'location'" in said
+        text = str(wait_until(outcome, f"the {how} of {job.name} to be done", 2 * RECOVERY))
+        self._log(f"{how} of {job.name}: {text[-300:]}")
+        return "'location'" in text
 
-    # What has to be true
+    # Requirements
 
-    def goes_on(self, job: Job) -> float:
-        """Returns when a checkpoint is complete that began after this call, with the seconds that this took."""
+    def seconds_until_progress(self, job: Job) -> float:
+        """Returns when a checkpoint has completed that began after this call, with the seconds that this took."""
         begun = time.time()
 
         def is_complete() -> bool:
@@ -127,22 +127,22 @@ class Users:
         wait_until(is_complete, f"a checkpoint of {job.name} ({job.id})", RECOVERY)
         return time.time() - begun
 
-    def all_is_as_told(self, hint: str) -> None:
-        """After all faults: those not ended yet continue; all are ended, and have had the right effect."""
+    def check_outcomes(self, hint: str) -> None:
+        """After all faults: jobs not ended yet continue; then all are ended, and have had the right effect."""
         found = self._jobs_by_name()
         for job in self.jobs:
             ids = found.get(job.name, [])
-            told = f"{job.name}, told {job.id or 'nothing'}, is {ids}, {hint}"
-            assert len(ids) == 1 or (not ids and not job.id), told
+            text = f"{job.name}, reported as {job.id or 'nothing'}, is {ids}, {hint}"
+            assert len(ids) == 1 or (not ids and not job.id), text
             if not job.id and ids:
                 job.id = ids[0]
                 self.cancel(job)
         accepted = [job for job in self.jobs if job.id]
         for job in accepted:
             if not job.ends and job.stops and self._cluster.state(job.id) == "FINISHED":
-                job.ends = ("FINISHED",)  # of which its user was told that it may be so
+                job.ends = ("FINISHED",)  # which its user was text is possible
             if not job.ends:
-                self._tell(f"{job.name} continues after {self.goes_on(job):.1f} s")
+                self._log(f"{job.name} continues after {self.seconds_until_progress(job):.1f} s")
                 assert self.stop(job), f"{job.name} cannot be stopped, {hint}"
         for job in accepted:
             end = self._cluster.wait_for(job.id, *ENDED, deadline=RECOVERY)

@@ -55,7 +55,7 @@ while True:
     elif command == "spawn":
         pipe.send(str(subprocess.Popen(["sleep", "600"]).pid).encode())
     elif command == "fork":
-        os.dup(arguments.control_fd)  # which nobody knows of: the forked child keeps the pipe open
+        os.dup(arguments.control_fd)  # which the runtime does not know: the forked child keeps the pipe open
         forked = os.fork()
         if forked == 0:
             os.setsid() if rest == "and leave" else os.setpgid(0, 0)
@@ -96,14 +96,14 @@ class Conversation:
 
     def __init__(self, child: ChildProcess) -> None:
         self.child = child
-        self._heard: asyncio.Queue[bytes] = asyncio.Queue()
-        self.closed = asyncio.get_running_loop().create_task(child.receive(self._heard.put_nowait))
+        self._received: asyncio.Queue[bytes] = asyncio.Queue()
+        self.closed = asyncio.get_running_loop().create_task(child.receive(self._received.put_nowait))
 
-    def say(self, words: str) -> None:
+    def send(self, words: str) -> None:
         self.child.send(words.encode())
 
-    async def hear(self) -> str:
-        return (await self._heard.get()).decode()
+    async def receive(self) -> str:
+        return (await self._received.get()).decode()
 
 
 @contextlib.asynccontextmanager
@@ -112,7 +112,7 @@ async def started(modules: Path, *words: str, **options: Any) -> AsyncIterator[C
     child = await ChildProcess.start(environment, "child_under_test", words, [str(modules)], **options)
     talk = Conversation(child)
     try:
-        assert await talk.hear() == " ".join(["ready", str(child.pid), *words])
+        assert await talk.receive() == " ".join(["ready", str(child.pid), *words])
         yield talk
     finally:
         child.kill()
@@ -138,11 +138,11 @@ def watching(pid: int) -> Iterator[Callable[[], bool]]:
 async def test_messages_are_delivered_in_order_in_both_directions(modules: Path) -> None:
     async with started(modules) as talk:
         for number in range(200):
-            talk.say(f"echo {number}")
-        assert [await talk.hear() for _ in range(200)] == [str(n) for n in range(200)]
+            talk.send(f"echo {number}")
+        assert [await talk.receive() for _ in range(200)] == [str(n) for n in range(200)]
         large = "x" * (3 << 20)
-        talk.say(f"echo {large}")
-        assert await talk.hear() == large
+        talk.send(f"echo {large}")
+        assert await talk.receive() == large
 
 
 @pytest.mark.process
@@ -187,8 +187,8 @@ async def test_a_child_is_started_as_requested(modules: Path, tmp_path: Path) ->
     environment = Environment(sys.executable, (), str(folder))
     options = {"environment": environment, "variables": {"COLOUR": "red"}}
     async with started(modules, "a", "b c", **options) as talk:
-        talk.say("where")
-        assert await talk.hear() == f"{folder} red True"
+        talk.send("where")
+        assert await talk.receive() == f"{folder} red True"
 
 
 @pytest.mark.process
@@ -204,11 +204,11 @@ async def test_a_child_is_started_as_requested(modules: Path, tmp_path: Path) ->
 )
 async def test_the_end_of_a_child_reports_its_cause(modules: Path, command: str, reason: str, crashed: bool) -> None:
     async with started(modules) as talk:
-        talk.say(command)
+        talk.send(command)
         await talk.closed
         assert (await talk.child.wait()).startswith(f"process {talk.child.pid} {reason}")
         assert talk.child.crashed is crashed
-        talk.say("echo into the void")
+        talk.send("echo into the void")
 
 
 @pytest.mark.process
@@ -220,8 +220,8 @@ async def test_a_child_that_cannot_be_started_raises(modules: Path) -> None:
 @pytest.mark.process
 async def test_kill_ends_the_child_and_its_descendants(modules: Path) -> None:
     async with started(modules) as talk:
-        talk.say("spawn")
-        with watching(int(await talk.hear())) as ends:
+        talk.send("spawn")
+        with watching(int(await talk.receive())) as ends:
             talk.child.kill()
             assert "SIGKILL" in await talk.child.wait()
             assert ends()
@@ -230,9 +230,9 @@ async def test_kill_ends_the_child_and_its_descendants(modules: Path) -> None:
 @pytest.mark.process
 async def test_kill_reaches_the_descendants_of_a_child_that_is_gone(modules: Path) -> None:
     async with started(modules) as talk:
-        talk.say("spawn")
-        with watching(int(await talk.hear())) as ends:
-            talk.say("exit 0")
+        talk.send("spawn")
+        with watching(int(await talk.receive())) as ends:
+            talk.send("exit 0")
             await talk.child.wait()
             talk.child.kill()
             assert ends()
@@ -244,11 +244,11 @@ async def test_the_end_of_a_child_is_noticed_while_a_process_it_forked_holds_its
     modules: Path, command: str
 ) -> None:
     async with started(modules) as talk:
-        talk.say(command)
-        forked = int(await talk.hear())
+        talk.send(command)
+        forked = int(await talk.receive())
         with watching(forked) as ends:
-            talk.say("echo last words")
-            assert await talk.hear() == "last words"
+            talk.send("echo last words")
+            assert await talk.receive() == "last words"
             os.kill(talk.child.pid, signal.SIGKILL)
             assert "SIGKILL, not by Millstream" in await talk.child.wait()
             await talk.closed
@@ -261,14 +261,14 @@ async def test_the_end_of_a_child_is_noticed_while_a_process_it_forked_holds_its
 @pytest.mark.process
 async def test_messages_sent_before_the_end_of_a_child_are_delivered(modules: Path) -> None:
     async with started(modules) as talk:
-        talk.say("fork and leave")
-        with watching(int(await talk.hear())):
+        talk.send("fork and leave")
+        with watching(int(await talk.receive())):
             for number in range(100):
-                talk.say(f"echo {number} " + "x" * 1000)
-            talk.say("exit 0")
+                talk.send(f"echo {number} " + "x" * 1000)
+            talk.send("exit 0")
             await talk.child.wait()
             await talk.closed
-            assert [(await talk.hear()).split()[0] for _ in range(100)] == [str(n) for n in range(100)]
+            assert [(await talk.receive()).split()[0] for _ in range(100)] == [str(n) for n in range(100)]
 
 
 @pytest.mark.process
@@ -314,22 +314,22 @@ def _echo(pipe: ControlPipe) -> None:
     pipe.start(commands.put, lambda: commands.put(None))
     while (command := commands.get()) is not None:
         if command == b"fail":
-            raise ValueError("told to")
+            raise ValueError("on request")
         if command == b"end":
             return
         pipe.send(command)
 
 
 @pytest.mark.parametrize(
-    ("command", "reason"), [(b"end", "its thread ended"), (b"fail", "its thread ended with ValueError('told to')")]
+    ("command", "reason"), [(b"end", "its thread ended"), (b"fail", "its thread ended with ValueError('on request')")]
 )
 async def test_a_thread_exchanges_messages_like_a_process(command: bytes, reason: str) -> None:
     child = await ChildThread.start(_echo, "echo")
-    heard: asyncio.Queue[bytes] = asyncio.Queue()
-    closed = asyncio.get_running_loop().create_task(child.receive(heard.put_nowait))
+    received: asyncio.Queue[bytes] = asyncio.Queue()
+    closed = asyncio.get_running_loop().create_task(child.receive(received.put_nowait))
     for number in range(50):
         child.send(str(number).encode())
-    assert [await heard.get() for _ in range(50)] == [str(n).encode() for n in range(50)]
+    assert [await received.get() for _ in range(50)] == [str(n).encode() for n in range(50)]
     child.send(command)
     assert await child.wait() == reason
     await closed
@@ -337,16 +337,16 @@ async def test_a_thread_exchanges_messages_like_a_process(command: bytes, reason
 
 
 async def test_killing_a_thread_closes_its_pipe_and_does_not_wait() -> None:
-    told, leave = threading.Event(), threading.Event()
+    notified, leave = threading.Event(), threading.Event()
 
     def stubborn(pipe: ControlPipe) -> None:
-        pipe.start(lambda message: None, told.set)
+        pipe.start(lambda message: None, notified.set)
         leave.wait(DEADLINE)
 
     child = await ChildThread.start(stubborn, "stubborn")
     child.kill()
     assert "cannot be killed" in await child.wait()
-    assert await asyncio.to_thread(told.wait, DEADLINE)
+    assert await asyncio.to_thread(notified.wait, DEADLINE)
     leave.set()
 
 
@@ -410,19 +410,19 @@ async def test_a_child_that_sends_an_invalid_message_is_ended_with_the_reason() 
         stopped.wait(DEADLINE)
 
     stopped = threading.Event()
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     def understand(message: bytes) -> None:
         if message != b"understood":
             raise WireError("this is no\nmessage")
-        heard.append(message)
+        received.append(message)
 
     child = SupervisedChild(lambda: ChildThread.start(speaks, "child"), b"stop", 1.0)
     try:
         assert await child.run(b"start", understand) == "killed: this is no\\nmessage"
     finally:
         stopped.set()
-    assert heard == [b"understood"]
+    assert received == [b"understood"]
 
 
 @given(st.lists(st.one_of(st.just(PROBE), st.binary(max_size=50).map(framed)), max_size=20))

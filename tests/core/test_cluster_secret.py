@@ -28,7 +28,7 @@ from millstream.core.settings.secrets import shown_options, split_options
 from millstream.core.wire.contracts import DISPATCHER
 
 OURS = Configuration({"security.cluster.secret": "the secret of our own cluster"})
-THEIRS = Configuration({"security.cluster.secret": "the secret of somebody else"})
+THEIRS = Configuration({"security.cluster.secret": "the secret of another cluster"})
 NONE = Configuration()
 
 
@@ -184,7 +184,7 @@ async def test_clients_with_the_same_secret_are_served(options: Configuration) -
 
 
 @pytest.mark.parametrize(
-    ("client", "server", "said"),
+    ("client", "server", "message"),
     [
         (NONE, OURS, "secret or authority"),
         (THEIRS, OURS, "secret or authority"),
@@ -192,11 +192,11 @@ async def test_clients_with_the_same_secret_are_served(options: Configuration) -
     ],
 )
 async def test_clients_without_the_secret_are_refused_before_anything_is_read(
-    client: Configuration, server: Configuration, said: str
+    client: Configuration, server: Configuration, message: str
 ) -> None:
     async with serving(server) as (service, address), open_channel(address, client) as channel:
         for reason in refusals(await every_kind(channel)):
-            assert said in reason
+            assert message in reason
             assert "security.cluster.secret-file" in reason
             assert "\n" not in reason
         assert (service.calls, service.received) == (0, [])

@@ -159,10 +159,10 @@ def test_keys_of_older_versions_refer_to_existing_keys() -> None:
 @pytest.mark.parametrize(("former", "present"), FORMER_KEYS.items())
 def test_a_key_of_an_older_version_sets_the_current_one_with_a_warning(former: str, present: str) -> None:
     option = OPTIONS[present]
-    with pytest.warns(FutureWarning, match=f"option '{former}' is deprecated: use '{present}'") as told:
+    with pytest.warns(FutureWarning, match=f"option '{former}' is deprecated: use '{present}'") as caught:
         configuration = Configuration({former: _written(option)})
     assert configuration.to_dict() == {present: _written(option)}
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
 
 
 def test_options_of_pyflinks_exchange_with_java_are_dropped_with_a_warning() -> None:
@@ -385,7 +385,7 @@ def test_no_key_is_the_parent_of_another() -> None:
 def test_a_job_sets_only_its_own_options() -> None:
     ours = {"io.tmp.dirs": "/ours", "task.cancellation.timeout": "5 s", "python.unpack.max-size": "1 mb"}
     cluster = Configuration(ours)
-    asked = {
+    settings = {
         "io.tmp.dirs": "/theirs",
         "python.unpack.max-size": "1 tb",
         "python.environments.max-size": "1 tb",
@@ -394,7 +394,7 @@ def test_a_job_sets_only_its_own_options() -> None:
         "task.cancellation.timeout": "7 s",
         "parallelism.default": "3",
     }
-    found = cluster.for_job(asked)
+    found = cluster.for_job(settings)
     assert found == cluster.merged({"task.cancellation.timeout": "7 s", "parallelism.default": "3"})
 
 

@@ -428,7 +428,7 @@ def test_only_transient_errors_are_retried(line: str, status: int, may_pass: boo
 @pytest.mark.process
 def test_requirements_are_installed_from_bundled_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/no-index-is-asked")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/no-index")
     store = Store()
     content = wheel_bytes({"packaged.py": "ANSWER = 42"}, "packaged", "1.0")
     environment = store.prepare(

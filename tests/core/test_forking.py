@@ -73,7 +73,7 @@ def test_a_forked_child_has_none_of_our_connections_and_all_of_the_users() -> No
 
 
 @pytest.mark.parametrize(
-    ("raised", "status", "told"),
+    ("raised", "status", "message"),
     [
         ("None", 0, ""),
         ("SystemExit()", 0, ""),
@@ -83,11 +83,11 @@ def test_a_forked_child_has_none_of_our_connections_and_all_of_the_users() -> No
     ],
 )
 def test_a_forked_child_that_returns_to_the_runtime_ends_as_a_program_would(
-    raised: str, status: int, told: str
+    raised: str, status: int, message: str
 ) -> None:
     done = _run(LEAVING.replace("RAISED", raised))
     assert (done.returncode, done.stdout) == (status, "printed by the child\n")
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_a_forked_child_may_run_loops_of_its_own() -> None:

@@ -21,14 +21,14 @@ async def a_peer() -> str:
     return "not registered at the resource manager"
 
 
-async def ask(address: str, request: bytes) -> bytes:
+async def send_request(address: str, request: bytes) -> bytes:
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
-    told = await reader.read()
+    response = await reader.read()
     writer.close()
     await writer.wait_closed()
-    return told
+    return response
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ async def ask(address: str, request: bytes) -> bytes:
     ],
 )
 def test_the_response_to_each_request(request_line: str, status: str, body: str) -> None:
-    told = asyncio.run(answer(f"{request_line}\r\nHost: here\r\n\r\n".encode(), a_peer)).decode()
-    head, _, content = told.partition("\r\n\r\n")
+    response = asyncio.run(answer(f"{request_line}\r\nHost: here\r\n\r\n".encode(), a_peer)).decode()
+    head, _, content = response.partition("\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status}\r\n")
     assert content == body
 
@@ -59,7 +59,7 @@ def test_silent_connections_do_not_block_probes() -> None:
         async with served_health(nothing, Configuration({"health.port": free_port()})) as address:
             host, _, port = address.rpartition(":")
             silent = [await asyncio.open_connection(host, int(port)) for _ in range(300)]
-            assert b" 200 " in await ask(address, b"GET /healthz HTTP/1.1\r\n\r\n")
+            assert b" 200 " in await send_request(address, b"GET /healthz HTTP/1.1\r\n\r\n")
             async with asyncio.timeout(DEADLINE):
                 assert await silent[0][0].read() == b"", "the oldest is displaced"
             for _, writer in silent:
@@ -72,13 +72,13 @@ def test_it_is_served_only_if_a_port_is_configured() -> None:
     async def scenario() -> None:
         options = Configuration({"health.port": free_port()})
         async with served_health(nothing, options) as address:
-            assert (await ask(address, b"GET /readyz HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\nready\n")
-            assert await ask(address, b"x" * 20_000 + b"\r\n\r\n") == b""
+            assert (await send_request(address, b"GET /readyz HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\nready\n")
+            assert await send_request(address, b"x" * 20_000 + b"\r\n\r\n") == b""
             with pytest.raises(MillstreamError, match=r"cannot listen on 127\.0\.0\.1:\d+ \(health\.port\)"):
                 async with served_health(nothing, options):
                     pass
         with pytest.raises(ConnectionRefusedError):
-            await ask(address, b"GET /readyz HTTP/1.1\r\n\r\n")
+            await send_request(address, b"GET /readyz HTTP/1.1\r\n\r\n")
         async with served_health(nothing, Configuration()) as nowhere:
             assert nowhere == ""
 

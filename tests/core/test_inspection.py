@@ -121,7 +121,7 @@ stuck()
             assert child.stdout is not None
             assert child.stdout.readline() == b"\n"
             assert "in stuck" in dump_from_outside(child.pid)
-            assert "in stuck" in dump_from_outside(child.pid), "as often as one asks"
+            assert "in stuck" in dump_from_outside(child.pid), "as often as requested"
         finally:
             child.kill()
             child.wait(DEADLINE)

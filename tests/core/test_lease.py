@@ -42,7 +42,7 @@ def test_after_a_standstill_nothing_may_be_completed_but_the_peer_has_a_moment_t
     lease = Lease(DURATION, BEAT, 0.0)
     assert not lease.is_over(1000.0)
     assert not lease.holds(1000.0)
-    assert lease.is_over(1000.0 + DURATION / 10), "and it heard nothing"
+    assert lease.is_over(1000.0 + DURATION / 10), "and it received nothing"
     assert lease.is_over(2000.0), "another standstill makes it no better"
     lease.renew(2000.0)
     assert not lease.is_over(2000.0 + BEAT)

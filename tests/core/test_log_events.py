@@ -111,14 +111,14 @@ def test_filters(wanted: LogFilter, passes: bool) -> None:
 
 
 def test_events_of_a_service_about_a_job_belong_to_the_job_but_to_no_task() -> None:
-    said = Line(1.0, "INFO", "jobmanager", "a", f"job {JOB} (x): restart 1")
-    assert LogFilter(job_id=JOB).passes(said)
-    read = parsed(as_text(Line(1.0, "INFO", "jobmanager", "millstream.a", said.message)))
+    event_of_service = Line(1.0, "INFO", "jobmanager", "a", f"job {JOB} (x): restart 1")
+    assert LogFilter(job_id=JOB).passes(event_of_service)
+    read = parsed(as_text(Line(1.0, "INFO", "jobmanager", "millstream.a", event_of_service.message)))
     assert read is not None
     assert read.message == f"job {JOB[:8]} (x): restart 1"
     assert LogFilter(job_id=JOB).passes(read)
     assert not LogFilter(job_id=OTHER).passes(read)
-    assert not LogFilter(job_id=JOB, vertex="x").passes(said)
+    assert not LogFilter(job_id=JOB, vertex="x").passes(event_of_service)
 
 
 def found_in(files: dict[str, bytes], wanted: LogFilter, limit: int, continued: bool = True) -> tuple[list[str], int]:

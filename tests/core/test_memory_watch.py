@@ -62,8 +62,8 @@ def test_a_process_near_the_limit_is_likely_to_have_run_out_of_memory(
 ) -> None:
     watch = MemoryWatch.begin(host(tmp_path, **{"proc/self/cgroup": cgroup, file: f"{2 * GB}\n"}))
     assert watch.blamed(GB) == ""
-    told = watch.blamed(2 * GB - 100 * MB)
-    assert told.startswith("the system running out of memory is a likely cause: it held up to 1.902 gb of 2 gb")
+    reason = watch.blamed(2 * GB - 100 * MB)
+    assert reason.startswith("the system running out of memory is a likely cause: it held up to 1.902 gb of 2 gb")
 
 
 def test_without_a_limit_the_hosts_memory_is_the_limit(tmp_path: Path) -> None:

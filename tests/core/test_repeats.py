@@ -6,11 +6,11 @@ from millstream.core.logs.repeats import Repeats
 
 
 def test_the_first_three_then_round_numbers_then_once_in_an_hour() -> None:
-    repeats, told = Repeats(), []
+    repeats, reported = Repeats(), []
     for number in range(1, 1501):
         if repeats.is_told("boom", now=number * 1.0):
-            told.append((number, repeats.take_untold()))
-    assert told == [(1, 0), (2, 0), (3, 0), (10, 6), (100, 89), (1000, 899)]
+            reported.append((number, repeats.take_untold()))
+    assert reported == [(1, 0), (2, 0), (3, 0), (10, 6), (100, 89), (1000, 899)]
     assert not repeats.is_told("boom", now=4000.0)
     assert repeats.is_told("boom", now=1000.0 + 3600.0)
     assert not repeats.is_told("boom", now=4601.0)

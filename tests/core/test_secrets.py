@@ -99,17 +99,17 @@ def test_a_child_gets_options_that_its_own_children_and_others_do_not_see() -> N
         "print(json.dumps([handed_down_options(), handed_down_options(), own, below.stderr]))\n"
     )
     options = {"execution.checkpointing.dir": "s3://k:verysecret@b/" + "c" * 100_000}
-    with secret_options(options) as (descriptors, told):
-        answer = subprocess.run(
-            [sys.executable, "-c", program], env={**os.environ, **told}, pass_fds=descriptors, capture_output=True,
+    with secret_options(options) as (descriptors, variables):
+        done = subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, **variables}, pass_fds=descriptors, capture_output=True,
             check=True,
         )  # fmt: skip
-    first, second, own, below = json.loads(answer.stdout)
+    first, second, own, below = json.loads(done.stdout)
     assert first == second == options
     assert "verysecret" not in "".join(own)
     assert "handed to another process" in below
     with pytest.raises(ConfigurationError, match=SECRET_OPTIONS_VARIABLE):
-        take_up(told[SECRET_OPTIONS_VARIABLE])
+        take_up(variables[SECRET_OPTIONS_VARIABLE])
 
 
 def test_without_secret_options_nothing_is_passed_on() -> None:

@@ -62,7 +62,7 @@ async def serving(configuration: Configuration, host: str = "127.0.0.1", port: i
         await server.stop(0)
 
 
-async def ask(port: int, configuration: Configuration) -> int:
+async def call(port: int, configuration: Configuration) -> int:
     async with open_channel(f"127.0.0.1:{port}", configuration) as channel:
         overview = await Stub(channel, RESOURCE_MANAGER).get_overview(Empty(), timeout=DEADLINE)
         assert isinstance(overview, msg.Overview)
@@ -105,7 +105,7 @@ def secured(*place: Any) -> Configuration:
 @pytest.mark.process
 async def test_services_of_one_authority_communicate(pairs: Path) -> None:
     async with serving(secured(pairs)) as port:
-        assert await ask(port, secured(pairs)) == 7
+        assert await call(port, secured(pairs)) == 7
 
 
 @pytest.mark.process
@@ -123,14 +123,14 @@ async def test_a_client_without_a_certificate_of_the_authority_is_refused(pairs:
             with pytest.raises(grpc.RpcError) as caught:
                 await Stub(channel, RESOURCE_MANAGER).get_overview(Empty(), timeout=DEADLINE)
             assert "\n" not in explain(caught.value)
-        assert await ask(port, secured(pairs)) == 7
+        assert await call(port, secured(pairs)) == 7
 
 
 @pytest.mark.process
 async def test_a_server_of_another_authority_is_not_trusted(pairs: Path) -> None:
     async with serving(secured(pairs, "stranger", "ours")) as port:
         with pytest.raises(grpc.RpcError):
-            await ask(port, secured(pairs))
+            await call(port, secured(pairs))
 
 
 @pytest.mark.process

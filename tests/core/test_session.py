@@ -136,14 +136,14 @@ async def keeping_connected(
 
 
 async def test_messages_arrive_in_order_in_both_directions() -> None:
-    def answer(session: Any, message: Any) -> None:
+    def respond(session: Any, message: Any) -> None:
         session.send(notice(message.slots))
 
-    async with connected(handle=answer) as (server, client, session):
+    async with connected(handle=respond) as (server, client, session):
         for number in range(500):
             session.send(report(number))
-        answers = [(await client.received.get()).available for _ in range(500)]
-        assert answers == list(range(500))
+        responses = [(await client.received.get()).available for _ in range(500)]
+        assert responses == list(range(500))
         await client.close()
         assert await server.ends.get() == "connection to client lost"
 
@@ -284,7 +284,7 @@ class BusyNetwork:
 
                 async def wait_and_stand_still() -> None:
                     await wait()
-                    time.sleep(0.2)  # noqa: ASYNC251  # not only this task: the whole loop, while the answer arrives
+                    time.sleep(0.2)  # noqa: ASYNC251  # not only this task: the whole loop, while the response arrives
 
                 call.wait_for_connection = wait_and_stand_still
                 return call
@@ -535,12 +535,12 @@ async def test_a_peer_that_does_not_greet_is_disconnected(
 def test_a_server_may_respond_with_anything(first: bytes) -> None:
     """The connecting end learns why there is no session, or has one that ends."""
 
-    async def answer(_requests: Any, context: Any) -> None:
+    async def respond(_requests: Any, context: Any) -> None:
         await context.send_initial_metadata(TAKEN)
         await context.write(first)
 
     async def scenario() -> None:
-        method: Any = grpc.stream_stream_rpc_method_handler(answer)
+        method: Any = grpc.stream_stream_rpc_method_handler(respond)
         handler = grpc.method_handlers_generic_handler(SESSION.service.full_name, {SESSION.method: method})
         server, port = await serve("127.0.0.1", 0, [handler], CALM, "resourcemanager.rpc.port")
         try:

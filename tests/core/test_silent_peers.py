@@ -23,12 +23,12 @@ class SlowService:
     """Responds when the test requests it."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.answers = asyncio.Event()
+        self.called = asyncio.Event()
+        self.may_respond = asyncio.Event()
 
     async def get_overview(self, _request: Empty, _context: Any) -> Overview:
-        self.asked.set()
-        await self.answers.wait()
+        self.called.set()
+        await self.may_respond.wait()
         return Overview(pending_slots=7)
 
     async def connect_job_manager(self, _requests: Any, _context: Any) -> None: ...
@@ -73,7 +73,7 @@ async def called(over_wire: bool) -> AsyncIterator[tuple[SlowService, Wire, asyn
             return await Stub(channel, RESOURCE_MANAGER).get_overview(Empty())
 
         task = asyncio.create_task(call())
-        await service.asked.wait()
+        await service.called.wait()
         yield service, wire, task
         await asyncio.gather(task, return_exceptions=True)
     listener.close()
@@ -92,5 +92,5 @@ async def test_a_call_waits_for_a_peer_that_responds() -> None:
     async with called(over_wire=False) as (service, _, call):
         done, _pending = await asyncio.wait([call], timeout=1.5 * HASTY.seconds("heartbeat.timeout"))
         assert not done
-        service.answers.set()
+        service.may_respond.set()
         assert (await call).pending_slots == 7

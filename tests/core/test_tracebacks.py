@@ -104,8 +104,9 @@ def test_causes_are_included() -> None:
             raise RuntimeError("while wrapping") from error
 
     text = user_traceback(caught(wrapping))
-    told = [text.index(part) for part in ("ValueError: bad record", "direct cause", "RuntimeError: while wrapping")]
-    assert told == sorted(told)
+    parts = ("ValueError: bad record", "direct cause", "RuntimeError: while wrapping")
+    positions = [text.index(part) for part in parts]
+    assert positions == sorted(positions)
 
 
 def test_a_missing_module_is_reported_with_the_option_that_ships_it() -> None:
@@ -156,11 +157,11 @@ def test_a_very_long_text_keeps_its_beginning_and_its_end() -> None:
     try:
         grow()
     except ValueError as error:
-        told, line = user_traceback(error), one_line(error)
-    assert len(told) <= 64 * 1024
-    assert "in grow" in told
-    assert told.rstrip().endswith("x end")
-    assert "characters are left out" in told
+        text, line = user_traceback(error), one_line(error)
+    assert len(text) <= 64 * 1024
+    assert "in grow" in text
+    assert text.rstrip().endswith("x end")
+    assert "characters are left out" in text
     assert len(line) <= 8 * 1024
     assert line.startswith("ValueError: begin x")
     assert line.endswith("x end")

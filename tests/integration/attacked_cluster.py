@@ -1,6 +1,6 @@
-"""The services and slot workers of a cluster in this process, with a job that runs beside whatever is sent to them.
+"""The services and slot workers of a cluster in this process, with a job that runs while they are attacked.
 
-Whoever attacks it finds its ports as anyone on the host does.
+An attacker finds its ports as any user of the host does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KINDS = {
 
 
 class AttackedCluster:
-    """Calls of it, by whoever: as bytes, answered with the status."""
+    """Calls to its services: as bytes, with the status of the response."""
 
     def __init__(self, loop: LoopThread, configuration: Configuration, job: Any) -> None:
         self.job_id = str(job.get_job_id())
@@ -44,17 +44,17 @@ class AttackedCluster:
         self._job = job
 
     def ports(self) -> list[int]:
-        """All that this process listens on."""
+        """All ports on which this process listens."""
         return listening_ports(os.getpid())
 
     def call(self, port: int, method: MethodDescriptor, messages: list[bytes]) -> tuple[grpc.StatusCode, str]:
-        """Sends the messages and half-closes; answers how the call ended."""
+        """Sends the messages and half-closes; returns how the call ended."""
         return self._loop.call(self._call(port, method, messages, self._configuration))
 
     def call_as_stranger(
         self, port: int, method: MethodDescriptor, messages: list[bytes]
     ) -> tuple[grpc.StatusCode, str]:
-        """The same by someone who does not know the cluster's secret."""
+        """The same by a client without the cluster's secret."""
         return self._loop.call(self._call(port, method, messages, Configuration()))
 
     async def _call(
@@ -75,14 +75,15 @@ class AttackedCluster:
                 else:
                     await call
             except grpc.aio.AioRpcError as error:
-                if error.details() == "Internal error from Core":  # what gRPC says of writing to a call that has ended
+                # what gRPC reports when writing to a call that has ended
+                if error.details() == "Internal error from Core":
                     return grpc.StatusCode.CANCELLED, ""
                 return error.code(), error.details() or ""
             return grpc.StatusCode.OK, ""
 
 
 def listening_ports(pid: int) -> list[int]:
-    """Of a process, by the system's own tables."""
+    """The ports of a process, by the system's own tables."""
     held = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -98,8 +99,8 @@ def listening_ports(pid: int) -> list[int]:
     return sorted(found)
 
 
-def say(port: int, content: bytes) -> bytes:
-    """Sends bytes as they are; answers what comes back until the other end closes, which it has to."""
+def send_bytes(port: int, content: bytes) -> bytes:
+    """Sends raw bytes; returns the response until the other end closes the connection, which it has to."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         try:
             connection.sendall(content)
@@ -116,7 +117,7 @@ def say(port: int, content: bytes) -> bytes:
 
 @contextmanager
 def attacked_cluster(folder: Path, options: Mapping[str, str] | None = None) -> Iterator[AttackedCluster]:
-    """With a job that continues until the end of the block, and ends there as if nothing had been."""
+    """With a job that continues until the end of the block, and ends there normally."""
     go = folder / "go"
 
     def slowly(number: int) -> int:
@@ -133,7 +134,7 @@ def attacked_cluster(folder: Path, options: Mapping[str, str] | None = None) -> 
         {
             "execution.local.in-process": "true",
             "io.tmp.dirs": str(folder / "work"),
-            "security.cluster.secret": "known to whoever attacks",  # others are refused before anything is read
+            "security.cluster.secret": "known to the attacker",  # others are refused before anything is read
             **(options or {}),
         }
     )

@@ -8,7 +8,7 @@ from system import QUICK, Cluster, running_cluster
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two task managers with two slots each; nothing of it may be left when it was stopped."""
+    """Two task managers with two slots each; nothing of it may be left after it was stopped."""
     with running_cluster(tmp_path_factory.mktemp("cluster"), 2, 2, **QUICK) as made:
         yield made
 
@@ -22,7 +22,7 @@ def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def lone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The same without high availability: a service that is lost takes what it knows along."""
+    """The same without high availability: a service that is lost loses its state."""
     options = {**QUICK, "heartbeat.timeout": "8 s", "high-availability.type": "none"}
     with running_cluster(tmp_path_factory.mktemp("cluster"), 2, 2, **options) as made:
         yield made
@@ -30,7 +30,7 @@ def lone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def jobs_of_one_test_only(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test of a shared cluster finds no slot taken and no worker of another test's job, even if that failed."""
+    """A test of a shared cluster finds no slot in use and no worker of another test's job, even if that failed."""
     shared = request.getfixturevalue("cluster") if "cluster" in request.fixturenames else None
     yield
     if shared is not None:

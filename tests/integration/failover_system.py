@@ -1,4 +1,4 @@
-"""Several of each service as separate processes on one store, started by hand as a user would."""
+"""Several of each service as separate processes on one store, started directly as a user would."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROLES = {"dispatcher": Role.DISPATCHER, "resourcemanager": Role.RESOURCE_MANAGER
 
 
 class FailoverCluster(Cluster):
-    """Members are named like `jobmanager-2`. What a test kills may be started again under its name."""
+    """Members are named like `jobmanager-2`. A member that a test killed can be started again under its name."""
 
     def __init__(self, directory: Path, store: dict[str, str]) -> None:
         super().__init__(directory)
@@ -78,18 +78,18 @@ class FailoverCluster(Cluster):
         self._choose_rest()
 
     def _options_of(self, name: str) -> dict[str, str]:
-        """What one member is started with, beside what all are."""
+        """The options of one member, in addition to those of all."""
         return address_options(Role.REST, self._rest[name]) if name in self._rest else {}
 
     def _prefix_of(self, name: str) -> list[str]:
-        """What goes before a member's command."""
+        """The prefix of a member's command."""
         return []
 
     def _log_of(self, name: str) -> Path:
         return self.directory / "log" / f"{name}.log"
 
     def _choose_rest(self) -> None:
-        """Any dispatcher does that lives."""
+        """Selects any dispatcher that is running."""
         living = [address for name, address in self._rest.items() if self.lives(name)]
         if living:
             self.rest = living[0]
@@ -99,9 +99,9 @@ class FailoverCluster(Cluster):
         return process is not None and process.poll() is None
 
     def get(self, path: str) -> Any:
-        """As a client that tries again while nobody leads."""
+        """Reads like a client that retries while there is no leader."""
 
-        def answer() -> tuple[Any] | None:
+        def response() -> tuple[Any] | None:
             self._choose_rest()
             try:
                 return (super(FailoverCluster, self).get(path),)
@@ -112,8 +112,8 @@ class FailoverCluster(Cluster):
             except OSError:
                 return None
 
-        (answered,) = wait_until(answer, f"an answer to {path}")
-        return answered
+        (result,) = wait_until(response, f"a response to {path}")
+        return result
 
     def kill_member(self, name: str) -> None:
         self._processes[name].kill()
@@ -121,7 +121,7 @@ class FailoverCluster(Cluster):
         self._choose_rest()
 
     def kill_everything(self) -> None:
-        """As when the host goes down."""
+        """Kills everything, as when the host goes down."""
         for pid in self._members():
             if is_alive(pid):
                 os.kill(pid, signal.SIGKILL)
@@ -167,8 +167,8 @@ class FailoverCluster(Cluster):
 
     def _name_of(self, kind: str, address: str) -> str | None:
         for name in self._processes:
-            told = re.findall(r" is up at (\S+)", self._log_of(name).read_text(errors="replace"))
-            if name.startswith(kind) and self.lives(name) and told[-1:] == [address]:
+            addresses = re.findall(r" is up at (\S+)", self._log_of(name).read_text(errors="replace"))
+            if name.startswith(kind) and self.lives(name) and addresses[-1:] == [address]:
                 return name
         return None
 
@@ -188,7 +188,7 @@ class FailoverCluster(Cluster):
     def logs(self) -> str:
         return "".join(file.read_text(errors="replace") for file in (self.directory / "log").iterdir())
 
-    def said(self) -> str:
+    def log_tails(self) -> str:
         """The ends of all logs, for a test that failed."""
         logs = {name: self._log_of(name).read_text(errors="replace") for name in self._processes}
         return "\n".join(f"== {name}\n{log[-3000:]}" for name, log in logs.items())
@@ -201,7 +201,7 @@ def failover_cluster(directory: Path, store: dict[str, str]) -> Iterator[Failove
     try:
         yield cluster
     except BaseException:
-        print(cluster.said())
+        print(cluster.log_tails())
         raise
     finally:
         cluster.stop()

@@ -1,7 +1,7 @@
 """Golden pipelines with state of every kind, as a program: `golden_restores.py PIPELINE OUTPUT RATE`.
 
-Each writes into the exactly-once file sink. What a pipeline writes in all depends neither on its parallelism nor on the
-order in which its inputs interleave, so the output of any run can be compared with that of any other.
+Each writes to the exactly-once file sink. The complete output of a pipeline depends neither on its parallelism nor on
+the order in which its inputs interleave, so the outputs of all runs can be compared.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RULES = MapStateDescriptor("rules", Types.INT(), Types.STRING())
 
 
 def numbers(env: StreamExecutionEnvironment, rate: float | None, count: int = N, uid: str = "numbers") -> DataStream:
-    """From 0 to before `count`."""
+    """Numbers from 0 to `count` - 1."""
     source = DataGeneratorSource(lambda index: index, count, rate, Types.LONG())
     return env.from_source(source, None, uid).uid(uid)
 
@@ -50,7 +50,7 @@ def keyed_counts(env: StreamExecutionEnvironment, rate: float | None) -> DataStr
 
 
 class Gather(KeyedProcessFunction):
-    """Everything about a key, once it has all its numbers."""
+    """Emits everything about a key, once it has all its numbers."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", Types.LONG()))
@@ -72,7 +72,7 @@ def list_and_map(env: StreamExecutionEnvironment, rate: float | None) -> DataStr
 
 
 class ApplyRules(KeyedBroadcastProcessFunction):
-    """Each number leaves with the rule of its key, if that has come."""
+    """Each number is emitted with the rule of its key, if that has arrived."""
 
     def process_element(self, value: int, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterator[Any]:
         yield value, ctx.get_broadcast_state(RULES).get(ctx.get_current_key())
@@ -89,7 +89,7 @@ def broadcast_rules(env: StreamExecutionEnvironment, rate: float | None) -> Data
 
 
 class Remember(MapFunction, CheckpointedFunction):
-    """After a restore, each subtask says how many records all subtasks had seen before."""
+    """After a restore, each subtask emits how many records all subtasks had processed before."""
 
     def initialize_state(self, context: Any) -> None:
         store = context.get_operator_state_store()
@@ -114,7 +114,7 @@ def union_list(env: StreamExecutionEnvironment, rate: float | None) -> DataStrea
 
 
 class Join(KeyedCoProcessFunction):
-    """Each number meets its square."""
+    """Joins each number with its square."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.left = runtime_context.get_state(ValueStateDescriptor("left", Types.LONG()))
@@ -146,14 +146,14 @@ def plain_files(env: StreamExecutionEnvironment, rate: float | None) -> DataStre
 
 
 def timed(env: StreamExecutionEnvironment, rate: float | None, uid: str = "numbers") -> DataStream:
-    """The numbers with a time each: in blocks of 500 with a pause between them."""
+    """The numbers with timestamps: in blocks of 500 with a pause between them."""
     source = DataGeneratorSource(lambda index: index, N, rate, Types.LONG())
     times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda x, _: x + 1_000 * (x // 500))
     return env.from_source(source, times, uid).uid(uid)
 
 
 class Shown(WindowFunction):
-    """(key, start, end, what the window holds)."""
+    """(key, start, end, the window's contents)."""
 
     def apply(self, key: int, window: Any, inputs: Any) -> Iterator[Any]:
         yield key, window.start, window.end, sorted(inputs)
@@ -172,7 +172,7 @@ def session_windows(env: StreamExecutionEnvironment, rate: float | None) -> Data
 
 
 def column_windows(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
-    """Aggregates over columns, in windows of 200 ms that begin every 50 ms and in sessions."""
+    """Aggregates over columns, in windows of 200 ms that start every 50 ms and in sessions."""
     kind = Types.ROW_NAMED(["key", "number", "digit"], [Types.LONG(), Types.LONG(), Types.STRING()])
     rows = timed(env, rate).map(lambda x: Row(key=x % KEYS, number=x, digit=str(x % 10)), kind)
     keyed = rows.key_by("key")
@@ -198,12 +198,12 @@ class Quarter(KeyedProcessFunction):
 
 
 def event_timers(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
-    """(key, time, numbers by then) for each timer, which is there once."""
+    """(key, time, numbers so far) for each timer, which exists once."""
     return timed(env, rate).key_by(lambda x: x % KEYS, Types.LONG()).process(Quarter()).uid("timers")
 
 
 class Looked(AsyncFunction[int, Any]):
-    """Takes long enough for a barrier to find some under way."""
+    """Takes long enough for a barrier to find some calls in flight."""
 
     async def async_invoke(self, value: int) -> list[Any]:
         await asyncio.sleep(0.05)
@@ -211,13 +211,13 @@ class Looked(AsyncFunction[int, Any]):
 
 
 def async_calls(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
-    """(number, its square), of calls that savepoints find under way."""
+    """(number, its square), from calls that savepoints find in flight."""
     moved = numbers(env, rate).rebalance()
     return AsyncDataStream.unordered_wait(moved, Looked(), Time.minutes(10), 200).uid("calls")
 
 
 class BothQuarters(KeyedCoProcessFunction):
-    """How many numbers of each stream a key has had at the end of a quarter of a second, when both have come so far."""
+    """How many numbers of each stream a key has at the end of a quarter of a second, when both have arrived so far."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.times = [
@@ -242,7 +242,7 @@ class BothQuarters(KeyedCoProcessFunction):
 
 
 def connected_timers(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
-    """(key, time, numbers of the first, numbers of the second by then); the second stream is the slower one."""
+    """(key, time, numbers of the first stream, numbers of the second so far); the second stream is the slower one."""
     first, second = timed(env, rate), timed(env, rate and rate / 2, "others")
     connected = first.key_by(lambda x: x % KEYS, Types.LONG()).connect(second.key_by(lambda x: x % KEYS, Types.LONG()))
     return connected.process(BothQuarters()).uid("timers")
@@ -256,7 +256,7 @@ def window_join(env: StreamExecutionEnvironment, rate: float | None) -> DataStre
 
 
 def window_join_of_pairs(env: StreamExecutionEnvironment, rate: float | None) -> DataStream:
-    """The same pairs, of records whose first part is their key: selectors of which a getter takes the place."""
+    """The same pairs, of records whose first part is their key: a getter replaces the selectors."""
     streams = [timed(env, rate, uid).map(lambda x: (x % KEYS, x)) for uid in ("numbers", "others")]
     keyed = streams[0].join(streams[1]).where(lambda pair: pair[0], Types.LONG()).equal_to(lambda pair: pair[0])
     windows = keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(50)))
@@ -280,7 +280,7 @@ PIPELINES = (
 
 
 def main(name: str, output: str, rate: str = "") -> None:
-    """Builds and runs one."""
+    """Builds and runs a pipeline."""
     env = StreamExecutionEnvironment.get_execution_environment()
     build = {pipeline.__name__: pipeline for pipeline in PIPELINES}[name]
     results = build(env, float(rate) if rate else None)

@@ -1,4 +1,4 @@
-"""A program that listens where a service did, records what it is sent and responds as clients would like."""
+"""A program that listens where a service did, records what it is sent and responds as clients expect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANSWER = (
 
 
 class Impostor:
-    """Listens on a port that was another's."""
+    """Listens on the port of another service."""
 
     def __init__(self, port: int) -> None:
         self.connections = 0

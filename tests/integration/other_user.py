@@ -1,8 +1,8 @@
-"""Runs as a process of its own: becomes another user of the host, and does what its arguments say.
+"""Runs as a process of its own: becomes another user of the host, and does what its arguments request.
 
     python other_user.py cli list -m 127.0.0.1:8081     a command
     python other_user.py pose DISPATCHER RESOURCEMANAGER     calls services as programs and task managers do
-    python other_user.py read FILE     looks into a file
+    python other_user.py read FILE     reads a file
 
 The interpreter may be in a folder that the other user cannot enter, so all is imported before.
 """

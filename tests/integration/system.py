@@ -1,4 +1,4 @@
-"""A real cluster of separate processes for the system tests, and what they need to look at it."""
+"""A real cluster of separate processes for the system tests, and functions to inspect it."""
 
 from __future__ import annotations
 
@@ -29,17 +29,22 @@ QUICK = {"heartbeat.interval": "500 ms", "task.cancellation.timeout": "3 s", "ta
 
 
 def files_in(folder: Path, name: str = "*") -> list[Path]:
-    """The files in a folder and below it, by a pattern of their names. Unlike `rglob`, it bears folders that vanish."""
+    """The files in a folder and below it, by a pattern of their names.
+
+    Unlike `rglob`, it tolerates folders that vanish.
+    """
     return [Path(at) / found for at, _, files in os.walk(folder) for found in fnmatch.filter(files, name)]
 
 
 def completed(checkpoints: Path) -> set[str]:
-    """The folders of the checkpoints that are complete."""
+    """The folders of the completed checkpoints."""
     return {file.parent.name for file in files_in(checkpoints, "_metadata.json")}
 
 
 def highest_counts(folder: Path) -> dict[int, int]:
-    """Of each key, by its file: more than a straight run's if a record counted twice, less if one was lost."""
+    """The highest count of each key, by its file: more than without failures if a record counted twice, less if one was
+    lost.
+    """
     return {int(file.name): max(map(int, file.read_text().split())) for file in folder.iterdir()}
 
 
@@ -49,12 +54,12 @@ def beginnings(folder: Path) -> set[int]:
 
 
 def given(*options: str) -> list[str]:
-    """Options as the command line takes them."""
+    """Options in the form of the command line."""
     return [argument for option in options for argument in ("-D", option)]
 
 
 def recovering(checkpoints: Path | str, interval: str = "200ms", attempts: int = 20) -> tuple[str, ...]:
-    """The options of a job that takes checkpoints, and soon continues from them when something of it is lost."""
+    """The options of a job that takes checkpoints, and soon continues from them after a failure."""
     return (
         f"execution.checkpointing.interval={interval}",
         f"execution.checkpointing.dir={checkpoints}",
@@ -65,7 +70,7 @@ def recovering(checkpoints: Path | str, interval: str = "200ms", attempts: int =
 
 
 class Cluster:
-    """Started and stopped with the command line, as a user would."""
+    """A cluster that is started and stopped with the command line, as a user does."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -101,48 +106,48 @@ class Cluster:
         return self.cli("run", "-m", self.rest, *arguments, **more)
 
     def submit(self, job: Path, *flags: str, parallelism: int = 1, arguments: tuple[str, ...] = ()) -> str:
-        """Submits detached, with arguments for the program; answers the job's id."""
+        """Submits detached, with arguments for the program; returns the job's id."""
         done = self.run("-d", "-p", str(parallelism), *flags, str(job), *arguments)
         return done.stdout.split("JobID", 1)[1].split()[0]
 
     def submit_running(self, job: Path, *flags: str, **more: Any) -> str:
-        """The same; all its tasks have started."""
+        """The same; waits until all its tasks have started."""
         job_id = self.submit(job, *flags, **more)
         self.wait_for(job_id, "RUNNING")
         return job_id
 
     def exceptions(self, job_id: str) -> list[dict[str, Any]]:
-        """What the job failed with, the latest first."""
+        """The exceptions of the job, the latest first."""
         return list(self.get(f"/jobs/{job_id}/exceptions")["exceptionHistory"]["entries"])
 
     def cancel(self, job_id: str) -> None:
-        """As a user does; returns when it is so."""
+        """Cancels as a user does; returns when the job is cancelled."""
         self.cli("cancel", "-m", self.rest, job_id)
         self.wait_for(job_id, "CANCELED")
 
     @property
     def security(self) -> Configuration:
-        """The options by which clients of this test are let in."""
+        """The options with which clients of this test are authorized."""
         file = self.directory / "conf" / "cluster.secret"
         return Configuration({"security.cluster.secret-file": file} if file.exists() else {})
 
     @property
     def authorization(self) -> dict[str, str]:
-        """The header by which requests are let in; none where there is no secret."""
+        """The header that authorizes requests; none if there is no secret."""
         secret = cluster_secret(self.security)
         return {} if secret is None else {"Authorization": f"Bearer {secret.rest_token('submit')}"}
 
     def get(self, path: str) -> Any:
         request = urllib.request.Request(f"http://{self.rest}{path}", headers=self.authorization)
-        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(request, timeout=DEADLINE) as response:
+            return json.load(response)
 
     def request(self, method: str, path: str, body: bytes = b"", kind: str = "application/json") -> tuple[int, Any]:
         headers = {"Content-Type": kind, **self.authorization}
         request = urllib.request.Request(f"http://{self.rest}{path}", body, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
-                return answer.status, json.load(answer)
+            with urllib.request.urlopen(request, timeout=DEADLINE) as response:
+                return response.status, json.load(response)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
 
@@ -179,18 +184,20 @@ class Cluster:
         return sum(v["metrics"][metric] for v in self.get(f"/jobs/{job_id}")["vertices"])
 
     def task_managers_of(self, job_id: str) -> list[str]:
-        """Where the subtasks of the job's first vertex run."""
+        """The task managers of the subtasks of the job's first vertex."""
         vertex = self.get(f"/jobs/{job_id}")["vertices"][0]["id"]
         return [s["taskmanager-id"] for s in self.get(f"/jobs/{job_id}/vertices/{vertex}")["subtasks"]]
 
     def attempts(self, job_id: str) -> list[int]:
-        """Which attempt each subtask is at, from 0."""
+        """The current attempt of each subtask, from 0."""
         vertices = [vertex["id"] for vertex in self.get(f"/jobs/{job_id}")["vertices"]]
         details = [self.get(f"/jobs/{job_id}/vertices/{vertex}") for vertex in vertices]
         return [subtask["attempt"] for vertex in details for subtask in vertex["subtasks"]]
 
     def wait_for_checkpoint(self, job_id: str) -> None:
-        """Returns when one is complete that was triggered after this call, and so holds all that happened before."""
+        """Returns when a checkpoint has completed that was triggered after this call, and so contains everything before
+        it.
+        """
         now = time.time() * 1000
 
         def is_complete() -> bool:
@@ -200,24 +207,24 @@ class Cluster:
         wait_until(is_complete, "another checkpoint")
 
     def wait_for_restart(self, job_id: str, before: int = 0) -> None:
-        """Every subtask has had an attempt after this one, whether the restart is over or not."""
+        """Waits until every subtask has had an attempt after this one, whether the restart is over or not."""
         wait_until(lambda: min(self.attempts(job_id)) > before, f"all tasks of job {job_id} to be started again")
 
     def lose_a_worker(self, job_id: str) -> None:
-        """Kills a slot worker of this job, the only one that runs; returns when all its tasks have new attempts."""
+        """Kills a slot worker of this job, the only running one; returns when all its tasks have new attempts."""
         before = max(self.attempts(job_id))
         self.kill(wait_until(self.workers, "a slot worker")[0])
         self.wait_for_restart(job_id, before)
 
     def restart(self, service: str) -> None:
-        """Kills a daemon and starts it again by hand, with the cluster's configuration. `stop` ends it, too."""
+        """Kills a daemon and starts it again directly, with the cluster's configuration. `stop` ends it, too."""
         victim = self.service_pids(service)[0]
         self.kill(victim)
         wait_until(lambda: not is_alive(victim), f"the old {service} to be gone, and its ports free")
         self.start_another(service)
 
     def start_another(self, service: str, *options: str) -> None:
-        """Starts a daemon by hand, with the cluster's configuration and other options. `stop` ends it, too."""
+        """Starts a daemon directly, with the cluster's configuration and other options. `stop` ends it, too."""
         folder = str(self.directory / "conf")
         command = [sys.executable, "-m", "millstream.cli.main", service, "--configDir", folder, *given(*options)]
         member = {**os.environ, "MILLSTREAM_CLUSTER_MEMBER": str(self.directory)}
@@ -247,7 +254,7 @@ class Cluster:
         os.kill(pid, number)
 
     def clear(self) -> None:
-        """Whatever jobs are left are cancelled; returns when nothing of any job is left."""
+        """Cancels all remaining jobs; returns when nothing of any job is left."""
         for job in self.get("/jobs/overview")["jobs"]:
             if job["state"] not in ENDED:
                 self.request("PATCH", f"/jobs/{job['jid']}?mode=cancel")
@@ -261,7 +268,7 @@ class Cluster:
 
 @contextmanager
 def running_cluster(directory: Path, task_managers: int, slots: int, **options: str) -> Iterator[Cluster]:
-    """A cluster that is stopped on every path, and of which nothing is left then."""
+    """A cluster that is stopped on every path, without leftovers."""
     cluster = Cluster(directory)
     try:
         cluster.start(task_managers, slots, **options)

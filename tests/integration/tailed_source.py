@@ -93,4 +93,4 @@ class TailedSource(Source):
 
 STAMPED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value[1])
 '''
-"""Of pairs: the name of the file, and the timestamp."""
+"""A source of pairs: the name of the file, and the timestamp."""

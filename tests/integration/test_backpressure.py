@@ -17,7 +17,7 @@ def resident_mb(pid: int) -> float:
     return 0.0
 
 
-def test_a_slow_sink_holds_the_source_back(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_slow_sink_slows_the_source(cluster: Cluster, tmp_path: Path) -> None:
     body = """
     import time
 

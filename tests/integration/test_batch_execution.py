@@ -1,4 +1,4 @@
-"""Whole jobs as batches, against what the same program gives as a stream."""
+"""Whole jobs in batch mode, compared with the result of the same program in streaming mode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def collected(stream: DataStream) -> list[Any]:
 
 
 class Numbered(KeyedProcessFunction):
-    """Counts the records of a key, which have to come in the order of their times, and answers the count at its end."""
+    """Counts the records of a key, which have to be ordered by time, and emits the count at its end."""
 
     def open(self, runtime_context: Any) -> None:
         self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG()))
@@ -48,7 +48,7 @@ class Numbered(KeyedProcessFunction):
         yield ctx.get_current_key(), 0, self.count.value()
 
 
-def test_more_records_than_fit_into_memory_come_key_by_key_in_the_order_of_time() -> None:
+def test_more_records_than_fit_into_memory_are_processed_key_by_key_in_the_order_of_time() -> None:
     env = environment(RuntimeExecutionMode.BATCH)
     backwards = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda n, _: MANY - n)
     numbers = env.from_sequence(1, MANY).assign_timestamps_and_watermarks(backwards)
@@ -70,7 +70,7 @@ def test_an_aggregation_has_one_result_for_each_key() -> None:
     assert sorted(map(tuple, sums)) == [("a", 4), ("b", 7), ("c", 4)]
 
 
-def test_windows_of_a_batch_are_those_of_the_stream_without_its_late_records() -> None:
+def test_windows_in_batch_mode_are_those_of_the_stream_without_its_late_records() -> None:
     def windows(mode: RuntimeExecutionMode, late: int) -> list[Any]:
         env = environment(mode)
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(late).with_timestamp_assigner(

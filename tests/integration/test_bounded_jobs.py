@@ -1,6 +1,6 @@
-"""Bounded jobs with checkpoints: tasks that finish before others, failures behind that, and the last checkpoint.
+"""Bounded jobs with checkpoints: tasks that finish before others, failures after that, and the last checkpoint.
 
-A job that has to be caught before its end dawdles until the test lets it `go`.
+A job that the test has to act on before its end runs slowly until the test lets it `go`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ env.execute("two sources")
 
 
 def submit(cluster: Cluster, tmp_path: Path, interval: str, long: int = LONG) -> tuple[str, Path, Path]:
-    """Answers the job, the folder of its results and that of its checkpoints."""
+    """Returns the job, the folder of its results and that of its checkpoints."""
     results, checkpoints = tmp_path / "results", tmp_path / "checkpoints"
     results.mkdir()
     body = JOB.format(folder=results, keys=KEYS, short=SHORT, long=long, go=tmp_path / "go")
@@ -53,7 +53,7 @@ def submit(cluster: Cluster, tmp_path: Path, interval: str, long: int = LONG) ->
 
 
 def highest(results: Path) -> dict[int, int]:
-    """The highest count of each key: more than the straight run's if a record counted twice, less if one was lost."""
+    """The highest count of each key: more than without failures if a record counted twice, less if one was lost."""
     counts: dict[int, int] = {}
     for line in (results / "counts").read_text().splitlines():
         key, count = map(int, line.split())
@@ -81,7 +81,7 @@ def test_tasks_that_had_finished_do_not_run_again_and_the_counts_are_exact(clust
     assert len((results / "short").read_text().splitlines()) == SHORT, "it was read once"
 
 
-def test_commits_that_fail_are_tried_again_before_the_job_ends(cluster: Cluster, tmp_path: Path) -> None:
+def test_commits_that_fail_are_retried_before_the_job_ends(cluster: Cluster, tmp_path: Path) -> None:
     tried = tmp_path / "tried"
     body = f"""
     from millstream.datastream.functions import MapFunction
@@ -153,17 +153,17 @@ env.execute("united")
 
 
 def test_subtasks_with_a_union_list_end_with_the_same_checkpoint(cluster: Cluster, tmp_path: Path) -> None:
-    """No checkpoint completes that would miss the entries of the one that ended first; the job ends all the same."""
+    """No checkpoint completes without the entries of the subtask that ended first; the job ends nevertheless."""
     half = 4_000
     job = write_job(tmp_path, "united", UNITED.format(folder=tmp_path, half=half))
     job_id = cluster.submit(job, *given(*recovering(tmp_path / "checkpoints", "100ms", attempts=1)), parallelism=2)
 
-    def told() -> bool:
+    def reported() -> bool:
         history = cluster.get(f"/jobs/{job_id}/checkpoints")["history"]
         failures = [entry["failure_message"] for entry in history if entry["status"] == "FAILED"]
         return any("1 of 2 subtasks with the union list 'everyones' of operator 'Map'" in text for text in failures)
 
-    wait_until(told, "a checkpoint that would miss entries")
+    wait_until(reported, "a checkpoint that would miss entries")
     cluster.lose_a_worker(job_id)
     (tmp_path / "go").touch()
     cluster.wait_for(job_id, "FINISHED")

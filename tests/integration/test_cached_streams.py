@@ -1,4 +1,4 @@
-"""Cached streams: what one job of a program has made, the next one reads."""
+"""Cached streams: what one job of a program has computed, the next one reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ODD = OutputTag("odd", Types.LONG())
 
 @pytest.fixture
 def calls(tmp_path: Path) -> Path:
-    """A line for each record that was made."""
+    """A line for each record that was computed."""
     file = tmp_path / "calls"
     file.touch()
     return file
@@ -71,7 +71,7 @@ def collected(stream: DataStream) -> list[Any]:
 EXPECTED = [n * 10 for n in range(1, 1001)]
 
 
-def test_a_later_job_reads_what_the_first_has_kept(env: StreamExecutionEnvironment, calls: Path) -> None:
+def test_a_later_job_reads_the_cache_of_the_first(env: StreamExecutionEnvironment, calls: Path) -> None:
     cached = tens(env, calls)
     assert collected(cached.map(lambda n: n + 1, Types.LONG())) == [n + 1 for n in EXPECTED]
     assert made(calls) == 1000
@@ -82,7 +82,7 @@ def test_a_later_job_reads_what_the_first_has_kept(env: StreamExecutionEnvironme
     assert made(calls) == 1000
 
 
-def test_an_executed_job_keeps_what_it_has_read_and_so_does_one_that_is_waited_for(
+def test_an_executed_job_caches_what_it_has_read_and_so_does_one_that_is_awaited(
     env: StreamExecutionEnvironment, calls: Path, tmp_path: Path
 ) -> None:
     first = tens(env, calls)
@@ -94,7 +94,7 @@ def test_an_executed_job_keeps_what_it_has_read_and_so_does_one_that_is_waited_f
     assert made(calls) == 2000
 
 
-def test_what_was_invalidated_is_made_again_and_kept_again(env: StreamExecutionEnvironment, calls: Path) -> None:
+def test_an_invalidated_cache_is_computed_and_stored_again(env: StreamExecutionEnvironment, calls: Path) -> None:
     cached = tens(env, calls)
     for times in (1, 2):
         assert collected(cached) == collected(cached) == EXPECTED
@@ -102,7 +102,7 @@ def test_what_was_invalidated_is_made_again_and_kept_again(env: StreamExecutionE
         cached.invalidate()
 
 
-def test_what_was_lost_is_made_again(env: StreamExecutionEnvironment, calls: Path, tmp_path: Path) -> None:
+def test_a_lost_cache_is_computed_again(env: StreamExecutionEnvironment, calls: Path, tmp_path: Path) -> None:
     cached = tens(env, calls)
     collected(cached)
     (folder,) = (tmp_path / "kept").glob("*/*")
@@ -120,14 +120,14 @@ def test_nothing_is_left_when_the_environment_is_closed(
     assert not list((tmp_path / "kept").glob("*/*"))
 
 
-def test_a_job_that_fails_keeps_nothing(env: StreamExecutionEnvironment, calls: Path, tmp_path: Path) -> None:
+def test_a_job_that_fails_caches_nothing(env: StreamExecutionEnvironment, calls: Path, tmp_path: Path) -> None:
     cached = tens(env, calls)
     with pytest.raises(JobExecutionError, match="modulo by zero"):
         collected(cached.map(lambda n: 1 // (n - 10)))
     assert not list((tmp_path / "kept").glob("*/*"))
     assert collected(cached) == EXPECTED
     with cached.map(str).execute_and_collect() as results:
-        next(results)  # and leaves early, which cancels the job
+        next(results)  # and stops early, which cancels the job
     assert collected(cached) == EXPECTED
 
 
@@ -162,7 +162,7 @@ def test_side_outputs_columns_and_caches_of_caches(env: StreamExecutionEnvironme
     assert made(calls) == 1000
 
 
-def test_what_is_kept_is_read_by_a_stream_too_but_only_a_batch_keeps(
+def test_a_cache_is_also_read_in_streaming_mode_but_only_written_in_batch_mode(
     env: StreamExecutionEnvironment, calls: Path
 ) -> None:
     cached = tens(env, calls)
@@ -176,7 +176,7 @@ def test_what_is_kept_is_read_by_a_stream_too_but_only_a_batch_keeps(
     assert made(calls) == 1000
 
 
-def test_without_a_folder_a_local_program_keeps_records_in_a_temporary_one(
+def test_without_a_folder_a_local_program_caches_in_a_temporary_one(
     calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -190,7 +190,7 @@ def test_without_a_folder_a_local_program_keeps_records_in_a_temporary_one(
     assert not [name for name in os.listdir(tmp_path) if name.startswith("millstream-cache-")]
 
 
-def test_on_a_cluster_records_of_the_programs_classes_are_kept_once_although_a_task_failed(
+def test_on_a_cluster_records_of_the_programs_classes_are_cached_once_although_a_task_failed(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     body = f"""
@@ -234,7 +234,7 @@ def test_on_a_cluster_records_of_the_programs_classes_are_kept_once_although_a_t
     assert not list((tmp_path / "kept").iterdir()), "the program has ended"
 
 
-def test_what_cannot_be_kept_is_refused(env: StreamExecutionEnvironment, calls: Path) -> None:
+def test_uncacheable_streams_are_refused(env: StreamExecutionEnvironment, calls: Path) -> None:
     numbers = env.from_sequence(1, 10)
     for stream in (numbers.key_by(lambda n: n), numbers.rebalance(), numbers.union(numbers)):
         with pytest.raises(InvalidProgramError, match="cache: what is kept are the records of an operator"):

@@ -1,4 +1,4 @@
-"""Cancelling works whatever the job is doing."""
+"""Cancelling works in every state of a job."""
 
 from __future__ import annotations
 

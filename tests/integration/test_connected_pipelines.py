@@ -1,4 +1,4 @@
-"""Two-input pipelines and broadcast rules give what a straight computation in plain Python gives.
+"""Two-input pipelines and broadcast rules produce the result of a straightforward computation in plain Python.
 
 At several parallelisms, in this process and in slot workers of their own.
 """
@@ -54,7 +54,7 @@ class Order:
 
 
 class Tagged(CoMapFunction):
-    """Drops every tenth number: None is no record."""
+    """Drops every tenth number: None is not a record."""
 
     def map1(self, value: int) -> tuple[str, int] | None:
         return ("n", value) if value % 10 else None
@@ -96,7 +96,7 @@ def processed(env: StreamExecutionEnvironment) -> DataStream:
 
 
 class Join(KeyedCoProcessFunction):
-    """Joins by key: what comes before its person waits in keyed state, which both sides share."""
+    """Joins by key: records that arrive before their person wait in keyed state, which both sides share."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.person = runtime_context.get_state(ValueStateDescriptor("person", Types.STRING()))
@@ -132,7 +132,7 @@ def joined_with_a_union(env: StreamExecutionEnvironment) -> DataStream:
 
 
 class Totals(CoMapFunction):
-    """A running total of each key over both streams; what both add up to is the key's largest total."""
+    """A running total of each key over both streams; the sum of both is the key's largest total."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.total = runtime_context.get_reducing_state(ReducingStateDescriptor("total", lambda a, b: a + b, int))
@@ -152,7 +152,7 @@ def totalled(env: StreamExecutionEnvironment) -> DataStream:
 
 
 class Rules(BroadcastProcessFunction):
-    """Keeps records until the last rule is there, so that the result does not depend on who comes first."""
+    """Keeps records until the last rule has arrived, so that the result does not depend on the order of arrival."""
 
     def open(self, runtime_context: Any) -> None:
         self.waiting: list[int] = []
@@ -177,7 +177,7 @@ class Rules(BroadcastProcessFunction):
 
 
 class KeyedRules(KeyedBroadcastProcessFunction):
-    """The same, and the records of each key are counted in keyed state; the last one of each key tells."""
+    """The same, and the records of each key are counted in keyed state; the last one of each key emits the count."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.inner = Rules()
@@ -240,7 +240,9 @@ def environment(parallelism: int, options: dict[str, str]) -> StreamExecutionEnv
 
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize(("parallelism", "options"), RUNS)
-def test_it_gives_what_a_straight_run_gives(name: str, parallelism: int, options: dict[str, str]) -> None:
+def test_it_produces_the_result_of_a_straightforward_computation(
+    name: str, parallelism: int, options: dict[str, str]
+) -> None:
     build, expected = PIPELINES[name]
     assert Counter(build(environment(parallelism, options)).execute_and_collect(name)) == expected
 
@@ -257,7 +259,7 @@ class UsesKeys(KeyedRules):
         yield value
 
 
-def test_keyed_state_has_no_place_on_the_broadcast_side() -> None:
+def test_keyed_state_is_not_available_on_the_broadcast_side() -> None:
     env = environment(1, in_process)
     rules = env.from_collection(RULE_ROWS)
     numbers = env.from_collection([42]).key_by(lambda x: x % KEYS)

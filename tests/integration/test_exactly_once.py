@@ -1,6 +1,6 @@
-"""Sinks show every record once while slot workers are killed: files in a folder, and results at the client.
+"""Sinks contain every record once while slot workers are killed: files in a folder, and results at the client.
 
-The jobs dawdle until the test has killed what it wanted and lets them `go`.
+The jobs run slowly until the test has killed what it wanted and lets them `go`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ counts = numbers.map(counted).key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], 
 first = counts.filter(lambda t: t[1] <= {records} // {keys})
 """
 )
-"""Never ends, but only the first counts of each key come out: the straight run is known."""
+"""Never ends, but only the first counts of each key are written: the result without failures is known."""
 
 EXPECTED = Counter((key, count) for key in range(KEYS) for count in range(1, RECORDS // KEYS + 1))
 
@@ -106,7 +106,9 @@ ALL = Counter((key, n) for key in range(KEYS) for n in range(1, len(range(key, M
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_bounded_job_shows_everything_when_it_has_finished(cluster: Cluster, tmp_path: Path, killed: bool) -> None:
+def test_a_bounded_job_has_written_everything_when_it_has_finished(
+    cluster: Cluster, tmp_path: Path, killed: bool
+) -> None:
     out, go = tmp_path / "out", tmp_path / "go"
     body = (
         BOUNDED.format(keys=KEYS, records=MANY, go=go)
@@ -220,10 +222,10 @@ class HeldBack(MapFunction):
 env.from_sequence(1, 10**9).map(HeldBack()).sink_to(FileSink.for_row_format("{out}").build())
 env.execute("held back")
 """
-"""The second subtask takes no snapshot until the gate is there."""
+"""The second subtask takes no snapshot until the gate exists."""
 
 
-def test_files_for_a_savepoint_that_fails_with_the_job_do_not_stay(cluster: Cluster, tmp_path: Path) -> None:
+def test_files_for_a_savepoint_that_fails_with_the_job_are_deleted(cluster: Cluster, tmp_path: Path) -> None:
     out, gate = tmp_path / "out", tmp_path / "gate"
     job = write_job(tmp_path, "held", HELD_BACK.format(gate=gate, out=out))
     job_id = cluster.submit(job, *given(*recovering(tmp_path / "checkpoints", "1h")), parallelism=2)
@@ -232,7 +234,7 @@ def test_files_for_a_savepoint_that_fails_with_the_job_do_not_stay(cluster: Clus
             cluster.wait_for(job_id, "RUNNING")
             wait_until(lambda: list(out.glob(".*.inprogress")), "a part of the first subtask")
             body = json.dumps({"target-directory": str(tmp_path / "savepoints")}).encode()
-            status, answer = cluster.request("POST", f"/jobs/{job_id}/savepoints", body)
+            status, response = cluster.request("POST", f"/jobs/{job_id}/savepoints", body)
             assert status == 202
             wait_until(lambda: list(out.glob(".*.savepoint")), "a part for the savepoint")
             wait_until(lambda: len(cluster.workers()) == 2, "no workers but this job's two")
@@ -240,13 +242,15 @@ def test_files_for_a_savepoint_that_fails_with_the_job_do_not_stay(cluster: Clus
                 cluster.kill(worker)
             cluster.wait_for_restart(job_id)
             wait_until(lambda: not list(out.glob(".*.savepoint")), "the part to be gone")
-            failed = cluster.get(f"/jobs/{job_id}/savepoints/{answer['request-id']}")
+            failed = cluster.get(f"/jobs/{job_id}/savepoints/{response['request-id']}")
             assert "failure-cause" in failed["operation"]
         finally:
             gate.touch()
 
 
-def test_files_that_come_later_are_read_once_while_slot_workers_are_killed(cluster: Cluster, tmp_path: Path) -> None:
+def test_files_that_are_added_later_are_read_once_while_slot_workers_are_killed(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     inbox, out = tmp_path / "inbox", tmp_path / "out"
     body = f"""
 from millstream.common import Duration

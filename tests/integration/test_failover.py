@@ -1,6 +1,7 @@
 """Any leader may be killed or frozen at any time: every job continues by itself, and commits each record once.
 
-The job writes into an exactly-once file sink. It dawdles, so that it cannot end by itself, until the test lets it `go`.
+The job writes to an exactly-once file sink. It runs slowly, so that it cannot end by itself, until the test lets it
+`go`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 class Job:
-    """One that runs, with what it has committed."""
+    """A running job, and its committed records."""
 
     def __init__(self, cluster: FailoverCluster, folder: Path) -> None:
         self._cluster = cluster
@@ -73,8 +74,8 @@ class Job:
         files = [file for file in self._output.rglob("*") if file.is_file() and not file.name.startswith(".")]
         return sorted(int(line) for file in files for line in file.read_text().split())
 
-    def goes_on(self) -> None:
-        """A checkpoint that begins after this call commits something new."""
+    def wait_until_it_continues(self) -> None:
+        """Waits for a checkpoint that begins after this call and commits something new."""
         before = len(self.committed())
         self._cluster.wait_for_checkpoint(self.id)
         wait_until(lambda: len(self.committed()) > before, "more to be committed")
@@ -92,40 +93,40 @@ def test_one_leader_after_the_other_is_killed(cluster: FailoverCluster, tmp_path
     for kind in ("jobmanager", "dispatcher", "resourcemanager", "jobmanager"):
         leader = cluster.leader(kind, job.id if kind == "jobmanager" else "")
         cluster.kill_member(leader)
-        job.goes_on()
+        job.wait_until_it_continues()
         cluster.start_member(leader)
     assert cluster.attempts(job.id) == [0] * 4, "its tasks were to be taken over, and not started again"
     cluster.lose_a_worker(job.id)  # the resource manager that leads now has the slots, too
-    job.goes_on()
+    job.wait_until_it_continues()
     job.ends_exactly()
     wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
 
 
 def test_a_frozen_leader_that_wakes_up_does_nothing(cluster: FailoverCluster, tmp_path: Path) -> None:
-    """ZooKeeper gives its job to another after the session's timeout; in a directory it keeps it."""
+    """ZooKeeper elects another after the session's timeout; in a directory it remains leader."""
     cluster.start_all()
     job = Job(cluster, tmp_path)
     leader = cluster.leader("jobmanager", job.id)
     cluster.kill(cluster.pid_of(leader), signal.SIGSTOP)
     if cluster.options["high-availability.type"] == "zookeeper":
         wait_until(lambda: cluster.leader("jobmanager", job.id) != leader, "another leader")
-        job.goes_on()
+        job.wait_until_it_continues()
     cluster.kill(cluster.pid_of(leader), signal.SIGCONT)
-    job.goes_on()
+    job.wait_until_it_continues()
     job.ends_exactly()
 
 
-def test_a_cluster_that_was_killed_as_a_whole_goes_on_with_its_jobs(cluster: FailoverCluster, tmp_path: Path) -> None:
+def test_a_cluster_that_was_killed_as_a_whole_continues_with_its_jobs(cluster: FailoverCluster, tmp_path: Path) -> None:
     cluster.start_all()
     job = Job(cluster, tmp_path)
     cluster.kill_everything()
     cluster.start_all(job_managers=1)
-    job.goes_on()
+    job.wait_until_it_continues()
     job.ends_exactly()
 
 
-def test_a_cluster_that_shares_nothing_but_a_bucket_goes_on_from_it(tmp_path: Path, s3_root: str) -> None:
-    """Leaders are killed, then all hosts are lost with their disks: graph, artifacts and state come from storage."""
+def test_a_cluster_that_shares_only_a_bucket_continues_from_it(tmp_path: Path, s3_root: str) -> None:
+    """Leaders are killed, then all hosts are lost with their disks: graph, artifacts and state are in storage."""
     if (reason := why_not()) is not None:
         pytest.skip(reason)
 
@@ -144,11 +145,11 @@ def test_a_cluster_that_shares_nothing_but_a_bucket_goes_on_from_it(tmp_path: Pa
             job = Job(cluster, tmp_path)
             for kind in ("dispatcher", "jobmanager"):
                 cluster.kill_member(cluster.leader(kind, job.id if kind == "jobmanager" else ""))
-            job.goes_on()
+            job.wait_until_it_continues()
             cluster.kill_everything()
             shutil.rmtree(tmp_path / "cluster" / "tmp")
             cluster.start_all(job_managers=1)
-            job.goes_on()
+            job.wait_until_it_continues()
             assert len(stored("job-graphs")) == 1
             assert stored(f"checkpoints/{job.id}")
             shown = [cluster.get(f"/jobs/{job.id}{path}") for path in ("", "/checkpoints", "/checkpoints/config")]
@@ -158,19 +159,19 @@ def test_a_cluster_that_shares_nothing_but_a_bucket_goes_on_from_it(tmp_path: Pa
             assert "testsecret" not in cluster.logs() + str(shown)
 
 
-def test_a_job_that_was_rescaled_goes_on_as_it_ran_last(cluster: FailoverCluster, tmp_path: Path) -> None:
+def test_a_rescaled_job_continues_at_its_last_parallelism(cluster: FailoverCluster, tmp_path: Path) -> None:
     cluster.start_all()
     job = Job(cluster, tmp_path)
     cluster.cli("rescale", "-m", cluster.rest, job.id, "-p", "3")
     before = cluster.attempts(job.id)
     cluster.kill_member(cluster.leader("jobmanager", job.id))
-    job.goes_on()
+    job.wait_until_it_continues()
     assert {vertex["parallelism"] for vertex in cluster.get(f"/jobs/{job.id}")["vertices"]} == {3}
     assert cluster.attempts(job.id) == before, "its tasks ran on"
     job.ends_exactly()
 
 
-def test_a_cancellation_that_was_answered_outlives_the_leaders(cluster: FailoverCluster, tmp_path: Path) -> None:
+def test_an_acknowledged_cancellation_survives_the_leaders(cluster: FailoverCluster, tmp_path: Path) -> None:
     cluster.start_all()
     job = Job(cluster, tmp_path)
     cluster.freeze_member(cluster.leader("jobmanager", job.id))

@@ -1,4 +1,4 @@
-"""What breaks, and what is told about it: user functions, slot workers, task managers, too few slots."""
+"""Failures and how they are reported: user functions, slot workers, task managers, too few slots."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ env.from_collection(range(4)).rebalance().map(Forking()).print()
 
 
 def busy_job(cluster: Cluster, folder: Path, parallelism: int) -> str:
-    """One that runs on, without restarts."""
+    """A job that keeps running, without restarts."""
     return cluster.submit_running(write_job(folder, "busy", BUSY), parallelism=parallelism)
 
 
-def test_a_bug_is_shown_as_the_users_own_traceback(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_error_of_a_user_function_is_shown_with_the_users_traceback(cluster: Cluster, tmp_path: Path) -> None:
     body = """
     def parse(text):
         return int(text)
@@ -73,8 +73,8 @@ def test_a_bug_is_shown_as_the_users_own_traceback(cluster: Cluster, tmp_path: P
     wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
 
 
-def test_a_killed_slot_worker_fails_the_job_with_who_and_how(cluster: Cluster, tmp_path: Path) -> None:
-    """Also while a child that a function forked lives on with a copy of everything that the worker had open."""
+def test_a_killed_slot_worker_fails_the_job_with_its_address_and_the_cause(cluster: Cluster, tmp_path: Path) -> None:
+    """Even while a child that a function forked survives with a copy of everything that the worker had open."""
     job_id = cluster.submit_running(write_job(tmp_path, "forking", FORKING + BUSY), parallelism=4)
     wait_until(lambda: len(cluster.workers()) == 8 and cluster.records(job_id) > 0, "children, and records to flow")
     daemons = cluster.service_pids("taskmanager")
@@ -82,7 +82,7 @@ def test_a_killed_slot_worker_fails_the_job_with_who_and_how(cluster: Cluster, t
     cluster.wait_for(job_id, "FAILED")
     root = cluster.exceptions(job_id)[0]
     assert "was killed by SIGKILL, not by Millstream" in root["stacktrace"]
-    assert "out of memory" not in root["stacktrace"], "nothing says so"
+    assert "out of memory" not in root["stacktrace"], "there is no evidence of it"
     wait_until(lambda: cluster.free_slots() == 4 and not cluster.workers(), "slots and workers to be gone")
 
 
@@ -102,7 +102,7 @@ def test_a_killed_task_manager_leaves_no_process_behind(
     wait_until(lambda: own_cluster.get("/overview")["taskmanagers"] == 1, "the cluster to notice")
 
 
-def test_a_frozen_task_manager_is_given_up_after_the_heartbeat_timeout(own_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_frozen_task_manager_is_lost_after_the_heartbeat_timeout(own_cluster: Cluster, tmp_path: Path) -> None:
     job_id = busy_job(own_cluster, tmp_path, 4)
     victim = own_cluster.service_pids("taskmanager")[0]
     with frozen(victim):
@@ -121,7 +121,7 @@ def test_a_frozen_slot_worker_is_noticed_by_its_peers(own_cluster: Cluster, tmp_
         wait_until(lambda: own_cluster.free_slots() == 4, "its slot to be free")
 
 
-def test_a_resource_manager_that_comes_back_is_found_again(own_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_restarted_resource_manager_is_found_again(own_cluster: Cluster, tmp_path: Path) -> None:
     job_id = busy_job(own_cluster, tmp_path, 2)
     own_cluster.restart("resourcemanager")
     wait_until(lambda: own_cluster.get("/overview")["slots-total"] == 4, "the task managers to register again")
@@ -130,7 +130,7 @@ def test_a_resource_manager_that_comes_back_is_found_again(own_cluster: Cluster,
     busy_job(own_cluster, tmp_path, 2)
 
 
-def test_a_job_manager_that_comes_back_starts_afresh(lone_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_restarted_job_manager_starts_without_jobs(lone_cluster: Cluster, tmp_path: Path) -> None:
     job_id = busy_job(lone_cluster, tmp_path, 2)
     lone_cluster.restart("jobmanager")
     lone_cluster.wait_for(job_id, "FAILED")
@@ -139,8 +139,8 @@ def test_a_job_manager_that_comes_back_starts_afresh(lone_cluster: Cluster, tmp_
     busy_job(lone_cluster, tmp_path, 2)
 
 
-def test_a_dispatcher_that_comes_back_learns_of_the_running_jobs(own_cluster: Cluster, tmp_path: Path) -> None:
-    """The job restarts if that takes long: its job manager does not continue alone forever."""
+def test_a_restarted_dispatcher_learns_of_the_running_jobs(own_cluster: Cluster, tmp_path: Path) -> None:
+    """The job restarts if that takes long: its job manager does not continue alone indefinitely."""
     restarts = ("-D", "restart-strategy.type=fixed-delay")
     job_id = own_cluster.submit_running(write_job(tmp_path, "busy", BUSY), *restarts, parallelism=2)
     own_cluster.restart("dispatcher")

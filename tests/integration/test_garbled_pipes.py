@@ -1,4 +1,4 @@
-"""A job whose code writes to descriptors that are not its own ends with the reason; the job beside it continues."""
+"""A job whose code writes to descriptors that it does not own ends with the reason; another job continues."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ env.execute("vandal")
 """
 
 
-def test_garbage_in_a_workers_control_pipe_ends_that_worker_only(cluster: Cluster, tmp_path: Path) -> None:
+def test_garbage_in_a_workers_control_pipe_ends_only_that_worker(cluster: Cluster, tmp_path: Path) -> None:
     beside = cluster.submit_running(write_job(tmp_path, "beside", BESIDE))
     vandal = cluster.submit(write_job(tmp_path, "vandal", VANDAL))
     cluster.wait_for(vandal, "FAILED")

@@ -1,4 +1,4 @@
-"""Each pipeline gives what a straight computation in plain Python gives.
+"""Each pipeline produces the result of a straightforward computation in plain Python.
 
 At several parallelisms, in this process and in slot workers of their own.
 """
@@ -146,7 +146,7 @@ def big_records(env: StreamExecutionEnvironment) -> DataStream:
 
 
 class Asked(AsyncFunction[int, int]):
-    """Every seventh answer takes its time, and every fifth is none."""
+    """Every seventh result is slow, and every fifth is empty."""
 
     async def async_invoke(self, value: int) -> list[int]:
         for _ in range(20 if value % 7 == 0 else 1):
@@ -200,7 +200,9 @@ PIPELINES: dict[str, tuple[Callable[..., DataStream], Callable[[list[Any]], Any]
         ),
     ],
 )
-def test_it_gives_what_a_straight_run_gives(name: str, parallelism: int, options: dict[str, str]) -> None:
+def test_it_produces_the_result_of_a_straightforward_computation(
+    name: str, parallelism: int, options: dict[str, str]
+) -> None:
     build, summarise, expected = PIPELINES[name]
     env = StreamExecutionEnvironment.get_execution_environment(Configuration(options))
     env.set_parallelism(parallelism)

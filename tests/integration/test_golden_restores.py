@@ -1,7 +1,7 @@
-"""Each golden pipeline, straight, checkpointed at parallelism 2, and restored at 3 and at 1: the same output.
+"""Each golden pipeline, uninterrupted, checkpointed at parallelism 2, and restored at 3 and at 1: the same output.
 
 The checkpointed run is stopped with a savepoint in the middle; its committed files and those of either restored run
-together must hold what the straight run wrote, every record once.
+together must contain what the uninterrupted run wrote, every record once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 PROGRAM = Path(__file__).with_name("golden_restores.py")
 BLOCKS = 6
-RECORDS = {  # that come out, where that is not one for each that came in
+RECORDS = {  # that are written, where that is not one for each input record
     "list_and_map": KEYS,
     "tumbling_windows": BLOCKS * 5 * KEYS,
     "session_windows": BLOCKS * KEYS,
@@ -48,7 +48,7 @@ def submit(cluster: Cluster, name: str, output: Path, parallelism: int, *options
 
 
 def stopped_half_way(cluster: Cluster, name: str, folder: Path, *options: str) -> str:
-    """Runs at parallelism 2 with checkpoints until some of it is done; answers the savepoint's path."""
+    """Runs at parallelism 2 with checkpoints until a part is done; returns the savepoint's path."""
     directory = f"execution.checkpointing.dir={folder / 'checkpoints'}"
     wanted = ("execution.checkpointing.interval=100ms", directory, *options)
     job_id = submit(cluster, name, folder / "first", 2, *wanted, rate=str(RATE))
@@ -68,7 +68,7 @@ def statuses(cluster: Cluster, job_id: str) -> list[str]:
 
 
 def normal(name: str, records: Counter[str]) -> Counter[Any]:
-    """What has to be the same in every run: some records also say how the run went."""
+    """What has to be the same in every run: some records also describe the run."""
     parsed = [json.loads(line) for line in records.elements()]
     if name in ("broadcast_rules", "union_list"):
         return Counter(record[0] for record in parsed)
@@ -76,7 +76,7 @@ def normal(name: str, records: Counter[str]) -> Counter[Any]:
 
 
 def check_restored(name: str, before: Counter[str], after: Counter[str]) -> None:
-    """What the restored run shows of its state."""
+    """Checks the state in the output of the restored run."""
     records = [json.loads(line) for line in after.elements()]
     if name == "broadcast_rules":
         assert all(rule == f"rule {number % KEYS}" for number, rule in records)
@@ -86,14 +86,16 @@ def check_restored(name: str, before: Counter[str], after: Counter[str]) -> None
 
 
 @pytest.mark.parametrize("name", [pipeline.__name__ for pipeline in PIPELINES])
-def test_straight_checkpointed_and_restored_runs_are_the_same(cluster: Cluster, tmp_path: Path, name: str) -> None:
+def test_uninterrupted_checkpointed_and_restored_runs_have_the_same_output(
+    cluster: Cluster, tmp_path: Path, name: str
+) -> None:
     straight = submit(cluster, name, tmp_path / "straight", 1)
     cluster.wait_for(straight, "FINISHED")
     expected = normal(name, written(tmp_path / "straight"))
     assert sum(expected.values()) == RECORDS.get(name, N)
     savepoint = stopped_half_way(cluster, name, tmp_path)
     before = written(tmp_path / "first")
-    if name not in (*RECORDS, "two_inputs"):  # of which most comes at the end
+    if name not in (*RECORDS, "two_inputs"):  # of which most is written at the end
         assert 0 < sum(before.values()) < N, "the savepoint is in the middle"
     for parallelism in (3, 1):
         output = tmp_path / f"at {parallelism}"

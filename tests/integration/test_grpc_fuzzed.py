@@ -1,8 +1,8 @@
-"""Whatever is sent to the ports of a cluster is refused with a reason, and nothing else is disturbed by it.
+"""Whatever is sent to the ports of a cluster is refused with a reason, and affects nothing else.
 
-Bytes that are no HTTP/2, frames with huge lengths, messages that are none of the contract or have anything in their
-fields, methods that a service does not have, messages out of order: the services continue, none of it is an error of
-theirs, memory stays bounded, and the job that runs meanwhile ends right.
+Bytes that are not HTTP/2, frames with huge lengths, messages that violate the contract or have arbitrary fields,
+methods that a service does not have, messages out of order: the services continue, none of it is an internal error,
+memory stays bounded, and the job that runs meanwhile ends correctly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import grpc
 import http2_frames as http2
 import pytest
-from attacked_cluster import AttackedCluster, attacked_cluster, say
+from attacked_cluster import AttackedCluster, attacked_cluster, send_bytes
 from fuzzed_messages import anything, messages, of_kind, words
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
@@ -46,7 +46,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedClust
 @pytest.fixture(autouse=True)
 def _no_error_of_ours(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     before, ours = resident(), logging.getLogger("millstream")
-    ours.addHandler(caplog.handler)  # the services of this process keep their messages to themselves otherwise
+    ours.addHandler(caplog.handler)  # otherwise the services of this process do not pass their messages on
     yield
     ours.removeHandler(caplog.handler)
     assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
@@ -59,7 +59,7 @@ def resident() -> int:
 
 
 def serving(attacked: AttackedCluster, method: MethodDescriptor) -> list[int]:
-    """The ports where there is such a method."""
+    """The ports that serve the method."""
     found = []
     for port in attacked.ports():
         while (code := attacked.call(port, method, [b""])[0]) is grpc.StatusCode.CANCELLED:
@@ -83,12 +83,12 @@ def test_any_messages(attacked: AttackedCluster, method: MethodDescriptor, caplo
     by_all = method.containing_service.name == "Inspection"
     assert len(ports) == (2 if method.name == "Exchange" else 4 if by_all else 1)
     if method.name == "DumpThreads":
-        ports = ports[:1]  # takes a moment each time, and has nothing in its message
+        ports = ports[:1]  # takes a moment each time, and its message is empty
     known = [f"127.0.0.1:{port}" for port in ports] + [attacked.job_id] * (method.name in ONLY_READ)
     texts = words(*known)
     beginnings: st.SearchStrategy[list[bytes]] = st.just([])
     content = anything(method.input_type, texts)
-    if method.client_streaming and method.server_streaming:  # a session: what is said first decides what may follow
+    if method.client_streaming and method.server_streaming:  # a session: its first message decides what may follow
         greeting = hello(method, attacked.job_id)
         beginnings |= st.just([greeting])
         for kind in method.input_type.fields_by_name:
@@ -98,17 +98,17 @@ def test_any_messages(attacked: AttackedCluster, method: MethodDescriptor, caplo
         content |= messages(method.input_type, texts)
 
     @settings(max_examples=cases(40), suppress_health_check=list(HealthCheck))
-    @given(begins=beginnings, goes_on=st.lists(content, min_size=1, max_size=4))
-    def attack(begins: list[bytes], goes_on: list[bytes]) -> None:
+    @given(begins=beginnings, continues=st.lists(content, min_size=1, max_size=4))
+    def attack(begins: list[bytes], continues: list[bytes]) -> None:
         for port in ports:
-            code, reason = attacked.call(port, method, [*begins, *goes_on])
+            code, reason = attacked.call(port, method, [*begins, *continues])
             assert code not in BY_THE_SERVICE, reason
 
     attack()
     assert "refused" in caplog.text or "session with" in caplog.text
 
 
-def test_who_does_not_know_the_secret_is_not_heard_at_all(attacked: AttackedCluster) -> None:
+def test_a_client_without_the_secret_is_refused_before_anything_is_read(attacked: AttackedCluster) -> None:
     for method in METHODS:
         in_session = method.client_streaming and method.server_streaming
         for port in serving(attacked, method):
@@ -149,14 +149,14 @@ def test_any_bytes(attacked: AttackedCluster) -> None:
     @settings(max_examples=cases(60), suppress_health_check=list(HealthCheck))
     @given(content=st.binary(max_size=200) | spoken, to=st.sampled_from(ports))
     def attack(content: bytes, to: int) -> None:
-        say(to, content)
+        send_bytes(to, content)
 
     attack()
 
 
-def test_lengths_that_nothing_has(attacked: AttackedCluster) -> None:
-    """Nothing is kept for what was only announced."""
+def test_oversized_lengths(attacked: AttackedCluster) -> None:
+    """Nothing is allocated for announced data."""
     for port in attacked.ports():
         for method in METHODS:
             for length in (2**31 - 1, 2**32 - 1):
-                say(port, http2.beginning() + http2.call_of(names_of(method)) + http2.message(b"x", length))
+                send_bytes(port, http2.beginning() + http2.call_of(names_of(method)) + http2.message(b"x", length))

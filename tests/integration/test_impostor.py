@@ -1,7 +1,7 @@
-"""A program that has taken the ports of services that are down: learns nothing that lets it in afterwards.
+"""A program that has taken the ports of stopped services learns nothing that authorizes it afterwards.
 
-Commands, curl with the cluster's options and a client with a token reach it where the dispatcher was. It records all
-that they send and responds as each of them would like.
+Commands, curl with the cluster's options and a client with a token reach it where the dispatcher was. It records
+everything that they send and responds as each of them expects.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def curl(cluster: Cluster, path: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(options, capture_output=True, text=True, timeout=DEADLINE, check=False)
 
 
-def test_who_takes_the_port_of_the_dispatcher_is_sent_no_token(tmp_path: Path) -> None:
+def test_an_impostor_on_the_port_of_the_dispatcher_gets_no_token(tmp_path: Path) -> None:
     with running_cluster(tmp_path / "cluster", 0, 1) as cluster:
         assert curl(cluster, "/jobs").stdout == '{"jobs":[]}'
         options = (cluster.directory / "conf" / "curl").read_text()

@@ -1,4 +1,4 @@
-"""Where is the time of a job spent, and where do its processes stand? Asked of a real cluster, also when one hangs."""
+"""Profiles of a job and thread dumps of its processes, from a real cluster, even if a task hangs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def seen(node: dict[str, Any], name: str) -> int:
 
 
 def may_trace() -> bool:
-    """Whether this host lets a process look into its children."""
+    """Whether this host lets a process trace its children."""
     spy = PySpy(Configuration({}))
     with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=PIPE, stdout=PIPE) as child:
         assert child.stdout is not None
@@ -146,7 +146,7 @@ def test_profiles_and_dumps(cluster: Cluster, tmp_path: Path) -> None:
     stuck = graph(cluster, hanging, "on_cpu", "&duration=200")
     if full["samplers"] == ["py-spy"]:
         assert stuck["problems"] == []
-        assert seen(stuck["data"], "hang") == stuck["data"]["value"] > 0, "from outside, while it answers nobody"
+        assert seen(stuck["data"], "hang") == stuck["data"]["value"] > 0, "from outside, while it does not respond"
         assert [operator["name"] for operator in stuck["data"]["children"]] == ["Map"]
     else:
         (problem,) = stuck["problems"]

@@ -1,4 +1,4 @@
-"""`python job.py` with nothing started beforehand."""
+"""`python job.py` without a running cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.process
 
 
 def ran(script: Path, status: int = 0) -> subprocess.CompletedProcess[str]:
-    """The program with its own folder as the working directory, at its end."""
+    """Runs the program to its end, with its own folder as the working directory."""
     command = [sys.executable, script]
     done = subprocess.run(command, cwd=script.parent, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == status, done.stderr
@@ -51,7 +51,7 @@ def test_it_runs_and_leaves_nothing(tmp_path: Path) -> None:
     assert not processes_with(str(tmp_path))
 
 
-def test_options_name_what_functions_import_read_and_log(tmp_path: Path) -> None:
+def test_options_determine_what_functions_import_read_and_log(tmp_path: Path) -> None:
     """`-D python.files=...` and the like of PyFlink's command line, in the program's `Configuration`."""
     for name, text in {
         "lib/inlib.py": "HERE = 'lib'",
@@ -77,7 +77,7 @@ def test_options_name_what_functions_import_read_and_log(tmp_path: Path) -> None
     def looked(n):
         import inlib, onhost
         for name in ("mine", "mine.loud"):
-            logging.getLogger(name).info("told by %s", name)
+            logging.getLogger(name).info("logged by %s", name)
         return (inlib.HERE, onhost.HERE, open("data/words.txt").read())
 
     env.from_collection([1]).map(looked).print()
@@ -85,10 +85,10 @@ def test_options_name_what_functions_import_read_and_log(tmp_path: Path) -> None
     """
     done = ran(write_job(tmp_path, "configured", body))
     assert done.stdout == "('lib', 'host', 'data')\n"
-    assert ("told by mine.loud" in done.stderr, "told by mine\n" in done.stderr) == (True, False)
+    assert ("logged by mine.loud" in done.stderr, "logged by mine\n" in done.stderr) == (True, False)
 
 
-def test_what_a_job_requires_comes_before_what_the_program_has(tmp_path: Path) -> None:
+def test_the_requirements_of_a_job_take_precedence_over_those_of_the_program(tmp_path: Path) -> None:
     (tmp_path / "packages").mkdir()
     write_wheel(tmp_path / "packages", {"iniconfig.py": "WHOSE = 'the job'"}, "iniconfig", "99.0")
     (tmp_path / "requirements.txt").write_text("iniconfig==99.0")
@@ -108,8 +108,8 @@ def test_what_a_job_requires_comes_before_what_the_program_has(tmp_path: Path) -
     assert ran(write_job(tmp_path, "requiring", body)).stdout == "the job\n"
 
 
-def test_records_behind_a_punctuated_watermark_are_late_whatever_the_batches_are(tmp_path: Path) -> None:
-    """5,000 of them, each late by the watermark that the record before it emits: from a source, and in mid-stream."""
+def test_records_after_a_punctuated_watermark_are_late_whatever_the_batch_size(tmp_path: Path) -> None:
+    """5,000 of them, each late by the watermark that the record before it emits: from a source, and within a stream."""
     body = """
     from millstream.common import Duration, Time, Types, Watermark, WatermarkGenerator, WatermarkStrategy
     from millstream.datastream import OutputTag
@@ -171,7 +171,7 @@ def test_records_behind_a_punctuated_watermark_are_late_whatever_the_batches_are
 
 @pytest.mark.parametrize("in_process", [False, True])
 def test_functions_and_the_program_may_fork(tmp_path: Path, in_process: bool) -> None:
-    """By every way that Python has. What a child leaves with does not reach the job."""
+    """In every way that Python has. The exit status of a child does not affect the job."""
     body = f"""
     import math, multiprocessing, os, sys
     from concurrent.futures import ProcessPoolExecutor
@@ -210,8 +210,8 @@ def test_functions_and_the_program_may_fork(tmp_path: Path, in_process: bool) ->
         env.set_parallelism(3)
         mapped = env.from_sequence(1, 6).key_by(lambda n: n).map(Forking()).map(returning)
         with mapped.key_by(lambda row: row[0]).reduce(lambda a, b: b).execute_and_collect() as rows:
-            for n, *answers in rows:
-                assert answers == [n * n, 5, 3, 1, 0], answers
+            for n, *results in rows:
+                assert results == [n * n, 5, 3, 1, 0], results
                 assert exit_status(lambda: sys.exit(4)) == 4
         print("all of it")
     """
@@ -290,8 +290,8 @@ def test_a_second_ctrl_c_ends_the_program_at_once(tmp_path: Path, collects: bool
             assert running.stdout.readline() == "working\n"
             running.send_signal(signal.SIGINT)
             assert running.stderr.readline() == "\n"
-            told = running.stderr.readline()
-            assert re.fullmatch(r"Cancelling job [0-9a-f]{32}. Press Ctrl-C again to leave without .*\n", told)
+            line = running.stderr.readline()
+            assert re.fullmatch(r"Cancelling job [0-9a-f]{32}. Press Ctrl-C again to leave without .*\n", line)
             running.send_signal(signal.SIGINT)
             _, rest = running.communicate(timeout=DEADLINE)
         finally:
@@ -326,7 +326,7 @@ def test_ctrl_c_cancels_cleanly(tmp_path: Path, options: str) -> None:
     wait_until(lambda: not processes_with(str(tmp_path)), "the workers to be gone")
 
 
-def test_a_killed_program_takes_its_workers_with_it(tmp_path: Path) -> None:
+def test_a_killed_program_ends_its_workers(tmp_path: Path) -> None:
     body = """
     env.set_parallelism(2)
     env.from_sequence(1, 10**12).map(lambda x: print("working", flush=True) if x % 100000 == 1 else x).print()

@@ -1,4 +1,4 @@
-"""A killed slot worker comes back from copies of its state on its own host, when the storage has lost the files."""
+"""A killed slot worker recovers from copies of its state on its own host, if the storage has lost the files."""
 
 from __future__ import annotations
 
@@ -83,26 +83,24 @@ def subtasks_with_files(checkpoints: Path) -> set[int]:
 
 
 def lose_the_files_and_a_worker(cluster: Cluster, checkpoints: Path) -> None:
-    """While no worker can complete another checkpoint, all state files go; then one of the workers is killed."""
+    """Deletes all state files while no worker can complete another checkpoint; then kills one of the workers."""
     wait_until(lambda: subtasks_with_files(checkpoints) == {0, 1}, "a complete checkpoint with all state in files")
     workers = cluster.workers()
     with frozen(*workers):
         for file in files_in(checkpoints, "*.arrow"):
-            file.unlink(missing_ok=True)  # the job manager still removes what is subsumed
+            file.unlink(missing_ok=True)  # the job manager still deletes what is subsumed
         cluster.kill(workers[0])
 
 
 @pytest.mark.parametrize("from_local", [True, False])
-def test_a_lost_storage_is_no_loss_when_there_are_local_copies(
-    cluster: Cluster, tmp_path: Path, from_local: bool
-) -> None:
+def test_a_lost_storage_is_tolerated_with_local_copies(cluster: Cluster, tmp_path: Path, from_local: bool) -> None:
     results, checkpoints, go = tmp_path / "results", tmp_path / "checkpoints", tmp_path / "go"
     results.mkdir()
     body = JOB.format(keys=KEYS, records=RECORDS, part=RECORDS // 2, folder=results, go=go)
     job = write_job(tmp_path, "counts", body)
     options = (
         *recovering(checkpoints, attempts=2),
-        "execution.batch.max-rows=16",  # or one that was begun at full speed would take its time
+        "execution.batch.max-rows=16",  # otherwise a batch that was started at full speed would take its time
         f"execution.state-recovery.from-local={str(from_local).lower()}",
     )
     job_id = cluster.submit_running(job, *given(*options), parallelism=2)

@@ -1,4 +1,4 @@
-"""What is measured of a job is what it did, to the record: over REST, and in Prometheus itself, which scrapes it."""
+"""The metrics of a job match its actual records: over REST, and in Prometheus itself, which scrapes them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster,
 
 @pytest.fixture(scope="module")
 def measured(scraped: tuple[Cluster, list[str]], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A job that has done all that it has to do, and does not end."""
+    """A job that has processed all its records, and does not end."""
     cluster, _ = scraped
     folder = tmp_path_factory.mktemp("job")
     (folder / "quiet").touch()
@@ -82,13 +82,13 @@ def vertex(cluster: Cluster, job: str, operator: str) -> str:
 
 
 def total(cluster: Cluster, job: str, operator: str, metric: str) -> float | None:
-    """Over all subtasks of the operator's vertex."""
+    """The sum over all subtasks of the operator's vertex."""
     path = f"/jobs/{job}/vertices/{vertex(cluster, job, operator)}/subtasks/metrics?agg=sum&get={metric}"
     found = cluster.get(path)
     return float(found[0]["sum"]) if found else None
 
 
-def test_every_count_is_what_the_job_did(scraped: tuple[Cluster, list[str]], measured: str) -> None:
+def test_every_count_matches_the_job(scraped: tuple[Cluster, list[str]], measured: str) -> None:
     cluster, half = scraped[0], NUMBERS // 2
     for operator, metric, count in (
         ("measured", "numRecordsOut", half),
@@ -166,7 +166,7 @@ def test_prometheus_scrapes_and_parses_every_process_and_evaluates_the_rules(
                    == [NUMBERS / 2], "what the job counted to be in Prometheus")  # fmt: skip
         assert values(address, query) in ([NUMBERS], [])  # its subtasks may have ended
         assert values(address, "sum(flink_jobmanager_numRunningJobs)") == [1.0]
-        rules = ask(address, "/api/v1/rules")["groups"]
+        rules = query_prometheus(address, "/api/v1/rules")["groups"]
         states = {rule["health"] for group in rules for rule in group["rules"]}
         assert states <= {"ok", "unknown"}, (tmp_path / "log").read_text()
     finally:
@@ -174,7 +174,7 @@ def test_prometheus_scrapes_and_parses_every_process_and_evaluates_the_rules(
         server.wait(60)
 
 
-def ask(address: str, path: str) -> Any:
+def query_prometheus(address: str, path: str) -> Any:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(f"http://{address}{path}", timeout=30) as response:
         return json.load(response)["data"]
@@ -183,13 +183,13 @@ def ask(address: str, path: str) -> Any:
 def values(address: str, query: str) -> list[float]:
     """None while it does not listen yet."""
     try:
-        found = ask(address, f"/api/v1/query?query={urllib.parse.quote(query)}")["result"]
+        found = query_prometheus(address, f"/api/v1/query?query={urllib.parse.quote(query)}")["result"]
     except OSError:
         return []
     return [float(sample["value"][1]) for sample in found]
 
 
-def test_what_was_counted_is_known_after_the_end(scraped: tuple[Cluster, list[str]], measured: str) -> None:
+def test_counts_are_available_after_the_end(scraped: tuple[Cluster, list[str]], measured: str) -> None:
     cluster = scraped[0]
     cluster.cancel(measured)
     cluster.wait_for(measured, "CANCELED")

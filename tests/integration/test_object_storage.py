@@ -1,4 +1,6 @@
-"""Checkpoints and savepoints in object storage: a job restarts from one, stops with the other and continues from it."""
+"""Checkpoints and savepoints in object storage: a job restarts from a checkpoint, and stops with and continues from a
+savepoint.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def names(uri: str) -> list[str]:
     return [info.path for info in found if info.type is fs.FileType.File]
 
 
-def test_a_job_lives_on_object_storage(cluster: Cluster, tmp_path: Path, s3_root: str) -> None:
+def test_a_job_uses_object_storage_for_all_its_state(cluster: Cluster, tmp_path: Path, s3_root: str) -> None:
     checkpoints, savepoints = s3_root.format(path="job/checkpoints"), s3_root.format(path="job/savepoints")
     script = write_job(tmp_path, "counts", BODY.format(records=RECORDS, keys=KEYS))
     wanted = (f"execution.checkpointing.savepoint-dir={savepoints}", "execution.checkpointing.incremental=true")
@@ -72,16 +74,16 @@ def test_a_job_lives_on_object_storage(cluster: Cluster, tmp_path: Path, s3_root
     assert [name for name in names(savepoints) if name.endswith("_metadata.json")] == [metadata]
 
 
-def test_a_savepoint_goes_where_only_its_target_says_how(cluster: Cluster, tmp_path: Path, s3_root: str) -> None:
-    """The job is configured for no object store: credentials and options come with the savepoint's directory."""
+def test_a_savepoint_uses_the_options_in_its_target(cluster: Cluster, tmp_path: Path, s3_root: str) -> None:
+    """No object store is configured for the job: credentials and options are part of the savepoint's directory."""
     savepoints = s3_root.format(path="elsewhere")
     script = write_job(tmp_path, "counts", BODY.format(records=RECORDS, keys=KEYS))
     out = tmp_path / "out"
     job_id = cluster.submit_running(script, parallelism=2, arguments=(str(out), RATE))
-    told = cluster.cli("stop", "-m", cluster.rest, "-p", savepoints, job_id).stdout
+    output = cluster.cli("stop", "-m", cluster.rest, "-p", savepoints, job_id).stdout
     (metadata,) = (name for name in names(savepoints) if name.endswith("_metadata.json"))
     folder = metadata.removesuffix("/_metadata.json")
-    assert told == f"Savepoint completed. Path: s3://{folder}\n"
+    assert output == f"Savepoint completed. Path: s3://{folder}\n"
     assert "testsecret" not in str(cluster.get(f"/jobs/{job_id}/checkpoints"))
     savepoint = s3_root.format(path=folder.removeprefix("bucket/"))
     again = cluster.submit(script, "-s", savepoint, parallelism=3, arguments=(str(out),))

@@ -1,4 +1,4 @@
-"""What a job depends on is away for a while: a disk, a server. And a record that no restart mends."""
+"""Outages of what a job depends on: a disk, a server. And a record that fails after every restart."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def written(folder: Path) -> Counter[tuple[int, int]]:
 
 
 def linked(link: Path, target: Path) -> None:
-    """At once, whatever it was."""
+    """Replaces the link at once, whatever it was."""
     (link.parent / "link").symlink_to(target)
     os.replace(link.parent / "link", link)
 
@@ -95,7 +95,7 @@ def test_a_full_disk_and_a_refused_connection_end_no_job_however_often_it_restar
     assert written(tmp_path) == EXPECTED
 
 
-def test_a_poisonous_record_ends_the_job_which_leaves_its_last_checkpoint_and_says_how_to_start_from_it(
+def test_a_poisonous_record_ends_the_job_with_its_last_checkpoint_and_the_command_to_start_from_it(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     checkpoints = tmp_path / "check points"
@@ -109,13 +109,13 @@ def test_a_poisonous_record_ends_the_job_which_leaves_its_last_checkpoint_and_sa
     (kept,) = checkpoints.rglob("_metadata.json")
     assert command[:4] == ["millstream", "run", "-s", kept.parent.as_uri()]
     job_id = done.stdout.split("JobID", 1)[1].split()[0]
-    for told in (
+    for message in (
         cluster.get(f"/jobs/{job_id}/exceptions")["message"],
         cluster.cli("events", "-m", cluster.rest, job_id).stdout,
         cluster.cli("exceptions", "-m", cluster.rest, job_id).stdout,
         (cluster.directory / "log" / "jobmanager-1.log").read_text(),
     ):
-        assert f"`millstream run -s {kept.parent.as_uri()} PROGRAM`" in told
+        assert f"`millstream run -s {kept.parent.as_uri()} PROGRAM`" in message
 
     (tmp_path / "go").touch()
     cluster.cli(*command[1:])

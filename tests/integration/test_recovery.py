@@ -1,6 +1,6 @@
 """Jobs that lose slot workers or task managers continue from their last checkpoint, as if nothing had happened.
 
-Each job dawdles, so that it cannot end by itself, until the test has done to it what it wanted and lets it `go`.
+Each job runs slowly, so that it cannot end by itself, until the test has done to it what it wanted and lets it `go`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def expected() -> dict[int, int]:
 
 
 def submit(cluster: Cluster, tmp_path: Path, *options: str) -> tuple[str, Path, Path]:
-    """Answers the job, the folder of its results and that of its checkpoints."""
+    """Returns the job, the folder of its results and that of its checkpoints."""
     results, checkpoints = tmp_path / "results", tmp_path / "checkpoints"
     results.mkdir()
     job = write_job(tmp_path, "counts", JOB.format(keys=KEYS, records=RECORDS, folder=results, go=tmp_path / "go"))
@@ -60,13 +60,13 @@ def submit(cluster: Cluster, tmp_path: Path, *options: str) -> tuple[str, Path, 
 
 
 def wait_for_state(cluster: Cluster, job_id: str, results: Path) -> None:
-    """Every key was counted, and a checkpoint knows it."""
+    """Waits until every key was counted, and a checkpoint contains it."""
     wait_until(lambda: sum(file.stat().st_size > 0 for file in results.iterdir()) == KEYS, "counts of all keys")
     cluster.wait_for_checkpoint(job_id)
 
 
 def ends_exactly(cluster: Cluster, job_id: str, results: Path) -> None:
-    """Lets the job go: it counts every record once, and has not begun again."""
+    """Lets the job go: it counts every record once, and has not started over."""
     (results.parent / "go").touch()
     cluster.wait_for(job_id, "FINISHED")
     assert highest_counts(results) == expected()
@@ -74,7 +74,7 @@ def ends_exactly(cluster: Cluster, job_id: str, results: Path) -> None:
 
 
 @pytest.mark.parametrize("storage", ["filesystem", "jobmanager"])
-def test_a_killed_slot_worker_loses_and_doubles_nothing(cluster: Cluster, tmp_path: Path, storage: str) -> None:
+def test_a_killed_slot_worker_loses_and_duplicates_nothing(cluster: Cluster, tmp_path: Path, storage: str) -> None:
     job_id, results, checkpoints = submit(cluster, tmp_path, f"execution.checkpointing.storage={storage}")
     for _ in range(2):
         wait_for_state(cluster, job_id, results)
@@ -84,8 +84,8 @@ def test_a_killed_slot_worker_loses_and_doubles_nothing(cluster: Cluster, tmp_pa
     wait_until(lambda: cluster.free_slots() == 4, "the slots to be free again")
 
 
-def test_a_killed_enumerator_process_loses_and_doubles_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    """Once while the job runs, and once more while the new one starts."""
+def test_a_killed_enumerator_process_loses_and_duplicates_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    """Once while the job runs, and once more while the new process starts."""
     others = set(cluster.enumerators())
     job_id, results, _ = submit(cluster, tmp_path)
     wait_for_state(cluster, job_id, results)
@@ -105,7 +105,7 @@ def test_a_killed_task_manager_is_replaced_and_nothing_is_lost(own_cluster: Clus
     ends_exactly(own_cluster, job_id, results)
 
 
-def test_workers_that_lost_sight_of_each_other_go_on_together(own_cluster: Cluster, tmp_path: Path) -> None:
+def test_workers_that_lost_connection_to_each_other_continue_together(own_cluster: Cluster, tmp_path: Path) -> None:
     job_id, results, _ = submit(own_cluster, tmp_path, "task.cancellation.timeout=1h")
     wait_for_state(own_cluster, job_id, results)
     before = own_cluster.workers()
@@ -117,7 +117,7 @@ def test_workers_that_lost_sight_of_each_other_go_on_together(own_cluster: Clust
     ends_exactly(own_cluster, job_id, results)
 
 
-def test_a_damaged_checkpoint_ends_the_job_with_its_name(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_ends_the_job_with_the_files_name(cluster: Cluster, tmp_path: Path) -> None:
     """Restarts would find it damaged each time, and an older one would repeat what was committed since."""
     job = write_job(tmp_path, "large", LARGE)
     options = ("execution.checkpointing.interval=1h", f"execution.checkpointing.dir={tmp_path / 'checkpoints'}")
@@ -136,7 +136,7 @@ def test_a_damaged_checkpoint_ends_the_job_with_its_name(cluster: Cluster, tmp_p
     assert "checkpoint 1 at" in failures[0]
 
 
-def test_a_function_that_fails_now_and_then_is_no_end(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_function_that_fails_occasionally_does_not_end_the_job(cluster: Cluster, tmp_path: Path) -> None:
     marker, results = tmp_path / "failed", tmp_path / "results"
     results.mkdir()
     body = JOB.replace(
@@ -187,10 +187,13 @@ def test_only_the_failed_pipeline_restarts_and_its_splits_are_read_again(cluster
     assert len(seen) < 2 * RECORDS
 
 
-def test_a_job_stops_before_it_may_be_reported_as_failed_and_keeps_its_checkpoint(
+def test_a_job_is_suspended_before_it_may_be_reported_as_failed_and_keeps_its_checkpoint(
     lone_cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Without its dispatcher, a job manager stops its jobs, and continues with them; one that is lost leaves a name."""
+    """Without its dispatcher, a job manager suspends its jobs, and later resumes them.
+
+    One that is lost leaves a name.
+    """
     cluster = lone_cluster
     job_id, results, _ = submit(cluster, tmp_path)
     wait_for_state(cluster, job_id, results)
@@ -201,8 +204,8 @@ def test_a_job_stops_before_it_may_be_reported_as_failed_and_keeps_its_checkpoin
     with frozen(*cluster.service_pids("jobmanager")):
         wait_until(lambda: not cluster.workers(), "the task managers to stop the job of a job manager that is away")
         cluster.wait_for(job_id, "FAILED")
-    told = cluster.exceptions(job_id)[0]["stacktrace"]
-    kept = Path(told.partition("heard of is file://")[2].partition(":")[0])
-    assert (kept / "_metadata.json").exists(), told
+    message = cluster.exceptions(job_id)[0]["stacktrace"]
+    kept = Path(message.partition("heard of is file://")[2].partition(":")[0])
+    assert (kept / "_metadata.json").exists(), message
     wait_until(lambda: cluster.get("/overview")["slots-available"] == 4, "the thawed job manager to have let go")
     assert (kept / "_metadata.json").exists(), "the job was stopped, not cancelled"

@@ -1,6 +1,7 @@
-"""Jobs continue at another parallelism: on request, and as task managers come and go, without lost or doubled records.
+"""Jobs continue at another parallelism, on request and as task managers come and go, without lost or duplicated
+records.
 
-Each job counts numbers by key into files, and dawdles until the test has done what it wanted and lets it `go`.
+Each job counts numbers by key into files, and runs slowly until the test has done what it wanted and lets it `go`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ EXPECTED = Counter((key, count) for key in range(KEYS) for count in range(1, REC
 
 
 class Job:
-    """One that runs, and what it has shown."""
+    """A running job, and its output."""
 
     def __init__(self, cluster: Cluster, folder: Path, *options: str, parallelism: int = 1) -> None:
         self.cluster = cluster
@@ -72,12 +73,14 @@ class Job:
         wait_until(lambda: not list(self._out.glob(".*")), "hidden files to be gone")
 
 
-def test_a_job_is_rescaled_up_and_down_under_load_and_shows_every_record_once(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_is_rescaled_up_and_down_under_load_and_writes_every_record_once(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     job = Job(cluster, tmp_path)
     for parallelism in (2, 1):
         cluster.wait_for_checkpoint(job.id)
-        said = cluster.cli("rescale", "-m", cluster.rest, job.id, "-p", str(parallelism))
-        assert said.stdout == f"The job runs at parallelism {parallelism}.\n"
+        done = cluster.cli("rescale", "-m", cluster.rest, job.id, "-p", str(parallelism))
+        assert done.stdout == f"The job runs at parallelism {parallelism}.\n"
         assert job.parallelisms() == {parallelism}
     assert job.events() == ["RESCALE_STARTED", "RESCALE_COMPLETED"] * 2
     wait_until(lambda: cluster.free_slots() == 3, "the slot that is not needed any more")
@@ -88,30 +91,30 @@ def test_requirements_are_changed_over_rest(cluster: Cluster, tmp_path: Path) ->
     job = Job(cluster, tmp_path)
     path = f"/jobs/{job.id}/resource-requirements"
     wanted = cluster.get(path)
-    assert {told["parallelism"]["upperBound"] for told in wanted.values()} == {1}
-    for told in wanted.values():
-        told["parallelism"]["upperBound"] = 3
+    assert {requirement["parallelism"]["upperBound"] for requirement in wanted.values()} == {1}
+    for requirement in wanted.values():
+        requirement["parallelism"]["upperBound"] = 3
     assert cluster.request("PUT", path, json.dumps(wanted).encode()) == (200, {})
     job.wait_for_parallelism(3)
     assert cluster.get(path) == wanted
-    status, answer = cluster.request("PUT", path, json.dumps({"x": {"parallelism": 1}}).encode())
+    status, response = cluster.request("PUT", path, json.dumps({"x": {"parallelism": 1}}).encode())
     assert status == 400
-    assert "lowerBound" in answer["errors"][0]
+    assert "lowerBound" in response["errors"][0]
     job.shows_everything_once()
 
 
-def test_what_the_cluster_has_no_slots_for_leaves_the_job_as_it_is(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_request_for_more_slots_than_available_leaves_the_job_unchanged(cluster: Cluster, tmp_path: Path) -> None:
     job = Job(cluster, tmp_path, "slot.request.timeout=1 s")
-    said = cluster.cli("rescale", "-m", cluster.rest, job.id, "-p", "9", check=False)
-    assert said.returncode != 0
-    assert "1 of 9 slots" in said.stderr
+    done = cluster.cli("rescale", "-m", cluster.rest, job.id, "-p", "9", check=False)
+    assert done.returncode != 0
+    assert "1 of 9 slots" in done.stderr
     assert job.parallelisms() == {1}
     assert job.events() == ["RESCALE_STARTED", "RESCALE_FAILED"]
     assert cluster.attempts(job.id) == [0] * len(cluster.attempts(job.id)), "its tasks ran on"
     cluster.cancel(job.id)
 
 
-def test_the_autoscaler_gives_a_busy_job_more_tasks_and_an_idle_one_fewer_and_says_why(
+def test_the_autoscaler_gives_a_busy_job_more_tasks_and_an_idle_one_fewer_with_the_reason(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     quick = {"metrics.window": "1 s", "stabilization.interval": "500 ms", "scale-down.interval": "1 s"}
@@ -128,7 +131,7 @@ def test_the_autoscaler_gives_a_busy_job_more_tasks_and_an_idle_one_fewer_and_sa
     assert " 2 -> 1: busy " in cluster.cli("events", "-m", cluster.rest, job.id).stdout
 
 
-def test_a_job_that_takes_no_checkpoints_by_itself_is_rescaled_through_one(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_without_periodic_checkpoints_is_rescaled_through_one(cluster: Cluster, tmp_path: Path) -> None:
     job = Job(cluster, tmp_path, "execution.checkpointing.interval=0")
     for parallelism in (2, 1):
         cluster.cli("rescale", "-m", cluster.rest, job.id, "-p", str(parallelism))
@@ -145,7 +148,7 @@ ADAPTIVE = "jobmanager.adaptive-scheduler"
 
 @pytest.fixture
 def reactive_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One task manager with one slot, and jobs that use all slots that there are."""
+    """One task manager with one slot, and jobs that use all available slots."""
     options = {
         "heartbeat.timeout": "8 s",
         "jobmanager.scheduler": "adaptive",
@@ -157,7 +160,7 @@ def reactive_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clust
         yield made
 
 
-def test_a_reactive_job_uses_a_task_manager_that_comes_and_outlives_one_that_goes(
+def test_a_reactive_job_uses_a_new_task_manager_and_survives_the_loss_of_one(
     reactive_cluster: Cluster, tmp_path: Path
 ) -> None:
     cluster = reactive_cluster

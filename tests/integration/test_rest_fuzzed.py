@@ -1,6 +1,7 @@
-"""The REST API of a real cluster, asked what its OpenAPI document allows and forbids: it keeps to what that says.
+"""The REST API of a real cluster, with requests that its OpenAPI document allows and forbids: responses match the
+document.
 
-No answer is an error of the cluster, none takes forever, and the jobs that no request was about continue undisturbed.
+No response is an internal error, none takes forever, and jobs that no request concerns continue undisturbed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from api_fuzzing import Answers, ask
+from api_fuzzing import Outcomes, send_requests
 from system import Cluster, given, recovering, running_cluster, write_job
 from wheels import write_wheel
 
@@ -49,7 +50,7 @@ NEEDS_LUCK = {
 
 
 class Jobs:
-    """A cluster's jobs, wheels and files that requests are about."""
+    """The jobs, wheels and files of a cluster that requests refer to."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster = cluster
@@ -82,9 +83,9 @@ class Jobs:
             (f"/jobs/{self.kept}/checkpoints", {}),
             ("/savepoint-disposal", {"savepoint-path": str(folder / "none")}),
         ):
-            status, answer = cluster.request("POST", path, json.dumps({**body, "triggerId": TRIGGER}).encode())
+            status, response = cluster.request("POST", path, json.dumps({**body, "triggerId": TRIGGER}).encode())
             assert status == (200 if path == "/savepoint-disposal" else 202)
-            assert answer == {"request-id": TRIGGER}
+            assert response == {"request-id": TRIGGER}
 
     def existing(self, operation: str, parameter: str) -> list[str]:
         if parameter == "jobid":
@@ -96,7 +97,7 @@ class Jobs:
             if "/jobmanagers/" in operation:
                 owner = f"jobmanagers/{self.known['jobmanagerid'][0]}"
             return [log["name"] for log in self.cluster.get(f"/{owner}/logs")["logs"]]
-        if parameter == "jobmanagerid" and "{name}" in operation:  # whose logs those are
+        if parameter == "jobmanagerid" and "{name}" in operation:  # which has these logs
             return self.known["jobmanagerid"][:1]
         return self.known.get(parameter, [])
 
@@ -109,59 +110,60 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
         yield Jobs(cluster, folder)
 
 
-def asked(jobs: Jobs, headers: dict[str, str], examples: int, folder: Path, edges: bool = True) -> Answers:
+def outcomes_of(jobs: Jobs, headers: dict[str, str], examples: int, folder: Path, edges: bool = True) -> Outcomes:
     document = jobs.cluster.get("/openapi.json")
-    return ask(
+    return send_requests(
         f"http://{jobs.cluster.rest}", document, jobs.existing, spared=[jobs.kept], headers=headers, examples=examples,
         folder=str(folder), edges=edges,
     )  # fmt: skip
 
 
 def token(cluster: Cluster, role: str) -> dict[str, str]:
-    """What a request with this role carries."""
+    """The headers of a request with this role."""
     secret = cluster_secret(cluster.security)
     assert secret is not None
     return {"Authorization": f"Bearer {secret.rest_token(role)}"}
 
 
 @pytest.mark.parametrize("shown", ["nothing", "a token to read"])
-def test_nothing_is_allowed_that_should_not_be(jobs: Jobs, tmp_path: Path, shown: str) -> None:
+def test_forbidden_requests_are_refused(jobs: Jobs, tmp_path: Path, shown: str) -> None:
     cluster = jobs.cluster
     before = {job["jid"]: job["state"] for job in cluster.get("/jobs/overview")["jobs"]}
     headers = token(cluster, "read") if shown == "a token to read" else {}
-    answers = asked(jobs, headers, 3, tmp_path / "savepoints", edges=False)
-    # Who is not let in does not learn which methods there are.
-    faults = {key: told for key, told in answers.faults.items() if key[1] != "unsupported_method"}
-    assert not faults, "\n".join(f"{label}, {check}: {told}" for (label, check), told in faults.items())
+    outcomes = outcomes_of(jobs, headers, 3, tmp_path / "savepoints", edges=False)
+    # Unauthorized clients do not learn which methods exist.
+    faults = {key: text for key, text in outcomes.faults.items() if key[1] != "unsupported_method"}
+    assert not faults, "\n".join(f"{label}, {check}: {text}" for (label, check), text in faults.items())
     needed = {
         f"{method.upper()} {path}": operation["x-millstream-role"]
         for path, methods in cluster.get("/openapi.json")["paths"].items()
         for method, operation in methods.items()
     }
     may = {"anyone", "read"} if shown == "a token to read" else {"anyone"}
-    done = {operation for operation, statuses in answers.statuses.items() if {200, 202} & set(statuses)}
+    done = {operation for operation, statuses in outcomes.statuses.items() if {200, 202} & set(statuses)}
     assert {needed[operation] for operation in done} == may
-    for operation, statuses in answers.statuses.items():
+    for operation, statuses in outcomes.statuses.items():
         refused = {401} if shown == "nothing" else {403}
         assert needed[operation] in may or refused & set(statuses), (operation, statuses)
     assert {job["jid"]: job["state"] for job in cluster.get("/jobs/overview")["jobs"]} == before
     assert not (tmp_path / "savepoints").exists()
 
 
-def test_answers_are_what_the_document_says(jobs: Jobs, tmp_path: Path) -> None:
+def test_responses_match_the_document(jobs: Jobs, tmp_path: Path) -> None:
     cluster = jobs.cluster
     before = cluster.records(jobs.kept)
-    answers = asked(jobs, token(cluster, "submit"), 4, tmp_path / "savepoints")
-    assert not answers.faults, "\n".join(f"{label}, {check}: {told}" for (label, check), told in answers.faults.items())
+    outcomes = outcomes_of(jobs, token(cluster, "submit"), 4, tmp_path / "savepoints")
+    faults = outcomes.faults
+    assert not faults, "\n".join(f"{label}, {check}: {text}" for (label, check), text in faults.items())
 
-    served = {operation for operation, statuses in answers.statuses.items() if {200, 202} & set(statuses)}
+    served = {operation for operation, statuses in outcomes.statuses.items() if {200, 202} & set(statuses)}
     reads = {
         f"GET {path}"
         for path, methods in cluster.get("/openapi.json")["paths"].items()
         if "get" in methods and not path.startswith(("/wheels", "/updates"))
     }
     assert reads - served <= NEEDS_LUCK, "where there is something to read"
-    assert answers.requests > 500
+    assert outcomes.requests > 500
 
     assert cluster.state(jobs.kept) == "RUNNING"
     assert max(cluster.attempts(jobs.kept)) == 0

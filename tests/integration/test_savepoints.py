@@ -1,7 +1,7 @@
 """Savepoints and retained checkpoints of real jobs: taken, read by other tools, and started from under any parallelism.
 
-Each job appends what it sees to files, by the subtask that saw it; the last line of a file is where the subtask came.
-One of which a snapshot is taken dawdles, until the test lets it `go` if it has to come to its end.
+Each job appends its records to files, one per subtask; the last line of a file is the progress of the subtask. A job of
+which a snapshot is taken runs slowly, until the test lets it `go` if it has to end.
 """
 
 from __future__ import annotations
@@ -108,15 +108,15 @@ def starting_from(snapshot: str, **more: Any) -> list[str]:
 
 
 def call(cluster: Cluster, method: str, request: Any) -> Any:
-    """Asks the dispatcher directly."""
+    """Calls the dispatcher directly."""
     address = f"127.0.0.1:{cluster.ports['dispatcher.rpc.port']}"
 
-    async def ask() -> Any:
+    async def request() -> Any:
         async with open_channel(address, cluster.security) as channel:
             stub = Stub(channel, DISPATCHER)
             return await getattr(stub, method)(request, timeout=DEADLINE)
 
-    return asyncio.run(ask())
+    return asyncio.run(request())
 
 
 def snapshot(cluster: Cluster, job_id: str, **wanted: Any) -> Any:
@@ -133,7 +133,7 @@ def tally(results: Path) -> int:
 
 
 def wait_for_state(results: Path) -> None:
-    """Records flow on all keys, and the rules are everywhere."""
+    """Waits until records flow for all keys, and the rules have arrived everywhere."""
     everything = str(sorted(RULES.items()))
 
     def ready() -> bool:
@@ -163,9 +163,9 @@ def local(location: str) -> Path:
 
 @pytest.fixture(scope="module")
 def savepoint(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a job at parallelism 2 that takes no checkpoints, whose state is known to be there.
+    """The savepoint of a job at parallelism 2 without checkpoints, with known state.
 
-    Its max parallelism is one that later jobs do not set: they take it over.
+    Its max parallelism is one that later jobs do not set: they adopt it.
     """
     folder = tmp_path_factory.mktemp("savepoint")
     few = options({"pipeline.max-parallelism": 16})
@@ -190,7 +190,7 @@ def counted_in(savepoint: Path) -> dict[int, int]:
     return {int(key): int(value) for key, value in zip(frame["key"], frame["value"], strict=True)}
 
 
-def test_other_tools_read_the_state_that_the_job_had(savepoint: Path) -> None:
+def test_other_tools_read_the_state_of_the_job(savepoint: Path) -> None:
     counted = counted_in(savepoint)
     assert set(counted) == set(range(KEYS))
     files = [str(file) for file in state_files(savepoint, "counter", "count")]
@@ -205,7 +205,7 @@ def test_other_tools_read_the_state_that_the_job_had(savepoint: Path) -> None:
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_a_job_goes_on_from_it_under_any_parallelism(
+def test_a_job_continues_from_it_under_any_parallelism(
     cluster: Cluster, tmp_path: Path, savepoint: Path, parallelism: int
 ) -> None:
     results = tmp_path / "again"
@@ -228,7 +228,7 @@ def test_a_job_goes_on_from_it_under_any_parallelism(
     assert [v["maxParallelism"] for v in vertices if "Broadcast" in v["name"]] == [16]
 
 
-def test_a_damaged_file_is_refused_by_its_name_before_anything_runs(
+def test_a_damaged_file_is_refused_by_name_before_anything_runs(
     cluster: Cluster, tmp_path: Path, savepoint: Path
 ) -> None:
     copy = tmp_path / "copy"
@@ -246,9 +246,7 @@ def test_a_damaged_file_is_refused_by_its_name_before_anything_runs(
     assert not list((tmp_path / "none").glob("*"))
 
 
-def test_state_that_nobody_claims_is_refused_unless_it_is_left_behind(
-    cluster: Cluster, tmp_path: Path, savepoint: Path
-) -> None:
+def test_unclaimed_state_is_refused_unless_it_is_allowed(cluster: Cluster, tmp_path: Path, savepoint: Path) -> None:
     job = make_job(tmp_path, tmp_path / "renamed", 0, uid="another")
     failure = failure_of(cluster, cluster.submit(job, *starting_from(str(savepoint)), parallelism=2))
     assert "operator 'counter' has state in the snapshot, and the program has no such operator" in failure
@@ -265,7 +263,7 @@ env.execute("other roles")
 """
 
 
-def test_state_that_an_operator_cannot_hold_any_more_is_refused_unless_it_is_left_behind(
+def test_state_that_its_operator_does_not_support_any_more_is_refused_unless_it_is_allowed(
     cluster: Cluster, tmp_path: Path, savepoint: Path
 ) -> None:
     job = write_job(tmp_path, "job_other_roles", CHANGED_ROLES)
@@ -278,7 +276,7 @@ def test_state_that_an_operator_cannot_hold_any_more_is_refused_unless_it_is_lef
     cluster.wait_for(cluster.submit(job, *left, parallelism=2), "FINISHED")
 
 
-def test_a_type_that_does_not_fit_fails_the_job_once_with_both_schemas(
+def test_an_incompatible_type_fails_the_job_once_with_both_schemas(
     cluster: Cluster, tmp_path: Path, savepoint: Path
 ) -> None:
     job = make_job(tmp_path, tmp_path / "typed", 0, count_type="Types.STRING()")
@@ -337,7 +335,7 @@ def evolving_job(folder: Path, results: Path, pause: float, fields: str, new: st
     return write_job(folder, f"job_{results.name}", EVOLVING.format(**values))
 
 
-def test_added_fields_get_their_default_and_removed_ones_go(cluster: Cluster, tmp_path: Path) -> None:
+def test_added_fields_get_their_default_and_removed_ones_are_dropped(cluster: Cluster, tmp_path: Path) -> None:
     first = tmp_path / "first"
     job = evolving_job(tmp_path, first, DAWDLING, "count: int; note: str", "Account(0, 'x')")
     job_id = cluster.submit_running(job, parallelism=2)
@@ -358,7 +356,7 @@ def test_added_fields_get_their_default_and_removed_ones_go(cluster: Cluster, tm
     assert not list(third.glob("key-*"))
 
 
-def test_a_retained_checkpoint_is_taken_over_and_goes_when_it_is_no_longer_needed(
+def test_a_retained_checkpoint_is_claimed_and_deleted_when_it_is_no_longer_needed(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     first, second, checkpoints = tmp_path / "first", tmp_path / "second", tmp_path / "checkpoints"
@@ -386,7 +384,7 @@ def test_a_retained_checkpoint_is_taken_over_and_goes_when_it_is_no_longer_neede
         if file["path"].startswith("file://") and not file.get("inline")
     }  # fmt: skip
     assert shared
-    wait_until(lambda: set(files_in(checkpoints / old / "shared")) == shared, "files that nobody refers to, to be gone")
+    wait_until(lambda: set(files_in(checkpoints / old / "shared")) == shared, "unreferenced files to be deleted")
     claimed = starting_from(str(retained), **{"execution.state-recovery.claim-mode": "CLAIM"})
     new = cluster.submit_running(make_job(tmp_path, second, DAWDLING), *options(settings), *claimed, parallelism=1)
     wait_until(lambda: not retained.exists(), "the checkpoint that was taken over to be gone")

@@ -1,6 +1,6 @@
-"""Another user of the same host: can neither look at a cluster, nor submit to it, nor pose as a part of it.
+"""Another user of the same host can neither read the state of a cluster, nor submit to it, nor pose as a part of it.
 
-What the other user does is done as such, with a home of their own; that takes root.
+The other user's actions run as that user, with a separate home; that requires root.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def their_home() -> Iterator[Path]:
     shutil.rmtree(home)
 
 
-def test_another_user_is_kept_out_and_the_owner_is_asked_for_nothing(
+def test_another_user_is_refused_and_the_owner_needs_no_credentials(
     cluster: Cluster, tmp_path: Path, their_home: Path
 ) -> None:
     def they(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Key selectors and partitioners are opened and closed with each task that asks them, wherever that is."""
+"""Key selectors and partitioners are opened and closed in each task that uses them, on either side of a shuffle."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from millstream.datastream.window import TumblingEventTimeWindows
 pytestmark = pytest.mark.process
 
 CONSUMERS = 2
-ONE_SHUFFLE = 1 + CONSUMERS  # the source, which is one task, and those behind it
+ONE_SHUFFLE = 1 + CONSUMERS  # the source, which is one task, and those after it
 
 
 class Lived:
-    """Writes down when it is opened and closed, and is only asked between the two."""
+    """Records when it is opened and closed, and checks that it is only called in between."""
 
     def __init__(self, notes: Path) -> None:
         self.notes = notes
@@ -103,7 +103,7 @@ def interval(numbers: DataStream, notes: Path) -> DataStream:
 PLACES: dict[str, tuple[Callable[[DataStream, Path], Any], int]] = {
     "a reduce": (lambda n, notes: selected(n, notes).reduce(lambda a, b: a + b), ONE_SHUFFLE),
     "a rich map": (lambda n, notes: selected(n, notes).map(Doubled()), ONE_SHUFFLE),
-    "a callable, which asks for no key": (lambda n, notes: selected(n, notes).map(lambda x: x), 1),
+    "a callable, which needs no key": (lambda n, notes: selected(n, notes).map(lambda x: x), 1),
     "windows": (lambda n, notes: window(selected(n, notes)).reduce(lambda a, b: a + b), ONE_SHUFFLE),
     "rows as keys": (
         lambda n, notes: n.key_by(ParityRow(notes), Types.ROW([Types.LONG()])).map(Doubled()), ONE_SHUFFLE
@@ -150,7 +150,7 @@ class Refusing(KeySelector):
         return Row(value)
 
 
-def test_a_selector_that_cannot_be_opened_fails_the_job_by_its_operators_name() -> None:
+def test_a_selector_that_cannot_be_opened_fails_the_job_with_its_operators_name() -> None:
     env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.local.in-process": "true"}))
     numbers = env.from_collection([1, 2, 3]).name("numbers").key_by(Refusing())
     with (

@@ -1,4 +1,4 @@
-"""Barriers get past functions that take their time for each record, as models and databases do."""
+"""Barriers get past functions that are slow for each record, as calls of models and databases are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ env.execute("slow function")
 
 LIMIT = 1000
 """Records. Those that last for the target of a second are 50 for each of both functions, and metrics are a second old.
-Without debloating, 14,000 were in flight behind `key_by`: a checkpoint took more than two minutes, as did `stop`."""
+
+Without debloating, 14,000 were in flight after `key_by`: a checkpoint took more than two minutes, as did `stop`.
+"""
 
 
 @pytest.mark.parametrize("exchange", [".key_by(lambda n: n % 100)", ".disable_chaining()"], ids=["hash", "forward"])

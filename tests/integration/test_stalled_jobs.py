@@ -1,4 +1,4 @@
-"""Why does nothing come out? Asked of a cluster whose jobs stand still, by the command line and over REST."""
+"""Explanations why a job emits nothing, from the command line and over REST of a cluster whose jobs are stalled."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kinds(cluster: Cluster, job_id: str) -> list[str]:
 
 
 def explained(cluster: Cluster, job_id: str) -> str:
-    """As the command line tells it, without line breaks; times of the calendar are given as `<time>`."""
+    """The output of the command, without line breaks; dates are replaced by `<time>`."""
     shown = cluster.cli("explain-idle", "-m", cluster.rest, job_id).stdout
     paragraphs = [" ".join(lines.split()) for lines in shown.split("\n\n")]
     return re.sub(rf"(?<!time ){DAY} UTC", "<time>", "\n".join(paragraphs))
@@ -54,7 +54,7 @@ def test_an_idle_partition_that_holds_back_a_window(cluster: Cluster, tmp_path: 
     """
     job_id = cluster.submit(write_job(tmp_path, "held_back", TAILED_SOURCE + dedent(body)))
     wait_until(lambda: "WATERMARK_HELD_BACK" in kinds(cluster, job_id), "the windows to be held back")
-    told = explained(cluster, job_id)
+    text = explained(cluster, job_id)
     held_back = (
         "It is held back by split 'silent' of 'Source: Orders', from which no record has arrived since <time> and "
         "which is at event time 1970-01-01 00:00:00.049 UTC; the others have come to 1970-01-01 00:00:07.499 UTC. "
@@ -66,7 +66,7 @@ def test_an_idle_partition_that_holds_back_a_window(cluster: Cluster, tmp_path: 
     now = "event time 1970-01-01 00:00:00.999 UTC (it is 1970-01-01 00:00:00.049 UTC now)"
     sums = "2 open windows, which took 4 records since the last firing"
     counts = "2 open windows, each for all keys, which took 4 records since the last firing"
-    assert told.splitlines() == [
+    assert text.splitlines() == [
         f"Job 'held back' ({job_id}) is RUNNING. 2 things hold it back.",
         f"1. 'Sums' waits for {now} with {sums}. {held_back}{advice}",
         f"2. 'Counts' waits for {now} with {counts}. {held_back}{advice}",
@@ -81,7 +81,7 @@ def test_an_idle_partition_that_holds_back_a_window(cluster: Cluster, tmp_path: 
     assert explained(cluster, job_id) == f"Job 'held back' ({job_id}) is CANCELED. The job was cancelled."
 
 
-def test_sources_of_a_group_keep_together_and_do_so_again_after_a_failure(cluster: Cluster, tmp_path: Path) -> None:
+def test_sources_of_a_group_stay_aligned_and_do_so_again_after_a_failure(cluster: Cluster, tmp_path: Path) -> None:
     append(tmp_path / "fast", *range(0, 100_000, 100))
     append(tmp_path / "slow", 1_000)
     body = f"""
@@ -102,8 +102,8 @@ def test_sources_of_a_group_keep_together_and_do_so_again_after_a_failure(cluste
         return marks.get("0.currentOutputWatermark", -1)
 
     def paused() -> str:
-        told = [f["message"] for f in findings(cluster, job_id) if f["kind"] == "PAUSED_FOR_ALIGNMENT"]
-        return told[0] if told else ""
+        messages = [f["message"] for f in findings(cluster, job_id) if f["kind"] == "PAUSED_FOR_ALIGNMENT"]
+        return messages[0] if messages else ""
 
     message = wait_until(paused, "the fast source to wait for the slow one")
     assert message.startswith("'Source: fast' is paused since ")
@@ -122,7 +122,7 @@ def test_sources_of_a_group_keep_together_and_do_so_again_after_a_failure(cluste
     cluster.cancel(job_id)
 
 
-def test_a_job_that_goes_on_and_one_that_has_finished(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_job_that_makes_progress_and_one_that_has_finished(cluster: Cluster, tmp_path: Path) -> None:
     endless = write_job(tmp_path, "endless", "env.from_sequence(1, 10**12).print()\nenv.execute('endless')")
     job_id = cluster.submit(endless)
     cluster.wait_for(job_id, "RUNNING")
@@ -134,7 +134,7 @@ def test_a_job_that_goes_on_and_one_that_has_finished(cluster: Cluster, tmp_path
     assert explained(cluster, job_id).endswith("is FINISHED. The job has finished: all its input was handled.")
 
 
-def test_a_batch_that_holds_its_input_until_that_has_ended(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_batch_job_that_holds_its_input_until_it_has_ended(cluster: Cluster, tmp_path: Path) -> None:
     body = """
     from millstream.common import Types
     from millstream.datastream import KeyedProcessFunction, RuntimeExecutionMode
@@ -151,8 +151,8 @@ def test_a_batch_that_holds_its_input_until_that_has_ended(cluster: Cluster, tmp
     """
     job_id = cluster.submit(write_job(tmp_path, "sorted", dedent(body)))
     wait_until(lambda: "INPUT_NOT_ENDED" in kinds(cluster, job_id), "records to be held")
-    told = re.sub(r"taken [\d,]+ records?", "taken some records", explained(cluster, job_id))
-    assert told.startswith(
+    text = re.sub(r"taken [\d,]+ records?", "taken some records", explained(cluster, job_id))
+    assert text.startswith(
         f"Job 'sorted' ({job_id}) is RUNNING. 1 thing holds it back.\n"
         "1. 'Same' has taken some records, and emits its results when its input has ended, because the job is run as a "
         "batch: 'Source: Orders' is still read. What to do: wait until its sources have been read to their end"

@@ -1,4 +1,4 @@
-"""A whole cluster is stopped and started again: what becomes of its jobs, and what is told of it."""
+"""A whole cluster is stopped and started again: what happens to its jobs, and how it is reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ env.execute("{name}")
 RESTARTS = given("restart-strategy.type=fixed-delay", "restart-strategy.fixed-delay.delay=10ms")
 
 
-def test_a_job_is_resumed_from_its_checkpoint_or_by_its_restart_strategy_and_else_fails(
+def test_a_job_is_resumed_from_its_checkpoint_or_by_its_restart_strategy_and_fails_otherwise(
     own_cluster: Cluster, tmp_path: Path
 ) -> None:
     cluster = own_cluster
@@ -42,18 +42,18 @@ def test_a_job_is_resumed_from_its_checkpoint_or_by_its_restart_strategy_and_els
         wait_until(lambda name=name: len(lines(name)) > 10, f"records of {name}")
     cluster.wait_for_checkpoint(jobs["kept"])
 
-    told = cluster.cli("cluster", "stop", "--dir", str(cluster.directory)).stdout
-    assert re.search(r"'plain' \(.*\) is RUNNING: it is not resumed: it has completed no checkpoint", told)
-    kept = re.search(rf"'kept' \({jobs['kept']}\) is RUNNING: the next start resumes it from checkpoint (\d+)", told)
-    assert kept is not None, told
-    assert re.search(r"'repeated' \(.*\) is RUNNING: .* the next start runs it again from the beginning", told)
+    output = cluster.cli("cluster", "stop", "--dir", str(cluster.directory)).stdout
+    assert re.search(r"'plain' \(.*\) is RUNNING: it is not resumed: it has completed no checkpoint", output)
+    kept = re.search(rf"'kept' \({jobs['kept']}\) is RUNNING: the next start resumes it from checkpoint (\d+)", output)
+    assert kept is not None, output
+    assert re.search(r"'repeated' \(.*\) is RUNNING: .* the next start runs it again from the beginning", output)
 
-    told = cluster.start(2, 2, **QUICK)
-    assert re.search(r"'plain' \(.*\) is (not resumed, and ends as )?FAILED: .*it has completed no checkpoint", told)
-    resumed = re.search(r"'kept' \(.*\) is resumed from checkpoint (\d+)", told)
-    assert resumed is not None, told
+    output = cluster.start(2, 2, **QUICK)
+    assert re.search(r"'plain' \(.*\) is (not resumed, and ends as )?FAILED: .*it has completed no checkpoint", output)
+    resumed = re.search(r"'kept' \(.*\) is resumed from checkpoint (\d+)", output)
+    assert resumed is not None, output
     assert int(resumed[1]) >= int(kept[1])
-    assert re.search(r"'repeated' \(.*\) has completed no checkpoint, .* is run again from the beginning", told)
+    assert re.search(r"'repeated' \(.*\) has completed no checkpoint, .* is run again from the beginning", output)
 
     cluster.wait_for(jobs["plain"], "FAILED")
     assert len(lines("plain")) == len(set(lines("plain"))), "no record was processed twice"

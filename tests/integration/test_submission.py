@@ -1,4 +1,4 @@
-"""Wheels in, results out: over REST and with the command line, with dependencies, on a real cluster."""
+"""Submitting wheels and reading results: over REST and with the command line, with dependencies, on a real cluster."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ def results(folder: Path) -> list[object]:
 def test_two_jobs_with_conflicting_dependencies_over_rest(cluster: Cluster, tmp_path: Path) -> None:
     wheels, go = {}, tmp_path / "go"
     for version in ("1.0", "2.0"):
-        status, answer = cluster.upload(job_wheel(tmp_path, version))
-        assert status == 200, answer
-        wheel_id = answer["filename"].rsplit("/", 1)[-1]
+        status, response = cluster.upload(job_wheel(tmp_path, version))
+        assert status == 200, response
+        wheel_id = response["filename"].rsplit("/", 1)[-1]
         assert wheel_id in [f["id"] for f in cluster.get("/jars")["files"]]
         body = json.dumps({"programArgsList": [str(tmp_path / f"out-{version}"), str(go)]}).encode()
-        status, answer = cluster.request("POST", f"/jars/{wheel_id}/plan", body)  # makes the environment, too
-        assert status == 200, answer
-        assert "Map" in answer["plan"]["nodes"][0]["description"]
+        status, response = cluster.request("POST", f"/jars/{wheel_id}/plan", body)  # creates the environment, too
+        assert status == 200, response
+        assert "Map" in response["plan"]["nodes"][0]["description"]
         wheels[version] = wheel_id
     jobs = {}
     for version, wheel_id in wheels.items():
         out = tmp_path / f"out-{version}"
         body = json.dumps({"programArgsList": [str(out), str(go)], "parallelism": 1}).encode()
-        status, answer = cluster.request("POST", f"/jars/{wheel_id}/run", body)
-        assert status == 200, answer
-        jobs[version] = (answer["jobid"], out)
+        status, response = cluster.request("POST", f"/jars/{wheel_id}/run", body)
+        assert status == 200, response
+        jobs[version] = (response["jobid"], out)
     wait_until(lambda: all(cluster.state(job_id) == "RUNNING" for job_id, _ in jobs.values()), "both jobs to run")
     assert len({cluster.task_managers_of(job_id)[0] for job_id, _ in jobs.values()}) == 1
     go.touch()
@@ -77,7 +77,7 @@ def test_a_wheel_with_the_command_line(cluster: Cluster, tmp_path: Path) -> None
     assert results(tmp_path / "out") == ["1.0"] * 10
 
 
-def test_an_install_that_fails_is_told_with_pips_reason(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_failed_install_is_reported_with_pips_reason(cluster: Cluster, tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {"broken_job.py": JOB, "requirements.txt": "no-such-package-for-millstream==9.9\n"}
     wheel = write_wheel(tmp_path, files, "broken_job", entry="broken_job:main")
     done = cluster.run(str(wheel), str(tmp_path / "out"), check=False)

@@ -1,4 +1,4 @@
-"""Jobs whose job manager is killed continue with the tasks that they have: nothing restarts, and records flow."""
+"""Jobs whose job manager is killed continue with their running tasks: nothing restarts, and records keep flowing."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ RECORDS = 2_400
 
 
 def lines(folder: Path) -> list[tuple[int, float]]:
-    """What came out, and when."""
-    told = (line.split() for file in folder.iterdir() for line in file.read_text().splitlines())
-    return [(int(words[0]), float(words[1])) for words in told if len(words) == 2]
+    """The emitted records, with their times."""
+    lines_of_words = (line.split() for file in folder.iterdir() for line in file.read_text().splitlines())
+    return [(int(words[0]), float(words[1])) for words in lines_of_words if len(words) == 2]
 
 
 @pytest.mark.parametrize(("interval", "stands_by"), [("300ms", False), ("1h", True)])
-def test_a_job_goes_on_with_its_tasks_when_its_job_manager_is_killed(
+def test_a_job_continues_with_its_tasks_when_its_job_manager_is_killed(
     tmp_path: Path, interval: str, stands_by: bool
 ) -> None:
-    """Another one stands by at another address, or the same one is started again."""
+    """A standby at another address takes over, or the same job manager is started again."""
     ha = {"high-availability.type": "file", "high-availability.storageDir": str(tmp_path / "ha")}
     results = tmp_path / "results"
     results.mkdir()

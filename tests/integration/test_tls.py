@@ -21,7 +21,7 @@ def test_a_job_runs_under_mutual_tls(tmp_path: Path) -> None:
         """
         script = write_job(tmp_path, "squares", body)
         arguments = given(*(f"{key}={value}" for key, value in options.items()))
-        for given_by_hand in ([], arguments):  # or found in the cluster's folder, which is this user's
+        for given_by_hand in ([], arguments):  # or found in the cluster's folder, which belongs to this user
             assert "[1, 4, 9, 16, 25, 36]" in cluster.run("-p", "2", *given_by_hand, str(script)).stdout
         refused = cluster.run("-p", "2", *given("security.ssl.internal.enabled=false"), str(script), check=False)
         assert refused.returncode == 1, "a client without a certificate was let in"

@@ -1,4 +1,4 @@
-"""Under backpressure, unaligned checkpoints complete while aligned ones still wait, and nothing is lost or doubled."""
+"""Under backpressure, unaligned checkpoints complete while aligned ones still wait; nothing is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class Run:
 
 
 def records_on_their_way(metadata: Path) -> int:
-    """How many buffers the checkpoint holds."""
+    """The number of buffers in the checkpoint."""
     states: list[dict[str, Any]] = [s for o in json.loads(metadata.read_text())["operators"] for s in o["states"]]
     return sum(file["rows"] for state in states if state["kind"] == "in-flight" for file in state["files"])
 
 
 @pytest.mark.parametrize("options", [UNALIGNED, TIMED], ids=["at once", "after a timeout"])
-def test_a_backpressured_job_is_checkpointed_quickly_and_goes_on_exactly(
+def test_a_backpressured_job_is_checkpointed_quickly_and_continues_exactly(
     cluster: Cluster, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     patient, quick = Run(cluster, tmp_path / "patient", ALIGNED), Run(cluster, tmp_path / "quick", options)

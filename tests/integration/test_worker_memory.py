@@ -1,4 +1,4 @@
-"""How much memory a slot worker of a trivial job takes, and that it does not import what no function uses."""
+"""How much memory a slot worker of a trivial job uses, and that it imports nothing that no function uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a random job has to write, computed from its plan in plain Python: the multiset of every stream."""
+"""The expected output of a random job, computed from its plan in plain Python: the multiset of every stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Bag = Counter[Record]
 
 
 def mix(*parts: Any) -> int:
-    """A number that tells these from others."""
+    """A number that identifies these parts."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=6).digest())
 
 
@@ -36,7 +36,7 @@ def source(settings: dict[str, Any], index: int) -> Record:
 
 
 def evaluate(nodes: Iterable[Node]) -> dict[str, Bag]:
-    """All streams by name, but for side outputs that say how a run went."""
+    """All streams by name, except side outputs that describe a run."""
     streams: dict[str, Bag] = {}
     for node in nodes:
         if node.kind != "sink":
@@ -45,8 +45,8 @@ def evaluate(nodes: Iterable[Node]) -> dict[str, Bag]:
 
 
 def evaluate_node(node: Node, streams: dict[str, Bag]) -> dict[str, Bag]:
-    """What one node makes of the streams before it."""
-    from timed_oracle import TIMED  # which is made of this
+    """The streams that one node produces from those before it."""
+    from timed_oracle import TIMED  # which imports this module
 
     evaluate = TIMED.get(node.kind) or _EVALUATE[node.kind]
     made: dict[str, Bag] = evaluate(node, *(streams[name] for name in node.inputs))
@@ -62,7 +62,7 @@ def keys_of(node: Node, bag: Bag) -> Counter[Any]:
 
 
 def is_ledger(stream: str) -> bool:
-    """Whether a stream says how a run went."""
+    """Whether a stream describes a run."""
     return stream.endswith("-ledger!side")
 
 
@@ -79,27 +79,27 @@ def _each(node: Node, bag: Bag, function: Any) -> dict[str, Bag]:
 
 
 def mapped(settings: dict[str, Any], record: Record) -> list[Record]:
-    """What `map` makes of a record."""
+    """The output of `map` for a record."""
     return [(mix(settings["salt"], record[0]), (record[1] * 3 + settings["salt"]) % 1_000_003)]
 
 
 def filtered(settings: dict[str, Any], record: Record) -> list[Record]:
-    """What `filter` makes of a record."""
+    """The output of `filter` for a record."""
     return [record] if record[1] % settings["modulus"] != settings["rest"] else []
 
 
 def multiplied(settings: dict[str, Any], record: Record) -> list[Record]:
-    """What `flat_map` makes of a record."""
+    """The output of `flat_map` for a record."""
     return [(mix(record[0], copy), record[1] + copy) for copy in range(record[1] % settings["modulus"])]
 
 
 def answered(settings: dict[str, Any], record: Record) -> list[Record]:
-    """What a service that `asked` waits for answers to a record."""
+    """The result of the asynchronous function of `asked` for a record."""
     return [(mix(settings["salt"], record[0], copy), record[1]) for copy in range(record[1] % 3)]
 
 
 def in_batches(settings: dict[str, Any], record: Record) -> list[Record]:
-    """What `batches` makes of a record."""
+    """The output of `batches` for a record."""
     return [(record[0] + settings["salt"], record[1])] if record[1] % 5 else []
 
 
@@ -132,7 +132,7 @@ def _count(node: Node, *bags: Bag) -> dict[str, Bag]:
 
 
 def gathered(name: str, key: Any, ids: list[int]) -> Record:
-    """What `gather` emits for a key when it has all records."""
+    """The output of `gather` for a key when it has all records."""
     return mix(name, key, sorted(ids)), mix(key) % 1000
 
 
@@ -144,7 +144,7 @@ def _gather(node: Node, bag: Bag) -> dict[str, Bag]:
 
 
 def joined(left: Record, right: Record) -> Record:
-    """What `join` emits for two records of a key."""
+    """The output of `join` for two records of a key."""
     return mix(left, right), left[1]
 
 
@@ -160,7 +160,7 @@ def _join(node: Node, first: Bag, second: Bag) -> dict[str, Bag]:
 
 
 def from_either(number: int, record: Record) -> Record:
-    """What `co_map` makes of a record of its first or second input."""
+    """The output of `co_map` for a record of its first or second input."""
     return mix(number, record[0]), record[1]
 
 
@@ -173,12 +173,12 @@ def _co_map(node: Node, first: Bag, second: Bag) -> dict[str, Bag]:
 
 
 def ruled(record: Record, rules: dict[int, int]) -> Record:
-    """What `rules` makes of a record."""
+    """The output of `rules` for a record."""
     return mix(record[0], rules[record[1] % len(rules)]), record[1]
 
 
 def rule(record: Record, count: int) -> tuple[int, int]:
-    """The number and the content of a rule that a record stands for."""
+    """The number and the content of the rule that a record represents."""
     return record[0] % 1_000_000 % count, record[1]
 
 

@@ -1,6 +1,6 @@
 """Random jobs, as data: a graph of operators that `random_program` builds and `random_oracle` evaluates.
 
-A record is a pair (id, value) of whole numbers. What an operator emits in all depends only on what it gets in all, not
+A record is a pair (id, value) of integers. The complete output of an operator depends only on its complete input, not
 on the order: so the result of a job is one multiset for each of its ends, whatever happens while it runs.
 """
 
@@ -48,9 +48,9 @@ class Plan:
 
 
 class Planner:
-    """Makes one plan. `repeats` says that records may come more than once, which some operators cannot bear.
+    """Makes one plan. With `repeats`, records may occur more than once, which some operators do not support.
 
-    With `drains`, event time may come to its end before the input does: then nothing goes by event time.
+    With `drains`, event time may end before the input does: then nothing depends on event time.
     """
 
     def __init__(self, chance: random.Random, repeats: bool, drains: bool = False) -> None:
@@ -63,7 +63,7 @@ class Planner:
         self._open: list[str] = []
 
     def plan(self, operators: int) -> Plan:
-        """As many sources as it likes, the operators, and a sink at each end."""
+        """Random sources, the operators, and a sink at each end."""
         chance = self._chance
         for _ in range(chance.choice((1, 1, 2, 3))):
             source = self._source()
@@ -99,7 +99,7 @@ class Planner:
         self._add("map", (self._pick(),), {"salt": self._salt()})
 
     def _slow(self, stream: str = "", partition: str = "") -> None:
-        """Takes a few seconds in all; behind a fast source most records wait between the two."""
+        """Takes a few seconds in total; after a fast source most records wait between the two."""
         stream = stream or self._pick()
         millis = min(20.0, 1000 * self._chance.uniform(1.0, 4.0) / max(1, self._streams[stream].total()))
         self._add("slow", (stream,), {"millis": millis}, partition=partition)
@@ -235,7 +235,7 @@ class Planner:
         return name
 
     def _fits(self, node: Node) -> bool:
-        """Whether there are not too many records; fills in how many records of each key there are to gather."""
+        """Whether there are not too many records; sets how many records of each key there are to gather."""
         if node.kind == "join":
             first, second = (keys_of(node, self._streams[name]) for name in node.inputs)
             if sum(times * second[key] for key, times in first.items()) > MOST:
@@ -253,7 +253,7 @@ class Planner:
         return next(node for node in self._nodes if node.name == name)
 
     def _pick(self, without: Collection[str] = ()) -> str:
-        """A stream, rather one that nobody reads."""
+        """A stream, preferably one that is not consumed yet."""
         streams = [name for name in self._open if name and name not in without]
         fresh = [name for name in streams if name not in self._used]
         return self._chance.choice(fresh if fresh and self._chance.random() < 0.8 else streams)

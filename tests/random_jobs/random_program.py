@@ -11,7 +11,7 @@ from typing import Any
 import random_oracle as oracle
 from random_plans import Node, Plan
 from timed_oracle import TIMED
-from timed_program import KEY_TYPES, PAIR, TimedParts, asked, columns
+from timed_program import KEY_TYPES, PAIR, TimedParts, awaited, columns
 
 from millstream.common import Types
 from millstream.datastream import (
@@ -107,7 +107,7 @@ class Built:
         return stream.key_by(lambda record: oracle.key_of(settings, record), key_type)
 
     def _inner(self, node: Node, stream: DataStream, what: str = "inner") -> DataStream:
-        """An operator that a node needs beside the one that bears its name."""
+        """An operator that a node needs in addition to the one with its name."""
         return stream.uid(f"{node.name}-{what}") if self._plan.uids else stream
 
     def _source(self, node: Node) -> DataStream:
@@ -152,7 +152,7 @@ class Built:
         return self._input(node).flat_map(lambda record: oracle.multiplied(node.settings, record), _type(node))
 
     def _asked(self, node: Node) -> DataStream:
-        return asked(self._input(node), partial(oracle.answered, node.settings), node.settings, _type(node))
+        return awaited(self._input(node), partial(oracle.answered, node.settings), node.settings, _type(node))
 
     def _batches(self, node: Node) -> DataStream:
         function = _in_arrow if node.settings["form"] == "arrow" else _in_pandas
@@ -316,7 +316,7 @@ class Stateful:
         )
 
     def add(self, kind: str, record: Any) -> int:
-        """Adds a record to a state; answers how many the state has seen."""
+        """Adds a record to a state; returns how many the state has received."""
         match kind:
             case "list":
                 self._list.add(tuple(record))
@@ -344,7 +344,7 @@ class Count(Stateful, KeyedProcessFunction):
 
 
 class Gather(Stateful, KeyedProcessFunction):
-    """Everything about a key once it has all records: then all its states have to agree."""
+    """Emits everything about a key once it has all records: then all its states have to agree."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         key = ctx.get_current_key()
@@ -369,7 +369,7 @@ class CoCount(Stateful, KeyedCoProcessFunction):
 
 
 class Join(KeyedCoProcessFunction):
-    """Every record of one side with every one of the other."""
+    """Joins every record of one side with every one of the other."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._left = runtime_context.get_list_state(ListStateDescriptor("left", PAIR))
@@ -387,7 +387,7 @@ class Join(KeyedCoProcessFunction):
 
 
 class Rules(BroadcastProcessFunction, CheckpointedFunction):
-    """Records wait, in a list, until all rules are there."""
+    """Keeps records in a list until all rules have arrived."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -415,7 +415,7 @@ class Rules(BroadcastProcessFunction, CheckpointedFunction):
 
 
 class KeyedRules(Stateful, KeyedBroadcastProcessFunction):
-    """Numbers the records of each key, and looks whether the rules are the right ones."""
+    """Numbers the records of each key, and checks the rules."""
 
     def process_element(self, value: Any, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterator[Any]:
         for rule, content in ctx.get_broadcast_state(RULES).items():
@@ -428,7 +428,7 @@ class KeyedRules(Stateful, KeyedBroadcastProcessFunction):
 
 
 class Ledger(ProcessFunction, CheckpointedFunction):
-    """Numbers records in lanes. A lane is an element of a list state: it continues where it is restored, only there."""
+    """Numbers records in lanes. A lane is an element of a list state: it continues only where it is restored."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         if not self._lanes:
@@ -462,7 +462,7 @@ class Ledger(ProcessFunction, CheckpointedFunction):
 
 
 class Share(ProcessFunction):
-    """Every subtask sees every record, and keeps its share."""
+    """Every subtask receives every record, and keeps its share."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._subtasks = runtime_context.get_number_of_parallel_subtasks()

@@ -1,4 +1,4 @@
-"""How a random job is run: in legs, each continuing where the one before was stopped, while workers die."""
+"""How a random job is run: in legs, each continuing where the one before was stopped, while workers are killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENDINGS = ("stop", "stop", "drain", "cancel", "cancel")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens to a worker after so many more checkpoints."""
+    """An event that happens to a worker after so many more checkpoints."""
 
     kind: str
     after: int
@@ -21,7 +21,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One submission. `ending` is how it is to end, if it does not before by itself."""
+    """One submission. `ending` is how it is to end, unless it ends before by itself."""
 
     parallelism: int
     mode: str

@@ -1,9 +1,9 @@
-"""Random jobs under fire, against an oracle.
+"""Random jobs under fire, compared with an oracle.
 
-A seed makes a job and a way to run it: under random settings, while slot workers are killed or frozen, stopped or
-cancelled and started again from the snapshot at another parallelism, as often as it likes. What is committed in the end
-has to be what the oracle says: every record, and each once. The seed and all that happens are printed; set
-RANDOM_JOB_SEED to run one again.
+A seed determines a job and a way to run it: with random settings, while slot workers are killed or frozen, stopped or
+cancelled and started again from the snapshot at another parallelism, any number of times. The committed output has to
+equal that of the oracle: every record, and each once. The seed and all events are printed; set RANDOM_JOB_SEED to run
+one again.
 """
 
 from __future__ import annotations
@@ -77,15 +77,15 @@ class RandomJob:
 
     def run(self) -> None:
         """All legs, then the comparison."""
-        self._tell(self._plan)
+        self._log(self._plan)
         for leg in self._legs:
-            self._tell(leg)
+            self._log(leg)
             if self._run(leg) == "FINISHED":
                 break
-        self._tell(dict(self.happened))
+        self._log(dict(self.happened))
         self._check()
 
-    def _tell(self, what: object) -> None:
+    def _log(self, what: object) -> None:
         print(f"{time.monotonic():.1f} {what}", flush=True)
 
     def _environment(self, leg: Leg) -> StreamExecutionEnvironment:
@@ -103,7 +103,7 @@ class RandomJob:
 
     @contextlib.contextmanager
     def _submitted(self, leg: Leg) -> Iterator[Any]:
-        """A client of the running job; at the end of it, what is to be collected is."""
+        """A client of the running job; at its end, the collected results are complete."""
         env = self._environment(leg)
         name = f"random job {self._seed}"
         ends = random_program.Built(env, self._plan, self._folder).build(self._collecting)
@@ -121,7 +121,7 @@ class RandomJob:
             self.happened["collected"] += 1
 
     def _run(self, leg: Leg) -> str:
-        """Runs one leg; answers how it ended."""
+        """Runs one leg; returns how it ended."""
         with self._submitted(leg) as client:
             running = Running(self._cluster, client)
             for event in leg.events:
@@ -143,7 +143,7 @@ class RandomJob:
         return self._run(replace(leg, options={**leg.options, **chaining}))
 
     def _happen(self, running: Running, event: Event) -> None:
-        self._tell(event)
+        self._log(event)
         workers = self._cluster.workers()
         self._chance.shuffle(workers)
         match event.kind:
@@ -186,24 +186,24 @@ class RandomJob:
                     stopping = running.client.stop_with_savepoint(leg.ending == "drain", self._folder / "savepoints")
                     where = stopping.result()
                 except MillstreamError as error:
-                    self._tell(error)
+                    self._log(error)
                     continue
             self._snapshot = where
             running.wait_for_end()
             self.happened[leg.ending] += 1
-            self._tell(f"stopped with {where}")
+            self._log(f"stopped with {where}")
             return "STOPPED"
         state = running.wait_for_end()
-        self._tell(state)
+        self._log(state)
         if state == "CANCELED":
             self.happened["cancelled"] += 1
             self._snapshot = running.newest_checkpoint() or self._snapshot
-            self._tell(f"continues from {self._snapshot}")
+            self._log(f"continues from {self._snapshot}")
         return state
 
     @contextlib.contextmanager
     def _killing(self, leg: Leg) -> Iterator[None]:
-        """Perhaps a worker dies meanwhile."""
+        """Kills a worker meanwhile, at random."""
         workers = self._cluster.workers()
         if not leg.killed_while_ending or not workers:
             yield
@@ -276,7 +276,7 @@ class Running:
         self._until(lambda: time.monotonic() > end, f"{seconds} s to pass")
 
     def wait_for_checkpoints(self, more: int) -> bool:
-        """Until it has completed so many more checkpoints; false when it has ended before."""
+        """Waits until it has completed so many more checkpoints; false if it has ended before."""
         wanted = self._completed() + more
         return self._until(lambda: self._completed() >= wanted, f"{more} more checkpoints")
 
@@ -322,13 +322,13 @@ def written(folder: Path, form: str) -> Counter[Any]:
     ("jobs", "operators", "most_legs", "seeds"),
     [(2, 4, 2, (375, 1871)), pytest.param(200, 9, 3, None, marks=pytest.mark.long)],
 )
-def test_what_is_committed_is_what_the_oracle_says(
+def test_the_committed_output_equals_that_of_the_oracle(
     job_cluster: Cluster, tmp_path: Path, jobs: int, operators: int, most_legs: int, seeds: tuple[int, ...] | None
 ) -> None:
     """A job may be over before anything happens to it; then others follow, until one was restored.
 
-    The short version runs the same jobs each time, those of `seeds` first: with windows of columns, timers, joins
-    and answers of a service that are waited for in order or not; they continue at another parallelism.
+    The short version runs the same jobs each time, those of `seeds` first: with windows of columns, timers, joins and
+    asynchronous calls, ordered or not; they continue at another parallelism.
     """
     given = os.environ.get("RANDOM_JOB_SEED")
     happened: Counter[str] = Counter()

@@ -1,7 +1,7 @@
-"""What the parts of random jobs that know event time have to write: windows, timers and joins, each with own sources.
+"""The expected output of the event-time parts of random jobs: windows, timers and joins, each with its own sources.
 
-The time of a record follows from its place in its source, with some disorder, so that nothing is ever late. What they
-emit depends on every record being there once, and on the end of time coming only with the end of the input.
+The timestamp of a record follows from its position in its source, with some disorder, so that nothing is ever late. The
+output depends on every record being processed once, and on event time ending only with the input.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from random_plans import Node
 
 STEP = 10
-"""Milliseconds between two records of a source, but for the disorder."""
+"""Milliseconds between two records of a source, except for the disorder."""
 DISORDER = 50
 
 Window = tuple[int, int]
@@ -23,33 +23,33 @@ Grouped = dict[tuple[Any, Window], tuple[list[Record], ...]]
 
 
 def time_of(first: int, record: Record) -> int:
-    """The time of a record of the source whose first id is given."""
+    """The timestamp of a record of the source with this first id."""
     return (record[0] - first) * STEP + mix(record[0]) % DISORDER
 
 
 def records_of(settings: dict[str, Any]) -> list[tuple[int, Record]]:
-    """All records of a source, with their times."""
+    """All records of a source, with their timestamps."""
     records = [source(settings, index) for index in range(settings["count"])]
     return [(time_of(settings["first"], record), record) for record in records]
 
 
 def of_window(name: str, key: Any, window: Window, *sides: list[int]) -> Record:
-    """What a window, or two that are grouped, is shown as: by the ids of its records."""
+    """The output for a window, or for two that are grouped: the ids of its records."""
     return mix(name, key, *window, *map(sorted, sides)), mix(key) % 1000
 
 
 def of_total(name: str, key: Any, window: Window, count: int, total: int) -> Record:
-    """What a window is shown as of which only a number and a sum are kept."""
+    """The output for a window of which only a count and a sum are kept."""
     return mix(name, key, *window, count, total), mix(key) % 1000
 
 
 def of_timer(name: str, key: Any, time: int, count: int) -> Record:
-    """What a timer is shown as: how many records of its key there were by then."""
+    """The output for a timer: the number of records of its key so far."""
     return mix(name, key, time, count), mix(key) % 1000
 
 
 def due_after(settings: dict[str, Any], time: int) -> int:
-    """When the timer that a record sets is due."""
+    """The time of the timer that a record sets."""
     return time - time % int(settings["size"]) + int(settings["size"]) - 1
 
 
@@ -105,7 +105,7 @@ def window_join(node: Node) -> dict[str, Bag]:
 
 
 def co_group(node: Node) -> dict[str, Bag]:
-    """Both sides of every window, of whatever key: the function is not told which."""
+    """Both sides of every window, of any key: the function does not get it."""
     groups = _grouped(node).values()
     return {node.name: Counter(of_window(node.name, None, (0, 0), _ids(one), _ids(two)) for one, two in groups)}
 
@@ -125,7 +125,7 @@ def interval_join(node: Node) -> dict[str, Bag]:
 
 
 def timers(node: Node) -> dict[str, Bag]:
-    """Every timer: each key has one for each time."""
+    """Every timer: each key has one per time."""
     times: dict[Any, list[int]] = {}
     for made in node.settings["sources"]:
         for time, record in records_of(made):
@@ -141,4 +141,4 @@ TIMED = {
     "interval_join": interval_join,
     "timers": timers,
 }
-"""What each kind of node is to emit."""
+"""The expected output of each kind of node."""

@@ -1,4 +1,4 @@
-"""The parts of random jobs that know event time, as programs: windows, timers and joins with own sources."""
+"""The event-time parts of random jobs, as programs: windows, timers and joins with their own sources."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEY_TYPES = {"text": Types.STRING(), "pair": Types.TUPLE([Types.LONG(), Types.ST
 
 
 class TimedParts:
-    """`inner` sets what an operator needs that a node has beside the one that bears its name."""
+    """`inner` sets what an operator needs that a node has in addition to the one with its name."""
 
     def __init__(
         self, env: StreamExecutionEnvironment, node: Node, inner: Callable[[DataStream, str], DataStream]
@@ -48,7 +48,7 @@ class TimedParts:
         self._key_type = KEY_TYPES.get(node.settings["key"], Types.LONG()) if node.typed else None
 
     def build(self) -> DataStream:
-        """The operator of the node's kind, behind its sources."""
+        """The operator of the node's kind, after its sources."""
         made: DataStream = getattr(self, f"_{self._node.kind}")()
         return made
 
@@ -62,7 +62,7 @@ class TimedParts:
             source = ColumnDataGeneratorSource(partial(columns, settings), count, rate, 40, PAIR)
         stream = self._inner(self._env.from_source(source, strategy, f"source {side}"), f"source-{side}")
         if settings["asked"]:
-            stream = self._inner(asked(stream, lambda record: [tuple(record)], settings, PAIR), f"asked-{side}")
+            stream = self._inner(awaited(stream, lambda record: [tuple(record)], settings, PAIR), f"asked-{side}")
         if not settings["millis"]:
             return stream
         pause = settings["millis"] / 1000
@@ -93,7 +93,7 @@ class TimedParts:
         return made
 
     def _column_windows(self) -> DataStream:
-        """The columns of the key, of which a pair has two, and the id; at the end the key is one again."""
+        """The columns of the key, two for a pair, and the id; at the end the key is one value again."""
         name, key, kind = self._node.name, self._key, self._node.settings["key"]
         pair = kind == "pair"
         types = [Types.LONG(), Types.STRING()] if pair else [KEY_TYPES.get(kind, Types.LONG())]
@@ -145,22 +145,24 @@ class TimedParts:
         return made
 
 
-def asked(stream: DataStream, answer: Callable[[Any], list[Any]], settings: dict[str, Any], kind: Any) -> DataStream:
-    """What a service answers to each record, in their order or as it comes."""
+def awaited(
+    stream: DataStream, function: Callable[[Any], list[Any]], settings: dict[str, Any], kind: Any
+) -> DataStream:
+    """The results of an asynchronous function for each record, ordered or unordered."""
     wait = AsyncDataStream.ordered_wait if settings["asked"] == "ordered" else AsyncDataStream.unordered_wait
-    return wait(stream, Ask(answer), Time.minutes(5), settings["capacity"], kind)
+    return wait(stream, Slow(function), Time.minutes(5), settings["capacity"], kind)
 
 
-class Ask(AsyncFunction):
-    """Some answers take longer than others."""
+class Slow(AsyncFunction):
+    """Some results take longer than others."""
 
-    def __init__(self, answer: Callable[[Any], list[Any]]) -> None:
-        self._answer = answer
+    def __init__(self, function: Callable[[Any], list[Any]]) -> None:
+        self._function = function
 
     async def async_invoke(self, value: Any) -> list[Any]:
         if late := oracle.mix(value[0]) % 4:
             await asyncio.sleep(late / 1000)
-        return self._answer(value)
+        return self._function(value)
 
 
 def columns(settings: dict[str, Any], start: int, count: int) -> Any:
@@ -186,7 +188,7 @@ class Total(AggregateFunction):
 
 
 class Show(ProcessWindowFunction):
-    """What a window holds: its records, or what became of them."""
+    """The contents of a window: its records, or their aggregate."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -200,7 +202,7 @@ class Show(ProcessWindowFunction):
 
 
 class _Timing:
-    """Counts the records of a key by their time, and shows it when a timer fires."""
+    """Counts the records of a key by their time, and emits the count when a timer fires."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -218,14 +220,14 @@ class _Timing:
 
 
 class Timers(_Timing, KeyedProcessFunction):
-    """Of one stream."""
+    """Timers of one stream."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
         self.take(ctx)
 
 
 class CoTimers(_Timing, KeyedCoProcessFunction):
-    """Of two streams."""
+    """Timers of two streams."""
 
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> None:
         self.take(ctx)

@@ -1,7 +1,7 @@
 """A program of its own, for a cluster of separate executors: reads a state, and kills an executor that writes one.
 
-The rows that are written are made by tasks that wait, on the second try no more, until an executor is gone: so the kill
-hits a write that is under way, at no chosen moment of it.
+The rows that are written are produced by tasks that wait, not on the second attempt, until an executor is gone: so the
+kill hits a write in progress, at a random moment.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main(source: str, target: str, folder: str) -> None:
 
 
 def reading(spark: Any, path: str) -> dict[str, Any]:
-    """What two executors find in a state. No program has registered the data source here: Spark finds it."""
+    """What two executors read of a state. The program has not registered the data source: Spark finds it."""
     of_sql = spark.read.format("millstream").options(uid="counter", state="counts").load(path)
     one = [list(row) for row in of_sql.filter("key = 7").select("key", "value").collect()]
     frame = SavepointReader.read(spark, path).read_keyed_state("counter", "counts")

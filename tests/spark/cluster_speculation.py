@@ -1,8 +1,8 @@
 """A program of its own: a cluster with executors on two hosts, where Spark runs a slow task twice while it writes.
 
 Spark starts no second attempt on the same host, and none in its local modes; so the workers of this cluster are at two
-addresses of the loopback. The function of one key waits until another attempt sees the key too, and at its end until
-the other is there as well: then both write at the same time.
+addresses of the loopback. The function waits at one key until another attempt processes the key too, and at its end
+until the other has arrived as well: then both write at the same time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(target: str, folder: str) -> None:
 
 
 def slow_function(marks: Path) -> KeyedStateBootstrapFunction:
-    """Of a class that travels with the function."""
+    """A function of a class that is pickled by value."""
 
     def both(marks: Path, what: str) -> None:
         (marks / f"{what}-{os.getpid()}").touch()
@@ -64,7 +64,7 @@ def slow_function(marks: Path) -> KeyedStateBootstrapFunction:
 
 
 def cluster(folder: Path) -> str:
-    """Starts a master and two workers in the JVM that the driver will be in; answers the master's address."""
+    """Starts a master and two workers in the JVM of the driver; returns the master's address."""
     from pyspark import SparkConf, SparkContext
 
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP=LOOPBACK)

@@ -16,7 +16,7 @@ LOOPBACK = "127.0.0.1"
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session with two cores in this process, in a time zone that is not the machine's."""
+    """A session with two cores in this process, in a time zone that differs from the machine's."""
     yield from started_spark("local[2]", tmp_path_factory.mktemp("spark"))
 
 
@@ -47,7 +47,7 @@ def started_spark(master: str, folder: Path, **settings: str) -> Iterator[Any]:
     session = None
     try:
         session = builder.getOrCreate()
-        signal.signal(signal.SIGINT, interrupt)  # Spark's own would cancel jobs of other tests' processes
+        signal.signal(signal.SIGINT, interrupt)  # Spark's own handler would cancel jobs of other tests' processes
         yield session
     finally:
         if session is not None:

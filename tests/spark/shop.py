@@ -22,7 +22,7 @@ ORDER = t.DataclassType(Order)
 
 
 def shop_snapshot(folder: Path) -> str:
-    """Its path."""
+    """Writes the snapshot; returns its path."""
     maker = Maker(folder, rows_per_file=300)
     maker.operator(
         "counter",

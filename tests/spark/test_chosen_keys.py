@@ -1,4 +1,4 @@
-"""Only the rows of chosen keys are read, whatever the type of the keys; without a running Spark."""
+"""Only the rows of selected keys are read, for every type of keys; without a running Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def opened(snapshot: OpenedSnapshot, state: int = 0) -> OpenState:
 
 
 def values(snapshot: OpenedSnapshot, keys: list[Any], **options: str) -> list[int]:
-    """The values of the rows that are read of these keys."""
+    """The values of the rows that are read for these keys."""
     text = keys_as_text(keys, opened(snapshot))
     source = StateSource({"path": snapshot.location, "uid": "op", "state": "n", "keys": text, **options})
     reader = source.reader(s.StructType([s.StructField("value", s.LongType())]))
@@ -38,7 +38,7 @@ def values(snapshot: OpenedSnapshot, keys: list[Any], **options: str) -> list[in
 
 
 @given(st.data())
-def test_each_chosen_key_is_found_and_no_other(data: st.DataObject) -> None:
+def test_each_selected_key_is_found_and_no_other(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from([*BASIC, t.TupleType((t.LONG, t.STRING))]))
     each = BASIC[kind] if kind in BASIC else st.tuples(BASIC[t.LONG], BASIC[t.STRING])
     keys = data.draw(st.lists(each, max_size=12, unique_by=repr if kind in (t.FLOAT, t.DOUBLE) else None))
@@ -83,6 +83,6 @@ def test_keys_of_another_type_are_refused(tmp_path: Path) -> None:
         keys_as_text([("a",)], opened(snapshot, 1))
     with pytest.raises(SnapshotError, match="is not by key: leave out the choice of keys"):
         keys_as_text([1], opened(snapshot, 2))
-    asked = StateSource({"path": snapshot.location, "uid": "op", "state": "n", "keys": "a, b"})
+    source = StateSource({"path": snapshot.location, "uid": "op", "state": "n", "keys": "a, b"})
     with pytest.raises(OptionError, match=r"the option keys is not one that SavepointReader\.for_keys has made"):
-        asked.reader(asked.schema())
+        source.reader(source.schema())

@@ -1,4 +1,4 @@
-"""Every command of docs/spark-recipes.md does what the page says: in this process, with its Spark, to be quick."""
+"""Every command of docs/spark-recipes.md does what the page describes: in this process, with its Spark, to be quick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which key groups the conditions of a query leave."""
+"""Which key groups satisfy the conditions of a query."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ def groups(*keys: Any) -> set[int]:
          datetime.datetime(2026, 1, 2, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))),
     ],
 )  # fmt: skip
-def test_a_key_is_looked_for_in_the_key_group_where_the_runtime_has_it(
-    kind: t.TypeInformation, literal: Any, key: Any
-) -> None:
+def test_a_key_is_looked_up_in_its_key_group(kind: t.TypeInformation, literal: Any, key: Any) -> None:
     assert chosen(kind, EqualTo(("key",), literal)) == groups(key)
 
 
@@ -73,18 +71,18 @@ def test_all_parts_of_a_key_have_to_be_given() -> None:
     assert chosen(PAIR, first, Not(EqualTo(("key", "f1"), "a"))) is None
 
 
-def test_a_field_that_is_not_compared_says_nothing() -> None:
+def test_a_field_that_is_not_compared_is_ignored() -> None:
     kind = t.DataclassType(Visitor)
     found = chosen(kind, EqualTo(("key", "name"), "a"), EqualTo(("key", "seen"), 7))
     assert found == groups(Visitor("a", 1))
 
 
-def test_the_key_that_is_none_has_a_key_group_too() -> None:
+def test_the_null_key_has_a_key_group_too() -> None:
     assert chosen(t.LONG, IsNull(("key",))) == groups(None)
     assert chosen(PAIR, EqualNullSafe(("key",), None)) == groups(None)
 
 
-def test_conditions_on_key_groups_are_met_exactly() -> None:
+def test_conditions_on_key_groups_are_evaluated_exactly() -> None:
     path = ("key_group",)
     assert chosen(t.LONG, GreaterThan(path, 2), LessThanOrEqual(path, 5)) == {3, 4, 5}
     assert chosen(t.LONG, GreaterThanOrEqual(path, 126)) == {126, 127}
@@ -97,11 +95,11 @@ def test_conditions_on_key_groups_are_met_exactly() -> None:
     "condition",
     [IsNotNull(("key",)), GreaterThan(("key",), 1), Not(EqualTo(("key",), 1)), EqualTo(("value",), 1)],
 )
-def test_other_conditions_leave_all(condition: Filter) -> None:
+def test_other_conditions_select_all(condition: Filter) -> None:
     assert chosen(t.LONG, condition) is None
 
 
-def test_what_is_no_key_of_the_type_leaves_all() -> None:
+def test_a_value_of_another_type_selects_all() -> None:
     assert chosen(t.BIG_INT, EqualTo(("key",), "many")) is None
     assert chosen(t.PICKLED, EqualTo(("key",), b"x")) is None
     assert chosen(t.LONG, EqualTo(("key",), "7")) is None
@@ -110,7 +108,7 @@ def test_what_is_no_key_of_the_type_leaves_all() -> None:
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5), st.integers(1, 32768))
-def test_none_of_several_keys_is_left_out(keys: list[int], max_parallelism: int) -> None:
+def test_no_key_of_several_is_left_out(keys: list[int], max_parallelism: int) -> None:
     found = key_groups_for([In(("key",), tuple(keys))], type_to_json(t.LONG), max_parallelism)
     assert found is not None
     assert {g for part in found for g in part} == {key_group_of(key, max_parallelism) for key in keys}

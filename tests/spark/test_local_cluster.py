@@ -1,4 +1,4 @@
-"""Executors in processes of their own: they read what the driver planned, are killed, and write the same twice."""
+"""Executors in separate processes: they read what the driver planned, are killed, and write the same twice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
-def test_separate_executors_read_and_one_that_is_killed_leaves_a_whole_savepoint_or_none(tmp_path: Path) -> None:
+def test_separate_executors_read_and_a_killed_one_leaves_a_complete_savepoint_or_none(tmp_path: Path) -> None:
     (tmp_path / "spark").mkdir()
     maker = Maker(tmp_path / "snapshots", rows_per_file=300)
     maker.operator("counter", maker.values("counts", {n: n for n in range(1000)}, StateTypes(t.LONG, t.LONG)))
@@ -63,11 +63,11 @@ def whole(target: Path) -> SnapshotMetadata:
 
 
 def ran(program: str, *arguments: str) -> Any:
-    """What a program with a cluster of its own has found."""
+    """The result of a program with a cluster of its own."""
     done = subprocess.run(
         [sys.executable, str(HERE / program), *arguments],
         capture_output=True, text=True, timeout=240, check=False, env={**os.environ, "PYTHONPATH": str(HERE)},
     )  # fmt: skip
-    told = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    assert told, done.stderr[-3000:]
-    return json.loads(told[0].removeprefix("FOUND "))
+    found = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert found, done.stderr[-3000:]
+    return json.loads(found[0].removeprefix("FOUND "))

@@ -1,4 +1,4 @@
-"""What `SavepointReader` refuses before Spark has anything to do, and how pickled values are loaded."""
+"""What `SavepointReader` refuses before Spark starts a query, and how pickled values are loaded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> SavepointReader:
 
 
 @pytest.mark.parametrize(
-    ("read", "told"),
+    ("read", "message"),
     [
         (lambda r: r.read_keyed_state("conter", "counts"), "no operator 'conter': .* did you mean 'counter'"),
         (lambda r: r.read_keyed_state("counter", "count"), "no state 'count': .* did you mean 'counts'"),
@@ -44,10 +44,10 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> SavepointReader:
         (lambda r: r.read_keyed_state("counter", "counts", columns=["valu"]), "no column 'valu': .* mean 'value'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused_at_the_call(
-    reader: SavepointReader, read: Callable[[SavepointReader], Any], told: str
+def test_unreadable_state_is_refused_at_the_call(
+    reader: SavepointReader, read: Callable[[SavepointReader], Any], message: str
 ) -> None:
-    with pytest.raises(SnapshotError, match=told):
+    with pytest.raises(SnapshotError, match=message):
         read(reader)
 
 
@@ -57,7 +57,7 @@ def test_a_folder_without_a_snapshot_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_session_of_spark_connect_is_refused(tmp_path: Path) -> None:
-    elsewhere: Any = SimpleNamespace()  # as one of Spark Connect it is no SparkSession of the driver
+    elsewhere: Any = SimpleNamespace()  # like a session of Spark Connect, it is not a SparkSession of the driver
     for refused in (
         lambda: SavepointReader.read(elsewhere, shop_snapshot(tmp_path)),
         lambda: SavepointWriter.new_savepoint(elsewhere, 128),
@@ -79,11 +79,11 @@ def loaded(values: list[Any], wanted: Any, function: Any = None) -> list[Any]:
 @pytest.mark.parametrize(
     "value", [{"n": 1, "tags": ["x"]}, (1, ["x"]), [1, ("x",)], SimpleNamespace(n=1, tags=["x"])], ids=repr
 )
-def test_a_struct_is_made_of_whatever_has_its_fields(value: Any) -> None:
+def test_a_struct_is_made_of_any_object_with_its_fields(value: Any) -> None:
     assert loaded([value, None], STRUCT) == [{"n": 1, "tags": ["x"]}, None]
 
 
-def test_a_function_gets_each_value_but_none() -> None:
+def test_a_function_gets_each_value_except_none() -> None:
     assert loaded([{"n": 1}, None], int, lambda value: value["n"] + 1) == [2, None]
     assert loaded([{2: "b"}], dict[int, str]) == [[(2, "b")]]
     assert loaded([("a", 1)], tuple[str, int]) == [{"f0": "a", "f1": 1}]

@@ -1,4 +1,4 @@
-"""Recipes are read strictly: what is wrong is named with its line, before anything of Spark starts."""
+"""Recipes are read strictly: errors are reported with their line, before anything of Spark starts."""
 
 from __future__ import annotations
 
@@ -112,11 +112,11 @@ def test_a_recipe_of_changes() -> None:
         ("steps: []\ntables: {a: {pth: x}}", "did you mean 'path'?"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(text: str, told: str) -> None:
+def test_errors_are_reported_with_their_line(text: str, told: str) -> None:
     assert told in refused(text)
 
 
-def test_every_step_refuses_what_it_does_not_know() -> None:
+def test_every_step_refuses_unknown_fields() -> None:
     for name, form in STEPS.items():
         fields = "".join(f"\n      {field}: {'x'}" for field in form.required)
         text = f"steps:\n  - {name}:{fields}\n      unheard_of: 1"
@@ -126,7 +126,7 @@ def test_every_step_refuses_what_it_does_not_know() -> None:
         )
 
 
-def test_names_are_taken_as_they_are_written() -> None:
+def test_names_are_taken_literally() -> None:
     recipe = parsed("steps: [{with_timers: {operator: 1, key: on, timestamp: null_, sql: SELECT 1}}]")
     assert recipe.steps[0].fields == {"operator": "1", "key": "on", "timestamp": "null_"}
 
@@ -146,7 +146,7 @@ def typed(text: str) -> Any:
         ("row[name: str, at: row[x: int]]", t.RowType((t.STRING, t.RowType((t.LONG,), ("x",))), ("name", "at"))),
     ],
 )  # fmt: skip
-def test_types_as_recipes_write_them(text: str, type: t.TypeInformation) -> None:
+def test_types_as_written_in_recipes(text: str, type: t.TypeInformation) -> None:
     assert typed(text) == type
 
 
@@ -164,7 +164,7 @@ def test_types_as_recipes_write_them(text: str, type: t.TypeInformation) -> None
         ("__import__('os').system('true')", "is not understood"),
     ],
 )
-def test_what_is_no_type_is_refused(text: str, told: str) -> None:
+def test_an_invalid_type_is_refused(text: str, told: str) -> None:
     node = RecipeNode.parse(f'"{text}"', "r.yaml")
     with pytest.raises(RecipeError) as caught:
         type_of(node)
@@ -173,7 +173,7 @@ def test_what_is_no_type_is_refused(text: str, told: str) -> None:
 
 @settings(max_examples=cases(200))
 @given(st.text(max_size=60) | st.text("-{}[]:,& *!|>'\"%@#?\n stepwih_", max_size=60))
-def test_no_text_is_more_than_refused(text: str) -> None:
+def test_arbitrary_text_is_at_most_refused(text: str) -> None:
     with contextlib.suppress(RecipeError):
         parsed(text)
 
@@ -194,7 +194,7 @@ def write(folder: Path, name: str, text: str) -> str:
         ("def recipe(spark)", "r.py:1: expected ':'"),
     ],
 )
-def test_python_that_is_no_recipe(tmp_path: Path, text: str, told: str) -> None:
+def test_python_that_is_not_a_recipe(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(RecipeError) as caught:
         load_recipe(write(tmp_path, "r.py", text))
     assert told in str(caught.value)
@@ -210,7 +210,7 @@ def test_errors_of_a_python_recipe_have_its_line(tmp_path: Path) -> None:
         recipe.writer(None)
 
 
-def test_files_that_are_no_recipes(tmp_path: Path) -> None:
+def test_files_that_are_not_recipes(tmp_path: Path) -> None:
     for path, told in (
         (str(tmp_path / "none.yaml"), "none.yaml: the recipe cannot be read: No such file or directory"),
         (str(tmp_path), "the recipe cannot be read: Is a directory"),
@@ -255,5 +255,5 @@ millstream.core.snapshot.errors.SnapshotError: /s/part-0.parquet: is damaged
         ("", "Spark gives no reason"),
     ],
 )
-def test_the_cause_in_what_spark_says(text: str, told: str) -> None:
+def test_the_cause_is_extracted_from_sparks_message(text: str, told: str) -> None:
     assert cause_of(text) == told

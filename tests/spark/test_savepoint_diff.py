@@ -1,4 +1,4 @@
-"""Spark finds the differences that `millstream state diff` finds, and has them as DataFrames."""
+"""Spark finds the differences that `millstream state diff` finds, and returns them as DataFrames."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     return make(tmp_path / "1", 1, 128), make(tmp_path / "2", 2, 96)
 
 
-def test_the_summary_is_that_of_the_command(spark: Any, sides: tuple[str, str]) -> None:
+def test_the_summary_equals_that_of_the_command(spark: Any, sides: tuple[str, str]) -> None:
     opened = [open_snapshot(side) for side in sides]
     expected = diff_snapshots(*opened, 3)
     assert SavepointDiff(spark, *sides, WINDOW).summary(3) == expected

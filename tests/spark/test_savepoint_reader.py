@@ -62,7 +62,7 @@ def test_state_of_every_kind_and_type_is_read_written_and_restored_as_the_runtim
         maker = Maker(folder, format=data.draw(st.sampled_from(FileFormat)))
         drawn = [data.draw(states(maker, f"state-{n}")) for n in range(3)]
         for state in drawn:
-            maker.operator(state.name, state)  # which may have keys of a type of their own
+            maker.operator(state.name, state)  # which may have keys of another type
         snapshot = maker.finish()
         opened = SavepointReader.read(spark, snapshot.location)
         for operator in snapshot.metadata.operators:
@@ -82,21 +82,22 @@ def test_state_of_every_kind_and_type_is_read_written_and_restored_as_the_runtim
             assert restored_content(again, after, parallelism=3) == content_of(snapshot, before)
 
 
-def test_what_is_in_a_snapshot(reader: SavepointReader, shop: str) -> None:
+def test_the_contents_of_a_snapshot(reader: SavepointReader, shop: str) -> None:
     (about,) = reader.metadata().collect()
     assert (about.location, about.kind, about.job_name, about.checkpoint_id) == (shop, "savepoint", "counts", 3)
     assert about.created.timestamp() == 1.0
     assert rows(reader.operators().select("uid", "name", "max_parallelism", "states")) == [
         ("counter", "Counter", 128, 7), ("source", "Source", 128, 1),
     ]  # fmt: skip
-    told = reader.states().filter("uid = 'counter' and name in ('counts', 'prices')")
-    assert rows(told.select("name", "kind", "key_type", "map_key_type", "value_type", "rows", "files", "pickled")) == [
+    states = reader.states().filter("uid = 'counter' and name in ('counts', 'prices')")
+    chosen = states.select("name", "kind", "key_type", "map_key_type", "value_type", "rows", "files", "pickled")
+    assert rows(chosen) == [
         ("counts", "value", "Long", None, "Long", 1000, 4, False),
         ("prices", "map", "String", "String", "Double", 2, 1, False),
     ]
 
 
-def test_a_state_is_not_taken_for_small_by_what_reads_it(reader: SavepointReader) -> None:
+def test_the_size_of_a_state_is_not_underestimated_by_a_reader(reader: SavepointReader) -> None:
     frame = reader.read_keyed_state("counter", "counts")
     joined = frame.join(frame.select("key"), "key")
     assert "Broadcast" not in joined._jdf.queryExecution().executedPlan().toString()
@@ -127,7 +128,7 @@ def test_sql_reads_a_state(spark: Any, reader: SavepointReader, shop: str) -> No
     assert spark.sql("SELECT * FROM counts").columns == ["value"]
 
 
-def test_only_the_files_of_chosen_key_groups_are_read(spark: Any, tmp_path: Path) -> None:
+def test_only_the_files_of_selected_key_groups_are_read(spark: Any, tmp_path: Path) -> None:
     maker = Maker(tmp_path, rows_per_file=300)
     state = maker.values("counts", {n: n for n in range(1000)}, StateTypes(t.LONG, t.LONG))
     maker.operator("counter", state)
@@ -150,7 +151,7 @@ def test_only_the_files_of_chosen_key_groups_are_read(spark: Any, tmp_path: Path
         frame.count()
 
 
-def test_conditions_of_one_query_change_no_other_of_the_same_frame(spark: Any, tmp_path: Path) -> None:
+def test_conditions_of_one_query_do_not_affect_another_of_the_same_frame(spark: Any, tmp_path: Path) -> None:
     maker = Maker(tmp_path, rows_per_file=300)
     maker.operator("counter", maker.values("counts", {n: n for n in range(1000)}, StateTypes(t.LONG, t.LONG)))
     frame = SavepointReader.read(spark, maker.write()).read_keyed_state("counter", "counts")
@@ -162,8 +163,8 @@ def test_conditions_of_one_query_change_no_other_of_the_same_frame(spark: Any, t
     assert frame.count() == 1000
 
 
-def told_conditions() -> type:
-    """A data source that reads the one row that a condition asks for; of a class that travels with it."""
+def pushed_conditions() -> type:
+    """A data source that reads the one row that a condition selects; its class is pickled by value."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     class Reader(DataSourceReader):  # type: ignore[misc]  # PySpark is not followed
@@ -185,7 +186,7 @@ def told_conditions() -> type:
     class Source(DataSource):  # type: ignore[misc]  # PySpark is not followed
         @classmethod
         def name(cls) -> str:
-            return "told_conditions"
+            return "pushed_conditions"
 
         def schema(self) -> str:
             return "n int"
@@ -197,7 +198,7 @@ def told_conditions() -> type:
 
 
 def test_spark_still_reads_one_scan_with_the_conditions_of_another(spark: Any) -> None:
-    """Why conditions of queries are not handed to the data source: once this fails, Spark has mended it and they can.
+    """Why conditions of queries are not pushed to the data source: once this fails, Spark has fixed it and they can be.
 
     Up to 4.3, `PythonScanBuilder.pushFilters` gives what it planned to the relation's `PythonDataSourceV2`, where all
     other scans of the relation find it. Spark's main branch keeps it in the scan.
@@ -205,15 +206,15 @@ def test_spark_still_reads_one_scan_with_the_conditions_of_another(spark: Any) -
     setting = "spark.sql.python.filterPushdown.enabled"
     spark.conf.set(setting, True)
     try:
-        spark.dataSource.register(told_conditions())
-        frame = spark.read.format("told_conditions").load()
+        spark.dataSource.register(pushed_conditions())
+        frame = spark.read.format("pushed_conditions").load()
         assert rows(frame.filter("n = 1")) == [(1,)]
         assert rows(frame) == [(1,)], "and not both rows"
     finally:
         spark.conf.unset(setting)
 
 
-def test_only_rows_of_chosen_keys_are_read(spark: Any, reader: SavepointReader) -> None:
+def test_only_rows_of_selected_keys_are_read(spark: Any, reader: SavepointReader) -> None:
     some = reader.for_keys([7, 8, 5000])
     assert rows(some.read_keyed_state("counter", "counts", columns=["key", "value"])) == [(7, 49), (8, 64)]
     named = reader.for_keys(["a"])
@@ -232,7 +233,7 @@ def test_a_checkpoint_is_read_like_a_savepoint(spark: Any, tmp_path: Path) -> No
 
 
 def counting() -> Callable[[Any], int]:
-    """A function that goes to the executors by its content: they cannot import this module."""
+    """A function that is pickled by value: executors cannot import this module."""
 
     def count_of(value: Any) -> int:
         return int(value["n"])
@@ -250,7 +251,7 @@ def counting() -> Callable[[Any], int]:
          (1, "y")),
     ],
 )  # fmt: skip
-def test_pickled_values_are_loaded_as_the_type_that_is_given(
+def test_pickled_values_are_loaded_as_the_given_type(
     reader: SavepointReader, given: dict[str, Any], wanted: Any
 ) -> None:
     frame = reader.read_keyed_state("counter", "seen", **given)
@@ -270,7 +271,7 @@ def test_pickled_parts_of_keys_and_values_are_loaded(reader: SavepointReader) ->
     assert raw.schema["value"].dataType.simpleString() == "struct<f0:bigint,f1:binary>"
 
 
-def test_positions_of_a_source_are_told_by_a_function(reader: SavepointReader) -> None:
+def test_positions_of_a_source_are_decoded_by_a_function(reader: SavepointReader) -> None:
     frame = reader.read_source_positions("source", value_type="name string, at bigint", function=lambda split: split)
     assert rows(frame.select("subtask", "element.name", "element.at")) == [(0, "file", 7), (1, "other", 9)]
 
@@ -304,8 +305,8 @@ def test_credentials_are_used_and_not_shown(spark: Any, s3_root: str, capfd: pyt
     assert rows(frame.select("key", "value")) == [(1, 2)]
     for mode in ("simple", "extended", "codegen", "cost", "formatted"):
         frame.filter("key = 1").explain(mode)
-    with pytest.raises(Exception, match="has no state 'conts'") as told:
+    with pytest.raises(Exception, match="has no state 'conts'") as caught:
         spark.read.format("millstream").options(uid="counter", state="conts").load(pointer)
     shown = capfd.readouterr()
-    for text in (str(told.value), shown.out, shown.err, str(frame), frame._jdf.queryExecution().toString()):
+    for text in (str(caught.value), shown.out, shown.err, str(frame), frame._jdf.queryExecution().toString()):
         assert "testsecret" not in text

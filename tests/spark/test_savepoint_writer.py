@@ -1,4 +1,4 @@
-"""What Spark writes is what the runtime reads: every kind of state, bad rows, and changes to a savepoint."""
+"""The runtime reads what Spark writes: every kind of state, bad rows, and changes to a savepoint."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def history(spark: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def savepoint(spark: Any, history: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a state of each kind."""
+    """A savepoint with a state of each kind."""
     path = tmp_path_factory.mktemp("savepoints") / "first"
     writer = SavepointWriter.new_savepoint(spark, 128, job_name="visits")
     writer.with_keyed_state("visits", "count", history, key="user", value="n")
@@ -103,7 +103,7 @@ def savepoint(spark: Any, history: Any, tmp_path_factory: pytest.TempPathFactory
     return path
 
 
-def test_each_kind_of_state_is_what_the_runtime_reads(savepoint: Path) -> None:
+def test_the_runtime_reads_each_kind_of_state(savepoint: Path) -> None:
     assert values(savepoint, "visits", "count") == {f"user {i}": i for i in range(USERS)}
     assert lists(savepoint, "visits", "recent") == {f"user {i}": [i, i + 1] for i in range(USERS)}
     assert maps(savepoint, "visits", "pages") == {f"user {i}": {"a": i, "b": -i} for i in range(USERS)}
@@ -140,7 +140,7 @@ def test_keys_of_every_type_are_in_the_key_groups_of_the_runtime(spark: Any, tmp
     assert all(type(key) is tuple for key in values(tmp_path / "s", "pair", "n"))
 
 
-def test_rows_expire_when_their_column_says_so(spark: Any, history: Any, tmp_path: Path) -> None:
+def test_rows_expire_at_the_time_in_their_column(spark: Any, history: Any, tmp_path: Path) -> None:
     writer = SavepointWriter.new_savepoint(spark, 128)
     day = datetime.timedelta(days=1)
     writer.with_keyed_state("op", "count", history, key="user", value="n", ttl=day, expires_at="at")
@@ -154,7 +154,7 @@ def test_rows_expire_when_their_column_says_so(spark: Any, history: Any, tmp_pat
 
 
 def filling() -> KeyedStateBootstrapFunction:
-    """Of a class that no other process can import: it travels with the function."""
+    """A function of a class that no other process can import: it is pickled by value."""
 
     class Visits(KeyedStateBootstrapFunction):
         def open(self, runtime_context: Any) -> None:
@@ -181,7 +181,7 @@ def test_a_function_fills_state_and_timers_with_the_runtimes_own(spark: Any, tmp
 
 
 def counting() -> StateBootstrapFunction:
-    """Of a class that travels with the function."""
+    """A function of a class that is pickled by value."""
 
     class Kept(StateBootstrapFunction):
         def initialize_state(self, context: Any) -> None:
@@ -241,7 +241,7 @@ def test_bad_rows_are_refused_with_their_reason_and_nothing_is_left(
     assert not (tmp_path / "s").exists()
 
 
-def test_what_is_wrong_with_columns_is_said_before_anything_runs(spark: Any, history: Any, savepoint: Path) -> None:
+def test_errors_in_columns_are_reported_before_anything_runs(spark: Any, history: Any, savepoint: Path) -> None:
     writer = SavepointWriter.new_savepoint(spark, 128)
     with pytest.raises(SavepointWriteError, match="did you mean 'user'"):
         writer.with_keyed_state("op", "s", history, key="usr", value="n")
@@ -251,7 +251,7 @@ def test_what_is_wrong_with_columns_is_said_before_anything_runs(spark: Any, his
         SavepointWriter.from_existing_savepoint(spark, str(savepoint)).write(str(savepoint))
 
 
-def test_keyed_state_is_hashed_anew_for_another_max_parallelism(spark: Any, savepoint: Path, tmp_path: Path) -> None:
+def test_keyed_state_is_hashed_again_for_another_max_parallelism(spark: Any, savepoint: Path, tmp_path: Path) -> None:
     before = (savepoint / METADATA_FILE).read_bytes()
     writer = SavepointWriter.from_existing_savepoint(spark, str(savepoint), max_parallelism=60)
     writer.rename_state("visits", "count", "visits").change_operator_identifier("rules", "limits")
@@ -301,7 +301,7 @@ def test_states_are_transformed_filtered_and_merged(spark: Any, savepoint: Path,
     assert set(lists(tmp_path / "t", "visits", "recent")) == {f"user {i}" for i in range(7, USERS, 10)}
 
 
-def test_conflicts_are_decided_by_the_rule(spark: Any, history: Any, tmp_path: Path) -> None:
+def test_conflicts_are_resolved_by_the_rule(spark: Any, history: Any, tmp_path: Path) -> None:
     new = spark.createDataFrame([("user 1", [7])], "user string, recent array<bigint>")
 
     def merged(rule: KeepOnConflict, name: str) -> Any:
@@ -318,7 +318,7 @@ def test_conflicts_are_decided_by_the_rule(spark: Any, history: Any, tmp_path: P
         merged(KeepOnConflict.NEITHER, "d")
 
 
-def test_pickled_state_gets_its_types_and_small_files_are_made_one(spark: Any, history: Any, tmp_path: Path) -> None:
+def test_pickled_state_gets_its_types_and_small_files_are_merged(spark: Any, history: Any, tmp_path: Path) -> None:
     writer = SavepointWriter.new_savepoint(spark, 128)
     pickled = Types.PICKLED_BYTE_ARRAY()
     writer.with_keyed_state("op", "s", history, key="user", value="n", value_type=pickled)
@@ -348,7 +348,7 @@ def test_windows_have_the_timers_that_fire_them(spark: Any, tmp_path: Path) -> N
     ]  # fmt: skip
 
 
-def test_settings_are_those_of_one_frame(spark: Any) -> None:
+def test_settings_apply_to_one_frame(spark: Any) -> None:
     def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield pa.RecordBatch.from_pylist([{"rows": batch.num_rows}])
@@ -396,7 +396,7 @@ env.execute("visits")
 """
 
 
-def test_a_job_goes_on_from_it_at_another_parallelism_and_max_parallelism(
+def test_a_job_continues_from_it_at_another_parallelism_and_max_parallelism(
     spark: Any, savepoint: Path, tmp_path: Path
 ) -> None:
     writer = SavepointWriter.from_existing_savepoint(spark, str(savepoint), max_parallelism=33)
@@ -426,7 +426,7 @@ env.execute("windows")
 """
 
 
-def test_a_job_goes_on_with_windows_and_source_positions(spark: Any, tmp_path: Path) -> None:
+def test_a_job_continues_with_windows_and_source_positions(spark: Any, tmp_path: Path) -> None:
     past = spark.range(150).selectExpr("id % 2 as key", "id div 100 * 1000 as start", "id").where("start > 0")
     open_windows = past.groupBy("key", "start").agg({"id": "sum"}).toDF("key", "start", "sum")
     open_windows = open_windows.selectExpr("key", "start", "start + 1000 as end", "sum")

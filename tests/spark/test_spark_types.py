@@ -1,4 +1,4 @@
-"""Declared types as Spark's, and columns from one to the other, without a running Spark."""
+"""Declared types as Spark types, and columns converted between both, without a running Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from millstream.spark.types import arrow_type_of, common_type, spark_type, to_sp
 
 
 @given(st.data())
-def test_a_column_comes_back_from_spark_as_it_was_stored(data: st.DataObject) -> None:
+def test_a_column_is_returned_by_spark_as_it_was_stored(data: st.DataObject) -> None:
     kind, values = data.draw(typed_values())
     wanted = data.draw(st.lists(st.none() | values, max_size=6))
     stored = to_array(wanted, kind, "value")
@@ -32,7 +32,7 @@ def test_a_column_comes_back_from_spark_as_it_was_stored(data: st.DataObject) ->
 
 
 @given(st.data())
-def test_a_slice_of_a_column_is_converted_as_such(data: st.DataObject) -> None:
+def test_a_slice_of_a_column_is_converted_correctly(data: st.DataObject) -> None:
     kind, values = data.draw(typed_values())
     stored = to_array(data.draw(st.lists(st.none() | values, min_size=2, max_size=6)), kind, "value")
     target = arrow_type_of(spark_type(kind, stored.type))
@@ -40,12 +40,12 @@ def test_a_slice_of_a_column_is_converted_as_such(data: st.DataObject) -> None:
 
 
 @given(typed_values().map(lambda of: of[0]))
-def test_a_declared_type_is_found_again_from_sparks(kind: t.TypeInformation) -> None:
+def test_a_declared_type_is_derived_from_sparks(kind: t.TypeInformation) -> None:
     again = type_information(spark_type(kind))
     assert spark_type(again) == spark_type(kind)
 
 
-def test_times_of_files_that_differ_are_told_with_their_zones() -> None:
+def test_times_of_files_that_differ_are_reported_with_their_zones() -> None:
     kind = t.ListType(t.TIMESTAMP)
     local, moments = [[datetime.datetime(2026, 1, 2, 3)]], [[datetime.datetime(2026, 1, 2, 3, tzinfo=datetime.UTC)]]
     files = [to_array(values, kind, "value") for values in (local, moments)]
@@ -63,7 +63,7 @@ def test_moments_of_other_zones_are_one_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "kind", "told"),
+    ("column", "kind", "message"),
     [
         (pa.array(["1", "x"]), t.BIG_INT, "'x', which is no BigInteger"),
         (pa.array(["1.5"]), t.BIG_INT, "'1.5', which is no BigInteger"),
@@ -75,8 +75,8 @@ def test_moments_of_other_zones_are_one_type() -> None:
         (pa.array([{"a": 1}]), t.RowType((t.LONG,), ("b",)), "must have b"),
     ],
 )
-def test_a_column_that_does_not_fit_is_refused(column: pa.Array, kind: t.TypeInformation, told: str) -> None:
-    with pytest.raises(SnapshotError, match=told):
+def test_a_column_that_does_not_fit_is_refused(column: pa.Array, kind: t.TypeInformation, message: str) -> None:
+    with pytest.raises(SnapshotError, match=message):
         to_stored(column, kind, "column value")
 
 
@@ -87,6 +87,6 @@ def test_numbers_of_spark_become_digits() -> None:
     assert to_stored(pa.array([1.5], pa.float32()), t.FLOAT, "v").type == pa.float64()
 
 
-def test_a_type_that_state_cannot_have_is_refused() -> None:
+def test_a_type_that_state_does_not_support_is_refused() -> None:
     with pytest.raises(InvalidProgramError, match=r"value\.a is interval"):
         type_information(s.StructType([s.StructField("a", s.DayTimeIntervalType())]), "value")

@@ -27,7 +27,7 @@ Command = Callable[..., str]
 def run(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
-    """Runs a command to its status, and answers what it prints: the error's one line after a failure."""
+    """Runs a command and returns its output: the error's single line after a failure."""
     monkeypatch.chdir(tmp_path)
 
     def command(*arguments: str, status: int = 0, text: str | None = None) -> str:
@@ -89,7 +89,7 @@ EVERYTHING = """\
 
 @pytest.fixture(scope="module")
 def made(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The savepoint of that recipe, and what the command printed."""
+    """The savepoint of that recipe, and the command's output."""
     folder = tmp_path_factory.mktemp("everything")
     (folder / "recipe.yaml").write_text(dedent(EVERYTHING))
     with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -243,19 +243,19 @@ def test_states_are_exported(run: Command, everything: str, spark: Any, tmp_path
     assert pq.read_table("out").num_rows == 2
 
 
-def test_what_cannot_be_done_is_told_in_a_line(run: Command, tmp_path: Path) -> None:
-    told = run("bootstrap", "none.yaml", "x", status=1)
-    assert told == "millstream state bootstrap: none.yaml: the recipe cannot be read: No such file or directory"
-    told = run("bootstrap", "recipe.yaml", "x", text="steps: [", status=1)
-    assert told.startswith("millstream state bootstrap: recipe.yaml:1: is not YAML")
+def test_an_impossible_command_is_reported_in_one_line(run: Command, tmp_path: Path) -> None:
+    output = run("bootstrap", "none.yaml", "x", status=1)
+    assert output == "millstream state bootstrap: none.yaml: the recipe cannot be read: No such file or directory"
+    output = run("bootstrap", "recipe.yaml", "x", text="steps: [", status=1)
+    assert output.startswith("millstream state bootstrap: recipe.yaml:1: is not YAML")
     missing = "tables: {a: {path: nowhere, format: parquet}}\nsteps: []"
-    told = run("bootstrap", "recipe.yaml", "x", text=missing, status=1)
-    assert "recipe.yaml:1: 'a': " in told
-    assert "nowhere" in told
+    output = run("bootstrap", "recipe.yaml", "x", text=missing, status=1)
+    assert "recipe.yaml:1: 'a': " in output
+    assert "nowhere" in output
     secret = "tables: {a: {path: 'file://me:hidden@host/x', format: parquet}}\nsteps: []"
-    told = run("bootstrap", "recipe.yaml", "x", text=secret, status=1)
-    assert "recipe.yaml:1: 'a': " in told
-    assert "hidden" not in told
+    output = run("bootstrap", "recipe.yaml", "x", text=secret, status=1)
+    assert "recipe.yaml:1: 'a': " in output
+    assert "hidden" not in output
     nameless = "steps:\n  - with_timers: {operator: o, from: tabel, key: k, timestamp: t}"
     assert "recipe.yaml:2: 'from' names the table 'tabel', which is not there" in run(
         "bootstrap", "recipe.yaml", "x", text=nameless, status=1
@@ -269,14 +269,14 @@ def test_what_cannot_be_done_is_told_in_a_line(run: Command, tmp_path: Path) -> 
           - with_keyed_state:
               {operator: o, state: s, sql: "SELECT 'a' AS k, 1 AS v UNION ALL SELECT 'a', 2", key: k, value: v}
     """
-    told = run("bootstrap", "recipe.yaml", "x", text=twice, status=1)
-    assert "state 's' has 2 rows for key 'a': keep one of them" in told
+    output = run("bootstrap", "recipe.yaml", "x", text=twice, status=1)
+    assert "state 's' has 2 rows for key 'a': keep one of them" in output
     assert not Path("x").exists()
     run("bootstrap", "recipe.yaml", "sp", text=twice.replace("UNION ALL SELECT 'a', 2", ""))
     unknown = "steps:\n  - remove_state: {operator: o, state: ss}"
-    told = run("rewrite", "recipe.yaml", "sp", "x", text=unknown, status=1)
-    assert "recipe.yaml:2: 'remove_state': " in told
-    assert "did you mean 's'?" in told
+    output = run("rewrite", "recipe.yaml", "sp", "x", text=unknown, status=1)
+    assert "recipe.yaml:2: 'remove_state': " in output
+    assert "did you mean 's'?" in output
     assert "_metadata.json" in run("rewrite", "recipe.yaml", "nowhere", "x", status=1)
     assert "has no state 'ss'" in run("export", "sp", "o", "ss", "x", status=1)
     assert "SQL" not in run("export", "sp", "o", "s", "x", "--sql", "SELECT nothing FROM {state}", status=1)

@@ -59,7 +59,7 @@ def test_state_of_every_kind_and_type_is_read_as_the_runtime_wrote_it(data: st.D
         assert rows_of_spark(read(source(snapshot.location, "any")), opened) == rows_of_runtime(snapshot, opened)
 
 
-def test_only_chosen_key_groups_are_read(tmp_path: Path) -> None:
+def test_only_selected_key_groups_are_read(tmp_path: Path) -> None:
     where = counts(tmp_path, rows_per_file=100).location
     wanted = key_group_of(7, 128)
     chosen = source(where, keyGroups=str(wanted))
@@ -73,19 +73,21 @@ def test_only_chosen_key_groups_are_read(tmp_path: Path) -> None:
     assert read(source(where, keyGroups="")) == []
 
 
-def test_key_groups_of_state_that_is_not_by_key_are_refused(tmp_path: Path) -> None:
+def test_key_groups_of_unkeyed_state_are_refused(tmp_path: Path) -> None:
     maker = Maker(tmp_path)
     maker.operator("counter", maker.elements("all", [[1, 2], [3]], StateTypes(value=t.LONG)))
-    asked = source(maker.write(), "all", keyGroups="1")
+    opened = source(maker.write(), "all", keyGroups="1")
     with pytest.raises(SnapshotError, match="is not by key, so it has no key groups: leave out the option keyGroups"):
-        read(asked)
+        read(opened)
 
 
-def test_a_relative_path_is_one_from_where_the_query_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_relative_to_where_the_query_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = Path(counts(tmp_path, 10).location.removeprefix("file://"))
     monkeypatch.chdir(folder.parent)
-    asked = source(folder.name)
-    reader = asked.reader(asked.schema())
+    opened = source(folder.name)
+    reader = opened.reader(opened.schema())
     monkeypatch.chdir("/")
     assert sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part)) == 10
 
@@ -100,7 +102,7 @@ def test_a_large_file_is_read_by_several_tasks(tmp_path: Path, monkeypatch: pyte
     assert sum(map(sum, shares)) == 1000
 
 
-def test_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
+def test_only_the_requested_columns_are_read(tmp_path: Path) -> None:
     where = counts(tmp_path, 10).location
     assert source(where, columns="value, key").schema().fieldNames() == ["value", "key"]
     (table,) = read(source(where, columns="value"))
@@ -115,7 +117,7 @@ def test_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoded", FileFormat)
-def test_only_the_wanted_columns_of_a_file_are_decoded(tmp_path: Path, encoded: FileFormat) -> None:
+def test_only_the_requested_columns_of_a_file_are_decoded(tmp_path: Path, encoded: FileFormat) -> None:
     where = counts(tmp_path, 10, format=encoded).location
     (table,) = read(source(where, columns="key"))
     assert table.column_names == ["key"]
@@ -135,7 +137,7 @@ def test_a_checkpoint_is_read_with_shared_and_inline_files(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("times", "told"),
+    ("times", "expected"),
     [
         ([datetime.datetime(2026, 1, 1)], "timestamp_ntz"),
         ([datetime.datetime(2026, 1, 1, tzinfo=UTC)], "timestamp"),
@@ -143,17 +145,17 @@ def test_a_checkpoint_is_read_with_shared_and_inline_files(tmp_path: Path) -> No
          "struct<time:timestamp_ntz,zone:string,fold:boolean>"),
     ],
 )  # fmt: skip
-def test_times_are_of_the_type_that_the_files_have(tmp_path: Path, times: list[Any], told: str) -> None:
+def test_times_have_the_type_of_the_files(tmp_path: Path, times: list[Any], expected: str) -> None:
     maker = Maker(tmp_path, rows_per_file=1)
     maker.operator("counter", maker.values("at", dict(enumerate(times)), StateTypes(t.LONG, t.TIMESTAMP)))
     where = maker.write()
-    assert source(where, "at").schema()["value"].dataType.simpleString() == told
+    assert source(where, "at").schema()["value"].dataType.simpleString() == expected
     always = source(where, "at", times="zoned").schema()["value"].dataType.simpleString()
     assert always == "struct<time:timestamp_ntz,zone:string,fold:boolean>"
     assert sum(table.num_rows for table in read(source(where, "at", times="zoned"))) == len(times)
 
 
-def test_times_that_are_not_as_they_were_said_to_be_are_refused(tmp_path: Path) -> None:
+def test_times_that_differ_from_the_schema_are_refused(tmp_path: Path) -> None:
     maker = Maker(tmp_path)
     entries = {1: datetime.datetime(2026, 1, 1, tzinfo=UTC)}
     maker.operator("counter", maker.values("at", entries, StateTypes(t.LONG, t.TIMESTAMP)))
@@ -161,7 +163,7 @@ def test_times_that_are_not_as_they_were_said_to_be_are_refused(tmp_path: Path) 
         read(source(maker.write(), "at", times="local"))
 
 
-def test_a_file_is_compared_with_its_checksum_before_it_is_used(tmp_path: Path) -> None:
+def test_a_file_is_verified_before_it_is_used(tmp_path: Path) -> None:
     snapshot = counts(tmp_path)
     (file,) = snapshot.metadata.operators[0].states[0].files
     path = Path(f"{snapshot.location}/{file.path}".removeprefix("file://"))
@@ -179,19 +181,19 @@ def test_a_file_is_compared_with_its_checksum_before_it_is_used(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"rows": 5}, "has 1000 rows, and the metadata lists 5"),
         ({"key_group_start": 0, "key_group_end": 3}, "the metadata promises only 0 to 2"),
     ],
 )
-def test_a_file_that_is_not_what_the_metadata_promises_is_refused(
-    tmp_path: Path, change: dict[str, Any], told: str
+def test_a_file_that_does_not_match_the_metadata_is_refused(
+    tmp_path: Path, change: dict[str, Any], expected: str
 ) -> None:
     maker = Maker(tmp_path)
     state = maker.values("counts", {n: n for n in range(1000)}, COUNTS)
     maker.operator("counter", replace(state, files=tuple(replace(file, **change) for file in state.files)))
-    with pytest.raises(SnapshotError, match=told):
+    with pytest.raises(SnapshotError, match=expected):
         read(source(maker.write()))
 
 
@@ -204,7 +206,7 @@ def test_columns_of_another_type_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({"uid": "countr"}, "has no operator 'countr': it has counter .*did you mean 'counter'"),
         ({"state": "count"}, "has no state 'count': it has counts, seen; did you mean 'counts'"),
@@ -220,13 +222,15 @@ def test_columns_of_another_type_are_refused(tmp_path: Path) -> None:
         ({"rowsPerPartition": "0"}, "the option rowsPerPartition is '0'"),
     ],
 )
-def test_what_cannot_be_read_is_refused_before_anything_is(tmp_path: Path, options: dict[str, str], told: str) -> None:
+def test_unreadable_state_is_refused_before_anything_is_read(
+    tmp_path: Path, options: dict[str, str], expected: str
+) -> None:
     maker = Maker(tmp_path)
     seen = maker.values("seen", {1: {"a"}}, StateTypes(t.LONG, t.PICKLED))
     maker.operator("counter", maker.values("counts", {1: 2}, COUNTS), seen)
-    asked = StateSource({"path": maker.write(), "uid": "counter", "state": "counts", **options})
-    with pytest.raises((SnapshotError, OptionError), match=told):
-        asked.reader(asked.schema())
+    opened = StateSource({"path": maker.write(), "uid": "counter", "state": "counts", **options})
+    with pytest.raises((SnapshotError, OptionError), match=expected):
+        opened.reader(opened.schema())
 
 
 def test_a_schema_with_another_type_is_refused(tmp_path: Path) -> None:
@@ -235,16 +239,16 @@ def test_a_schema_with_another_type_is_refused(tmp_path: Path) -> None:
         source(counts(tmp_path, 1).location).reader(wrong)
 
 
-def test_pickled_values_are_bytes_for_who_asks_for_them(tmp_path: Path) -> None:
+def test_pickled_values_are_bytes_on_request(tmp_path: Path) -> None:
     maker = Maker(tmp_path)
     maker.operator("counter", maker.values("seen", {1: {"a"}}, StateTypes(t.LONG, t.PICKLED)))
-    asked = source(maker.write(), "seen", pickled="binary")
-    assert asked.schema()["value"].dataType == s.BinaryType()
-    (table,) = read(asked)
+    opened = source(maker.write(), "seen", pickled="binary")
+    assert opened.schema()["value"].dataType == s.BinaryType()
+    (table,) = read(opened)
     assert table.column("value")[0].as_py().startswith(b"\x80\x05")
 
 
-def test_what_is_no_snapshot_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_snapshot_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match=r"is no snapshot: there is no _metadata\.json in it"):
         source(str(tmp_path)).schema()
     (tmp_path / "_metadata.json").write_text('{"version": 99}')

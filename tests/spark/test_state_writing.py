@@ -1,4 +1,4 @@
-"""The halves of a write, without Spark: hashes of stored columns, blocks to parts, rows that are one, and the plan."""
+"""The halves of a write, without Spark: hashes of stored columns, blocks to parts, rows to merge, and the plan."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STATE = TYPES.snapshot("count", StateKind.VALUE)
 
 
 @given(st.data())
-def test_stored_columns_hash_as_their_values(data: st.DataObject) -> None:
+def test_stored_columns_hash_like_their_values(data: st.DataObject) -> None:
     kind, values = data.draw(typed_values().filter(lambda of: not _holds_map(of[0])))
     keys = data.draw(st.lists(st.none() | values, max_size=5))
     array = to_array(keys, kind, "key")
@@ -81,7 +81,7 @@ def test_only_the_compared_fields_of_a_dataclass_count() -> None:
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_times_hash_alike_in_every_unit(unit: str) -> None:
+def test_times_have_equal_hashes_in_every_unit(unit: str) -> None:
     instants = pa.array([0, 86_400, None], pa.int64())
     scale = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
     column = pa.compute.multiply(instants, scale).cast(pa.timestamp(unit))
@@ -93,7 +93,7 @@ def test_times_hash_alike_in_every_unit(unit: str) -> None:
 
 
 def moved(made: Iterable[pa.RecordBatch], parts: int) -> list[list[pa.RecordBatch]]:
-    """Blocks at the parts that they are for."""
+    """Blocks by the parts that they are for."""
     found: list[list[pa.RecordBatch]] = [[] for _ in range(parts)]
     for batch in made:
         for row, part in enumerate(batch.column(PART).to_pylist()):
@@ -131,7 +131,7 @@ CUT = Cut(16, 3, type_to_json(t.STRING))
 
 
 @given(st.dictionaries(BASIC[t.STRING], BASIC[t.LONG], max_size=30), st.integers(1, 16), st.sampled_from([1, 1 << 20]))
-def test_every_row_comes_to_its_part_once(
+def test_every_row_reaches_its_part_once(
     tmp_path_factory: pytest.TempPathFactory, entries: dict[str, int], parts: int, in_memory: int
 ) -> None:
     folder = tmp_path_factory.mktemp("part")
@@ -151,7 +151,7 @@ def test_parts_have_key_groups_of_their_own(tmp_path: Path) -> None:
     assert all(one.stop <= other.start for one, other in pairwise(held))
 
 
-def test_a_fault_in_the_rows_is_told_and_leaves_no_file(tmp_path: Path) -> None:
+def test_an_error_in_the_rows_is_reported_and_leaves_no_file(tmp_path: Path) -> None:
     rows = rows_of(["a", "b", "a"], [1, 2, 3])
     reports = written(tmp_path, STATE, [[rows]], Cut(16, 1, CUT.key))
     assert [report.fault for report in reports] == ["state 'count' has 2 rows for key 'a': keep one of them"]
@@ -169,7 +169,7 @@ def test_two_attempts_write_files_of_their_own(tmp_path: Path) -> None:
     assert len(paths) == 2
 
 
-def test_a_report_is_the_same_after_its_way_to_the_driver(tmp_path: Path) -> None:
+def test_a_report_is_decoded_unchanged_by_the_driver(tmp_path: Path) -> None:
     (report,) = written(tmp_path, STATE, [[rows_of(["a"], [1])]], Cut(16, 1, CUT.key))
     assert PartReport.decoded(report.encoded().column(0)[0].as_py()) == report
 
@@ -238,12 +238,12 @@ def _placed(tables: list[pa.Table], number: int) -> pa.Table:
 
 
 def _told(found: Iterable[Any], state: StateSnapshot) -> list[str]:
-    told = []
+    texts = []
     for rows in found:
         detail = rows.detail if state.kind.keyed or state.kind is StateKind.BROADCAST else []
         columns = [column for column in (rows.keys, rows.namespaces, detail, rows.expires_at, rows.content) if column]
-        told += map(repr, zip(*columns, strict=True))
-    return sorted(told)
+        texts += map(repr, zip(*columns, strict=True))
+    return sorted(texts)
 
 
 # Filled by a function
@@ -286,7 +286,7 @@ def test_a_function_sees_the_rows_of_each_key_in_order(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_what_a_function_raises_is_told_with_the_key(tmp_path: Path) -> None:
+def test_an_error_of_a_function_is_reported_with_the_key(tmp_path: Path) -> None:
     faults = [report.fault for report in filled(tmp_path, [-1, 1]) if report.fault]
     assert faults == ["the function failed for the key 1: ValueError: below zero"]
 
@@ -301,7 +301,7 @@ def planned() -> Draft:
     return draft
 
 
-def test_what_is_not_there_is_refused_with_the_nearest_name() -> None:
+def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
     draft = planned()
     with pytest.raises(SavepointWriteError, match="no operator 'visit': did you mean 'visits'"):
         draft.remove_operator("visit")
@@ -334,7 +334,7 @@ def test_operators_and_states_are_renamed_in_their_place() -> None:
     assert not draft.properties
 
 
-def test_a_snapshot_is_planned_as_it_is() -> None:
+def test_a_snapshot_is_planned_unchanged() -> None:
     operators = planned().metadata_operators({})
     metadata = SnapshotMetadata(FORMAT_VERSION, "job", "name", 7, SnapshotKind.SAVEPOINT, 0, operators)  # type: ignore[arg-type]  # an id
     assert Draft.of(metadata, None).metadata_operators({}) == operators

@@ -1,4 +1,4 @@
-"""Declared types, each with values of it: for tests that draw both."""
+"""Declared types, each with its values: for tests that draw both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BASIC: dict[Any, Any] = {
 
 
 def typed_values() -> st.SearchStrategy[tuple[t.TypeInformation, st.SearchStrategy[Any]]]:
-    """A type, and its values: all of them can be None when they are inside of others."""
+    """A type, and its values: all of them can be None when they are nested in others."""
     basic = st.sampled_from(list(BASIC)).map(lambda kind: (kind, BASIC[kind]))
     return st.recursive(basic, _nested, max_leaves=4)
 

@@ -1,4 +1,4 @@
-"""States as the runtime's own writers write them, and what Spark hands out of them as the same Python values."""
+"""States as the runtime's own writers write them, and the rows that Spark returns, as the same Python values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.checkpointing.restoring import restore_task
 
 WINDOW = t.TupleType((t.LONG, t.LONG), ("start", "end"))
-_KEYS = [kind for kind in BASIC if kind not in (t.FLOAT, t.DOUBLE)]  # of which not every one equals itself
+_KEYS = [kind for kind in BASIC if kind not in (t.FLOAT, t.DOUBLE)]  # whose values do not all equal themselves
 
 
 @st.composite
@@ -66,7 +66,7 @@ def states(draw: st.DrawFn, maker: Maker, name: str) -> StateSnapshot:
 
 
 def rows_of_runtime(snapshot: OpenedSnapshot, opened: OpenState) -> list[str]:
-    """The rows as the runtime reads them, as text: what is no number equals itself there."""
+    """The rows as the runtime reads them, as text, since NaN does not equal itself."""
     found: list[str] = []
     for file, table in snapshot.tables(opened.state):
         if file not in opened.files:
@@ -83,7 +83,7 @@ def rows_of_runtime(snapshot: OpenedSnapshot, opened: OpenState) -> list[str]:
 
 
 def content_of(snapshot: OpenedSnapshot, operator: OperatorSnapshot) -> list[str]:
-    """What an operator's one state holds, as text, wherever its rows are: each is in the key group of its key."""
+    """The content of an operator's only state, as text, in any order of rows: each is in the key group of its key."""
     (state,) = operator.states
     found: list[str] = []
     first = min((file.subtask for file in state.files), default=0)
@@ -96,7 +96,7 @@ def content_of(snapshot: OpenedSnapshot, operator: OperatorSnapshot) -> list[str
 
 
 def restored_content(snapshot: OpenedSnapshot, operator: OperatorSnapshot, parallelism: int) -> list[str]:
-    """The same of what so many new subtasks have together, each restored as a task is."""
+    """The same for what so many new subtasks have together, each restored as a task is."""
     shares = [_restored(snapshot, operator, subtask, parallelism) for subtask in range(parallelism)]
     (state,) = operator.states
     if state.kind in (StateKind.BROADCAST, StateKind.OPERATOR_UNION):  # of which each gets all
@@ -130,7 +130,7 @@ def _texts(rows: Rows, kind: StateKind) -> list[str]:
 
 
 def rows_of_spark(tables: Iterator[Any], opened: OpenState) -> list[str]:
-    """The rows of Arrow tables that Spark got or handed out, as the same text."""
+    """The rows of Arrow tables that Spark received or returned, as the same text."""
     found: list[str] = []
     for table in tables:
         columns = [

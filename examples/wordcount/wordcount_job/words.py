@@ -1,4 +1,4 @@
-"""The generated input: the n-th line is always the same, so that anyone can work out what the counts must be."""
+"""The generated input: the n-th line is always the same, so that the correct counts can be computed."""
 
 WORDS = (
     "mill", "mills", "stream", "streams", "wheel", "wheels", "river", "rivers", "stone", "stones", "grain", "grains",

@@ -103,8 +103,8 @@ def test_a_process_measures_its_resources() -> None:
     figures = ProcessFigures()
     assert figures.gauges(use, 1.0)["Status.JVM.CPU.Load"] == 0.0
     busy = use + ProcessUse(cpu_seconds=1e6, threads=2)
-    told = figures.gauges(busy, 2.0)
-    assert (told["Status.JVM.CPU.Load"], told["Status.JVM.Threads.Count"]) == (1.0, use.threads + 2)
+    measured = figures.gauges(busy, 2.0)
+    assert (measured["Status.JVM.CPU.Load"], measured["Status.JVM.Threads.Count"]) == (1.0, use.threads + 2)
 
 
 def test_a_provider_that_fails_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:

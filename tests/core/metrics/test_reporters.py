@@ -152,7 +152,7 @@ def test_each_service_takes_a_free_port_of_the_range_or_goes_without(caplog: pyt
         assert isinstance(reporter, PrometheusReporter)
         assert reporter.address not in ("", f"127.0.0.1:{taken}")
         text = await asyncio.to_thread(scrape, reporter.address)
-        assert 'job_name="count___all_"' in text, "as Flink does, unless it is told not to"
+        assert 'job_name="count___all_"' in text, "as Flink does, by default"
         assert "# HELP flink_taskmanager_job_task_numRecordsIn Records that were taken in." in text
         await reporters.stop()
         none_left = Configuration({**configured.to_dict(), "metrics.reporter.prom.port": str(taken)})

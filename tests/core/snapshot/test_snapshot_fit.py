@@ -98,7 +98,7 @@ def test_operators_without_state_are_not_missed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "declared", "match", "told"),
+    ("stored", "declared", "match", "message"),
     [
         (state("x", Before), state("x", After), StateMatch.INCOMPATIBLE, "another class with other fields"),
         (state("x", tuple[int, str]), state("x", tuple[int, str]), StateMatch.SAME, ""),
@@ -108,12 +108,12 @@ def test_operators_without_state_are_not_missed() -> None:
     ],
 )
 def test_types_and_kinds_are_compared(
-    stored: StateSnapshot, declared: StateSnapshot, match: StateMatch, told: str
+    stored: StateSnapshot, declared: StateSnapshot, match: StateMatch, message: str
 ) -> None:
     found = fit(snapshot(operator("a", full(stored))), program(operator("a", declared)))
     ((compared,),) = [o.states for o in found.operators]
     assert compared.match is match
-    assert told in compared.message
+    assert message in compared.message
     assert found.restorable == (match is not StateMatch.INCOMPATIBLE)
     if not found.restorable:
         assert found.problems == (f"operator 'a', state 'x': {compared.message}",)
@@ -208,8 +208,8 @@ def test_a_fit_loses_nothing_silently(
     found = fit(snapshot(*stored), program(*declared), allowed)
     seen = {(o.stored.uid, s.name) for o in found.operators if o.stored for s in o.states if s.stored}
     assert seen == {(o.uid, s.name) for o in stored for s in o.states}
-    asked = {(o.declared.uid, s.name) for o in found.operators if o.declared for s in o.states if s.declared}
-    assert asked == {(o.uid, s.name) for o in declared for s in o.states}
+    matched = {(o.declared.uid, s.name) for o in found.operators if o.declared for s in o.states if s.declared}
+    assert matched == {(o.uid, s.name) for o in declared for s in o.states}
     lost = {o.uid for o in stored if o.states} - {o.uid for o in declared}
     if found.restorable:
         assert allowed or not lost

@@ -146,10 +146,10 @@ READERS: dict[str, Callable[[OpenedSnapshot], Any]] = {
 
 
 def check_refusal(error: SnapshotError, *names: str) -> None:
-    told = str(error)
-    assert any(name in told for name in names), told
-    assert "\n" not in told
-    told.encode()
+    message = str(error)
+    assert any(name in message for name in names), message
+    assert "\n" not in message
+    message.encode()
 
 
 @settings(max_examples=cases(200), suppress_health_check=list(HealthCheck))

@@ -61,7 +61,7 @@ def test_keys_as_they_are_written(kind: t.TypeInformation, text: str, key: Any) 
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "told"),
+    ("kind", "text", "message"),
     [
         (t.LONG, "five", "'five' is not a Long: write a whole number"),
         (t.BOOLEAN, "True", "write true or false"),
@@ -72,10 +72,10 @@ def test_keys_as_they_are_written(kind: t.TypeInformation, text: str, key: Any) 
         (ROW, '{"id": 1}', "or an object of id, name"),
     ],
 )
-def test_text_that_is_not_a_key(kind: t.TypeInformation, text: str, told: str) -> None:
+def test_text_that_is_not_a_key(kind: t.TypeInformation, text: str, message: str) -> None:
     with pytest.raises(KeyLiteralError) as caught:
         keys_from_text(text, type_to_json(kind))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

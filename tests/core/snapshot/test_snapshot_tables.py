@@ -220,17 +220,17 @@ anything = st.one_of(
 )  # fmt: skip
 
 
-def told(value: Any) -> str:
+def described(value: Any) -> str:
     """A value with its classes, with one exception: an integer in a column of floats becomes a float."""
     if isinstance(value, dict):
-        return f"{type(value)}{[(told(k), told(v)) for k, v in value.items()]}"
+        return f"{type(value)}{[(described(k), described(v)) for k, v in value.items()]}"
     if isinstance(value, list | tuple | Row):
         names = value.get_fields_names() if isinstance(value, Row) else None
-        return f"{type(value)}{names}{[told(item) for item in value]}"
+        return f"{type(value)}{names}{[described(item) for item in value]}"
     if isinstance(value, set | frozenset):
-        return f"{type(value)}{sorted(map(told, value))}"
+        return f"{type(value)}{sorted(map(described, value))}"
     if dataclasses.is_dataclass(value):
-        return f"{type(value)}{[told(getattr(value, f.name)) for f in dataclasses.fields(value)]}"
+        return f"{type(value)}{[described(getattr(value, f.name)) for f in dataclasses.fields(value)]}"
     return f"{type(value)}{value!r}"
 
 
@@ -271,7 +271,7 @@ def test_any_value_is_stored_exactly_or_refused(data: st.DataObject) -> None:
                 to_array(alone, around, "c")
             continue
         back = from_array(array, around, "c", unpickle=True)
-        assert list(map(told, back)) == [told(as_declared(v, around)) for v in given_values]
+        assert list(map(described, back)) == [described(as_declared(v, around)) for v in given_values]
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def test_arrow_columns_are_accepted_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "key", "told"),
+    ("kind", "key", "message"),
     [
         (t.RowType((t.LONG, t.LONG)), (1, 2), "is a tuple, so as a key it would not be found"),
         (t.TupleType((t.LONG, t.LONG)), Row(1, 2), "is a Row, so as a key it would not be found"),
@@ -443,12 +443,12 @@ def test_arrow_columns_are_accepted_unchanged() -> None:
         (t.DataclassType(Item), Dear("x", 1.0), "is a Dear, so as a key"),
     ],
 )
-def test_keys_that_would_not_be_found_again_are_refused(kind: t.TypeInformation, key: Any, told: str) -> None:
-    with pytest.raises(ConversionError, match=f"column 'key.*', row 0: .*{told}"):
+def test_keys_that_would_not_be_found_again_are_refused(kind: t.TypeInformation, key: Any, message: str) -> None:
+    with pytest.raises(ConversionError, match=f"column 'key.*', row 0: .*{message}"):
         value_table([key], [1], StateTypes(kind, t.LONG), 16)
-    with pytest.raises(ConversionError, match=f"column 'map_key.*', row 1: .*{told}.*, of the key 1"):
+    with pytest.raises(ConversionError, match=f"column 'map_key.*', row 1: .*{message}.*, of the key 1"):
         map_table([1], [{None: 0, key: 1}], StateTypes(t.LONG, t.LONG, map_key=kind), 16)
-    with pytest.raises(ConversionError, match=f"column 'value{{key}}.*', row 0: .*{told}.*, of the key 1"):
+    with pytest.raises(ConversionError, match=f"column 'value{{key}}.*', row 0: .*{message}.*, of the key 1"):
         value_table([1], [{key: 1}], StateTypes(t.LONG, t.MapType(kind, t.LONG)), 16)
 
 

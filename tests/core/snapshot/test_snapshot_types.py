@@ -225,9 +225,9 @@ def test_a_field_that_seems_renamed_is_a_warning(stored: Any, declared: Any, war
     verdict = compare_types(type_to_json(stored), declared)
     assert verdict.ok
     assert len(verdict.warnings) == len(warned)
-    for said, wanted in zip(verdict.warnings, warned, strict=True):
-        assert wanted in said
-        assert said.endswith("if it was renamed, its values are lost")
+    for warning, wanted in zip(verdict.warnings, warned, strict=True):
+        assert wanted in warning
+        assert warning.endswith("if it was renamed, its values are lost")
 
 
 def test_a_renamed_field_without_a_default_is_refused_with_a_hint() -> None:

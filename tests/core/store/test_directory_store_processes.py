@@ -40,7 +40,7 @@ log = os.open(log, os.O_WRONLY | os.O_APPEND)
 contest, key = Contest(Role.DISPATCHER), Key(Kind.CHECKPOINTS, "counter")
 
 
-def tell(*what):
+def report(*what):
     os.write(log, json.dumps([*what, name]).encode() + b"\\n")
 
 
@@ -53,7 +53,7 @@ async def count(store, lead, times):
             await store.write(key, new, entry.version if entry else ABSENT, lead)
         except ConflictError:
             continue
-        tell("counted", len(counted) + 1)
+        report("counted", len(counted) + 1)
         times -= 1
 
 
@@ -61,11 +61,11 @@ async def main():
     store = DirectoryStore(Path(folder), patience=float(patience)).connect()
     while True:
         lead = await store.campaign(contest, name)
-        tell("leads", lead.epoch)
+        report("leads", lead.epoch)
         await asyncio.gather(*(count(store, lead, chance.randint(0, int(most))) for _ in range(2)))
         if most == "0":
             await asyncio.Event().wait()
-        tell("resigns", lead.epoch)
+        report("resigns", lead.epoch)
         await store.resign(lead)
 
 
@@ -100,7 +100,7 @@ class Candidates:
         process.kill()
         process.wait()
 
-    def told(self) -> list[tuple[str, int, str]]:
+    def reports(self) -> list[tuple[str, int, str]]:
         whole, _, _half = self._log.read_text().rpartition("\n")
         return [(what, number, name) for what, number, name in map(json.loads, whole.splitlines())]
 
@@ -109,7 +109,7 @@ class Candidates:
 
         def found() -> str | None:
             assert all(process.poll() is None for process in self.running.values())
-            last = [(epoch, name) for what, epoch, name in self.told() if what == "leads"][-1:]
+            last = [(epoch, name) for what, epoch, name in self.reports() if what == "leads"][-1:]
             return next((name for epoch, name in last if epoch > beyond and name in self.running), None)
 
         leader: str = wait_until(found, "a leader")
@@ -126,11 +126,11 @@ def candidates(root: Path, most: int) -> Iterator[Candidates]:
             made.kill(name)
 
 
-def check_that_one_led_at_a_time(told: list[tuple[str, int, str]]) -> list[int]:
+def check_that_one_led_at_a_time(reports: list[tuple[str, int, str]]) -> list[int]:
     """Returns the epochs."""
     leading: str | None = None
     epochs, doomed = [], set()
-    for what, number, name in told:
+    for what, number, name in reports:
         if what == "killed":
             doomed.add(name)  # when exactly is not known: it may still act
         if what == "leads":
@@ -149,21 +149,21 @@ def check_that_one_led_at_a_time(told: list[tuple[str, int, str]]) -> list[int]:
 def test_with_leaders_being_killed_one_leads_at_a_time_and_every_count_is_kept_once(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     kills = 8
-    with candidates(tmp_path, most=6) as everybody:
+    with candidates(tmp_path, most=6) as members:
         for _ in range(3):
-            everybody.start()
+            members.start()
         for _ in range(kills):
-            before = len(everybody.told())
+            before = len(members.reports())
             some_more = chance.randint(1, 12)
-            wait_until(lambda: len(everybody.told()) >= before + some_more, "candidates that count")  # noqa: B023
-            everybody.kill(everybody.leader())
-            everybody.start()
-    told = everybody.told()
-    epochs = check_that_one_led_at_a_time(told)
+            wait_until(lambda: len(members.reports()) >= before + some_more, "candidates that count")  # noqa: B023
+            members.kill(members.leader())
+            members.start()
+    reports = members.reports()
+    epochs = check_that_one_led_at_a_time(reports)
     assert len(epochs) >= kills
 
     async def all_is_over() -> None:
-        store = DirectoryStore(everybody.folder, patience=DEADLINE).connect()
+        store = DirectoryStore(members.folder, patience=DEADLINE).connect()
         assert await store.leader(DISPATCHER) is None
         entry = await store.read(KEY)
         assert entry is not None
@@ -172,11 +172,11 @@ def test_with_leaders_being_killed_one_leads_at_a_time_and_every_count_is_kept_o
         by = [epoch for epoch, _ in counted]
         assert by == sorted(by)  # nothing came from a leader after the next one
         assert len({(epoch, name) for epoch, name in counted}) == len(set(by))
-        answered = [(number, name) for what, number, name in told if what == "counted"]
-        assert len({number for number, _ in answered}) == len(answered)
-        assert all(counted[number - 1][1] == name for number, name in answered)
-        deaths = sum(what == "killed" for what, _, _ in told)
-        assert len(counted) - len(answered) <= 2 * deaths  # the two that each was about to report
+        reported = [(number, name) for what, number, name in reports if what == "counted"]
+        assert len({number for number, _ in reported}) == len(reported)
+        assert all(counted[number - 1][1] == name for number, name in reported)
+        deaths = sum(what == "killed" for what, _, _ in reports)
+        assert len(counted) - len(reported) <= 2 * deaths  # the two that each was about to report
         lead = await store.campaign(DISPATCHER, "after all")
         assert lead.epoch > max(epochs)
         await store.close()
@@ -185,19 +185,19 @@ def test_with_leaders_being_killed_one_leads_at_a_time_and_every_count_is_kept_o
 
 
 def test_a_frozen_leader_keeps_leading_until_it_is_killed(tmp_path: Path) -> None:
-    with candidates(tmp_path, most=0) as everybody:
-        everybody.start()
-        leader = everybody.leader()
+    with candidates(tmp_path, most=0) as members:
+        members.start()
+        leader = members.leader()
 
         async def freeze_and_kill() -> None:
-            store = DirectoryStore(everybody.folder, patience=DEADLINE).connect()
+            store = DirectoryStore(members.folder, patience=DEADLINE).connect()
             known = await store.changed(DISPATCHER, ANY_EPOCH)
             assert known is not None
             next_one = asyncio.create_task(store.campaign(DISPATCHER, "next"))
-            with frozen(everybody.running[leader].pid):
+            with frozen(members.running[leader].pid):
                 await still_waits(next_one)
                 assert await store.leader(DISPATCHER) == KnownLeader(leader, known.epoch)
-                everybody.kill(leader)
+                members.kill(leader)
                 assert (await next_one).epoch > known.epoch
             await store.close()
 

@@ -18,10 +18,10 @@ def configured(location: str) -> Configuration:
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "file://localhost{}", "FILE://{}"])
 def test_a_folder_is_found_in_any_notation(tmp_path: Path, form: str) -> None:
-    told = configured(form.format(tmp_path))
-    assert open_storage_dir(told).artifacts == tmp_path / "mine" / "artifacts"
-    assert open_storage_dir(told).checkpoints == f"file://{tmp_path}/mine/checkpoints"
-    assert store_folder(told) == tmp_path / "mine" / "store"
+    options = configured(form.format(tmp_path))
+    assert open_storage_dir(options).artifacts == tmp_path / "mine" / "artifacts"
+    assert open_storage_dir(options).checkpoints == f"file://{tmp_path}/mine/checkpoints"
+    assert store_folder(options) == tmp_path / "mine" / "store"
 
 
 def test_a_uri_keeps_its_credentials_and_shows_none() -> None:

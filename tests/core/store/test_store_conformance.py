@@ -365,7 +365,7 @@ async def test_the_look_up_finds_the_leader_of_the_store(server: StoreServer) ->
     waiting.cancel()
     await asyncio.wait([waiting])
     async with asyncio.timeout(DEADLINE):  # a waiter that gives up leaves the line soon
-        while await leaders.standing_by(Role.DISPATCHER):  # noqa: ASYNC110  # the store tells only of leaders
+        while await leaders.standing_by(Role.DISPATCHER):  # noqa: ASYNC110  # the store reports only leaders
             await asyncio.sleep(0)
     assert await leaders.standing_by(Role.RESOURCE_MANAGER) == []
     change = asyncio.create_task(leaders.changed(Role.DISPATCHER, known))

@@ -153,7 +153,7 @@ class _Failing(MemoryContents[JobGraph]):
     async def delete(self, pointer: str) -> None:
         self.left -= 1
         if self.left >= 0:
-            raise UnreachableContentError("no answer")
+            raise UnreachableContentError("no response")
         await super().delete(pointer)
 
 
@@ -200,7 +200,7 @@ async def test_a_recall_is_valid_for_one_leader_of_the_job_while_the_dispatcher_
     await graphs.recall(JOB, epoch)
     await first.close()
     graphs = await graphs_of(second, contents)
-    assert not await is_recalled(job_manager, JOB, epoch), "the one that leads now has not said so"
+    assert not await is_recalled(job_manager, JOB, epoch), "the current leader has not recalled it"
     stored = await graphs.get(JOB)
     assert stored is not None
     assert stored.cancelled

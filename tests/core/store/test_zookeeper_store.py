@@ -187,13 +187,13 @@ async def test_nodes_created_under_the_acl_of_creators_are_not_readable_by_other
 async def test_wrong_credentials_are_logged_and_retried(
     zookeeper: ZookeeperServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = asyncio.Event()
+    logged = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if "it refuses the user 'millstream', or the password" in record.getMessage():
-                loop.call_soon_threadsafe(told.set)
+                loop.call_soon_threadsafe(logged.set)
 
     listener = Listener()
     logging.getLogger("millstream").addHandler(listener)
@@ -201,8 +201,8 @@ async def test_wrong_credentials_are_logged_and_retried(
     quorum = f"127.0.0.1:{zookeeper.process.port}"
     store = open_store(ZookeeperSettings(quorum, zookeeper.root, 1.0, credentials=Credentials(USER, "wr0ng-one")))
     for _ in range(2):
-        await told.wait()
-        told.clear()
+        await logged.wait()
+        logged.clear()
         with pytest.raises(SessionLostError):
             await store.read(KEY)
     await store.close()

@@ -50,9 +50,9 @@ class ZookeeperEnsemble:
         """Whether it was started, and not stopped since."""
         return self._servers[name].runs
 
-    def said(self) -> str:
+    def log_tails(self) -> str:
         """The ends of all logs, for a test that failed."""
-        return "\n".join(f"== {name}\n{server.said()}" for name, server in self._servers.items())
+        return "\n".join(f"== {name}\n{server.log_tails()}" for name, server in self._servers.items())
 
 
 @contextmanager

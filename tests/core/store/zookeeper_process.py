@@ -106,7 +106,7 @@ class ZookeeperProcess:
     def accepts(self) -> bool:
         """Whether it accepts connections; fails if it has ended by itself."""
         assert self._process is not None
-        assert self._process.poll() is None, self.said()
+        assert self._process.poll() is None, self.log_tails()
         with suppress(OSError), socket.create_connection((self.host, self.port), timeout=5):
             return True
         return False
@@ -118,7 +118,7 @@ class ZookeeperProcess:
             self._process.wait()
             self._process = None
 
-    def said(self) -> str:
+    def log_tails(self) -> str:
         """The end of its log."""
         return (self._folder / "log").read_text(errors="replace")[-4000:]
 

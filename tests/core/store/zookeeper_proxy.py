@@ -128,8 +128,8 @@ class ZookeeperProxy:
     def _pass(self, client: socket.socket, server: socket.socket) -> None:
         """Forwards until one of them ends."""
         swallowed: set[int] = set()
-        answers = threading.Thread(target=self._pass_answers, args=(client, server, swallowed), daemon=True)
-        answers.start()
+        responses = threading.Thread(target=self._pass_responses, args=(client, server, swallowed), daemon=True)
+        responses.start()
         try:
             while True:
                 request = _receive(client)
@@ -145,16 +145,16 @@ class ZookeeperProxy:
             for connection in (client, server):
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
-            answers.join()
+            responses.join()
 
-    def _pass_answers(self, client: socket.socket, server: socket.socket, swallowed: set[int]) -> None:
+    def _pass_responses(self, client: socket.socket, server: socket.socket, swallowed: set[int]) -> None:
         with suppress(OSError):
             while True:
-                answer = _receive(server)
-                if struct.unpack_from(">i", answer)[0] in swallowed:
+                response = _receive(server)
+                if struct.unpack_from(">i", response)[0] in swallowed:
                     self.suspend()
                     return
-                _send(client, answer)
+                _send(client, response)
         with suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
 
