@@ -1,4 +1,4 @@
-"""Makes docs/images/dashboard.png: a job on a real cluster of this machine, as Chromium shows it.
+"""Makes docs/images/dashboard.png: a job on a real cluster of this machine, in Chromium.
 
     .venv/bin/python docs/dashboard_picture.py [--seconds 75] [--dark]
 
@@ -16,7 +16,7 @@ from textwrap import dedent
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "dashboard.png"
-LARGEST = 400 * 1024
+LARGEST = 300 * 1024
 JOB = """
 import math
 import time
@@ -34,7 +34,7 @@ VISIT = Types.ROW_NAMED(["product", "time"], [Types.STRING(), Types.LONG()])
 
 
 def wave(index, seconds, phase):
-    \"\"\"Whether a record comes at this time: there are more of them, and fewer, as the day goes on.\"\"\"
+    \"\"\"Whether a record is kept at this time: their rate rises and falls.\"\"\"
     share = 0.68 + 0.2 * math.sin(time.time() / seconds + phase) + 0.08 * math.sin(time.time() / 2.3)
     return (index * 7919) % 1000 < 1000 * share
 
@@ -80,10 +80,10 @@ env.execute("Shop analytics")
 
 
 def main() -> int:
-    """0 when the picture is there, and small enough."""
+    """Returns 0 if the picture is small enough."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=75, help="for how long the job has run when it is shown")
-    parser.add_argument("--dark", action="store_true", help="in the dark theme")
+    parser.add_argument("--seconds", type=float, default=75, help="how long the job has run when the picture is taken")
+    parser.add_argument("--dark", action="store_true", help="use the dark theme")
     options = parser.parse_args()
     sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("", "dashboard", "dispatcher", "integration")]
     from browser import Watched, running_browser

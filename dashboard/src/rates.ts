@@ -44,12 +44,15 @@ export function withSample(samples: readonly Sample[], sample: Sample): Sample[]
   return [...samples.slice(1 - most), sample];
 }
 
-/** The rates of a vertex between the newest sample and the first one within the window before it, or the one before. */
+/**
+ * The rates of a vertex between the newest sample and the first one within the window before it, or the one before. The
+ * sample that the page opened with is left out: its totals are up to a second old, and rates against it up to twice too high.
+ */
 export function ratesOf(samples: readonly Sample[], id: string): Rates {
   const last = samples.at(-1);
   let first = samples.at(-2);
-  if (last === undefined || first === undefined) return UNKNOWN;
-  for (let at = samples.length - 3; at >= 0; at -= 1) {
+  if (last === undefined || first === undefined || samples.length < 3) return UNKNOWN;
+  for (let at = samples.length - 3; at >= 1; at -= 1) {
     const earlier = samples[at];
     if (earlier === undefined || earlier.at < last.at - WINDOW_MS) break;
     first = earlier;

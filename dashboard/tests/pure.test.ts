@@ -12,13 +12,13 @@ import { pythonType } from "../src/pythontypes.ts";
 import { edgeRates, ratesOf, sourceRate, UNKNOWN, withSample, type Sample } from "../src/rates.ts";
 import { EventParser } from "../src/sse.ts";
 
-test("events are complete whatever pieces they come in", () => {
-  const text = ': a comment\n\nevent: answer\ndata: {"a":1}\n\ndata: two\ndata: lines\n\n';
+test("events are parsed whatever chunks they arrive in", () => {
+  const text = ': a comment\n\nevent: update\ndata: {"a":1}\n\ndata: two\ndata: lines\n\n';
   for (let at = 0; at <= text.length; at += 1) {
     const parser = new EventParser();
     const found = [...parser.push(text.slice(0, at)), ...parser.push(text.slice(at))];
     assert.deepEqual(found, [
-      { event: "answer", data: '{"a":1}' },
+      { event: "update", data: '{"a":1}' },
       { event: "message", data: "two\nlines" },
     ]);
   }
@@ -55,22 +55,24 @@ test("rates are differences over the last seconds", () => {
   const rates = ratesOf(samples, "v");
   assert.equal(rates.recordsIn, 100);
   assert.equal(rates.busy, 0.25);
-  assert.deepEqual(ratesOf(samples.slice(0, 1), "v"), UNKNOWN);
+  assert.deepEqual(ratesOf(samples.slice(0, 2), "v"), UNKNOWN);
+  const early = sample(800, 0, 0); // what the page opened with: the report of 0 s, seen just before that of 1 s
+  assert.equal(ratesOf([early, ...samples.slice(1)], "v").recordsIn, 100);
   assert.deepEqual(ratesOf(samples, "another"), UNKNOWN);
-  assert.deepEqual(ratesOf([sample(1000, 5, 1), { ...sample(1000, 5, 1), at: 1400 }], "v"), UNKNOWN); // of one report
+  assert.deepEqual(ratesOf([sample(0, 5, 1), sample(1000, 5, 1), { ...sample(1000, 5, 1), at: 1400 }], "v"), UNKNOWN); // of one report
 });
 
-test("after a restart, totals begin anew and no rate is negative", () => {
-  const samples = [sample(1000, 500, 10), sample(2000, 3, 20)];
+test("after a restart, totals begin at 0 and no rate is negative", () => {
+  const samples = [sample(0, 400, 5), sample(1000, 500, 10), sample(2000, 3, 20)];
   assert.equal(ratesOf(samples, "v").recordsIn, 0);
 });
 
-test("the same answer twice is one sample", () => {
+test("the same response twice is one sample", () => {
   const one = withSample([], sample(1000, 1, 1));
   assert.equal(withSample(one, sample(1000, 1, 1)), one);
 });
 
-test("vertices do not lie on each other, and edges lead to the right", () => {
+test("vertices do not overlap, and edges lead to the right", () => {
   const nodes = Array.from({ length: 40 }, (_, number) => ({
     id: `n${number}`, parallelism: 1, description: "",
     inputs: number < 4 ? [] : [{ id: `n${number % 4}`, ship_strategy: "HASH" }, { id: `n${number - 4}`, ship_strategy: "FORWARD" }],
@@ -86,7 +88,7 @@ test("vertices do not lie on each other, and edges lead to the right", () => {
   for (const edge of placed.edges) assert.ok((at.get(edge.source) ?? 0) < (at.get(edge.target) ?? 0));
 });
 
-test("metrics are asked for in parts that fit into a path, and none is left out", () => {
+test("metrics are requested in parts that fit into a path, and none is left out", () => {
   const ids = Array.from({ length: 95 }, (_, number) => `Status.${"x".repeat(number * 2)}.${number} %`);
   const parts = inParts("/jobmanager/metrics", ids);
   assert.deepEqual(parts.flat(), ids);
@@ -117,7 +119,7 @@ test("the rate of sources is what they emit, before what is chained to them", ()
   assert.equal(sourceRate([{ id: "c" }], rates), null);
 });
 
-test("how far event time is behind", () => {
+test("the lag of event time", () => {
   const now = Date.UTC(2026, 0, 1);
   assert.equal(lag(now - 3000, now), "lag 3 s");
   assert.equal(lag(now - 1234, now), "lag 1.2 s");
@@ -169,7 +171,7 @@ test("metrics have names and units that can be read", () => {
   assert.equal(metricValue("x", undefined), "–");
 });
 
-test("equal lines are told apart", () => {
+test("equal lines are distinguishable", () => {
   const line = [10, 20, 30, null, 40];
   assert.deepEqual(overlaid([line, [...line], [1, 2, 3, 4, 5], [...line]]), [0, 1, 0, 2]);
   assert.deepEqual(overlaid([[0, 0], [0, 0]]), [0, 1]);
@@ -204,7 +206,7 @@ test("a log with something in it is opened first", () => {
   assert.equal(mainLog([]), undefined);
 });
 
-test("a server shows that it knows a token as its own tests say", async () => {
+test("proofs are those that the server computes", async () => {
   const nonce = "00112233445566778899aabbccddeeff";
   const ofSecret = `submit.1800000000.${"ab".repeat(32)}`;
   assert.equal(canChallenge(), true);
@@ -216,17 +218,17 @@ test("a server shows that it knows a token as its own tests say", async () => {
   assert.notEqual(newNonce(), newNonce());
 });
 
-test("the token goes to a server that knows it alone", async () => {
+test("the token is sent only to a server that knows it", async () => {
   const stored = new Map<string, string>();
   const sessionStorage = {
     getItem: (key: string) => stored.get(key) ?? null,
     setItem: (key: string, value: string) => void stored.set(key, value),
     removeItem: (key: string) => void stored.delete(key),
   };
-  const asked: { path: string; headers: Record<string, string> }[] = [];
+  const requests: { path: string; headers: Record<string, string> }[] = [];
   let respond: (path: string) => Promise<Response> = () => Promise.reject(new Error("nothing listens"));
   const fetch = (path: string, options: { headers?: Record<string, string> } = {}): Promise<Response> => {
-    asked.push({ path, headers: options.headers ?? {} });
+    requests.push({ path, headers: options.headers ?? {} });
     return respond(path);
   };
   Object.assign(globalThis, { sessionStorage, fetch, location: { hash: "#token=secret-token", pathname: "/" } });
@@ -248,8 +250,8 @@ test("the token goes to a server that knows it alone", async () => {
   assert.notEqual(refusal.value, "");
   assert.deepEqual(await authorization(), {});
 
-  assert.equal(asked.length, 5);
-  for (const { path, headers } of asked) {
+  assert.equal(requests.length, 5);
+  for (const { path, headers } of requests) {
     assert.match(path, /^\/challenge\?/);
     assert.deepEqual(headers, {});
     assert.ok(!path.includes("secret-token"));
