@@ -131,7 +131,7 @@ def test_a_job_that_goes_on_and_one_that_has_finished(cluster: Cluster, tmp_path
     bounded = write_job(tmp_path, "bounded", "env.from_collection([1]).print()\nenv.execute('bounded')")
     job_id = cluster.submit(bounded)
     cluster.wait_for(job_id, "FINISHED")
-    assert explained(cluster, job_id).endswith("is FINISHED. The job has finished: all its input was handled.")
+    assert explained(cluster, job_id).endswith("is FINISHED. The job has finished: all its input was processed.")
 
 
 def test_a_batch_that_holds_its_input_until_that_has_ended(cluster: Cluster, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_batch_that_holds_its_input_until_that_has_ended(cluster: Cluster, tmp
     told = re.sub(r"taken [\d,]+ records?", "taken some records", explained(cluster, job_id))
     assert told.startswith(
         f"Job 'sorted' ({job_id}) is RUNNING. 1 thing holds it back.\n"
-        "1. 'Same' has taken some records, and its results come when its input has ended, because the job is run as a "
+        "1. 'Same' has taken some records, and emits its results when its input has ended, because the job is run as a "
         "batch: 'Source: Orders' is still read. What to do: wait until its sources have been read to their end"
     )
     cluster.cancel(job_id)

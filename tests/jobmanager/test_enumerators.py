@@ -399,7 +399,7 @@ def test_readers_that_are_gone_are_not_registered(running: Start) -> None:
 def test_splits_for_a_reader_that_is_not_there_fail_the_job(running: Start) -> None:
     enumerators = running("assign to another", readers=(1,))
     failure = enumerators.next(TaskFailure)
-    assert "there is no reader 2: splits and events reach only those that have registered, of 3 now [1]" in (
+    assert "there is no reader 2: splits and events can only be sent to registered readers, which are [1] of 3" in (
         failure.exception
     )
 

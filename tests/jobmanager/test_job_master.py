@@ -111,7 +111,7 @@ def test_a_job_whose_slots_need_more_than_task_managers_have_says_so() -> None:
     driver.tick(5)
     why = driver.master.failures[0].exception
     assert too_small in why
-    assert "the slot sharing group 'default' asks for 4 cores and 1024 mb of memory: start more or larger" in why
+    assert "the slot sharing group 'default' requests 4 cores and 1024 mb of memory: start more or larger" in why
 
 
 def test_what_the_slots_of_a_job_need_is_known_on_average_and_at_most() -> None:

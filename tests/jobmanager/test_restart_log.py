@@ -28,7 +28,7 @@ def test_a_loop_is_told_with_cause_and_delay_then_counted() -> None:
     assert (event, is_again) == (line.split("\n")[0], False)
     assert "the same error, 2nd time: ValueError: bad 2, in operator 'map'" in told(log, failure(2), 2 * SECOND)[0]
     line, event, is_again = told(log, failure(3), 3 * SECOND)
-    assert line.startswith("restart 3 in 1.5 s: the same error, 3rd time: ValueError: bad 3, in operator 'map'; if it")
+    assert line.startswith("restart 3 in 1.5 s: the same error, 3rd time: ValueError: bad 3, in operator 'map'; furt")
     assert is_again
     lines = [told(log, failure(number), number * SECOND) for number in range(4, 1001)]
     assert all(is_again for _, _, is_again in lines)

@@ -106,8 +106,8 @@ def test_a_silent_split_holds_back_a_window_that_others_have_passed() -> None:
         "is at event time 1970-01-01 00:00:07.000 UTC; the others have come to 1970-01-01 00:01:00.000 UTC."
     )
     assert finding.advice == (
-        "have records sent there, or give its WatermarkStrategy with_idleness(...), so that nobody waits for a stream "
-        "that is silent"
+        "have records sent there, or give its WatermarkStrategy with_idleness(...), so that operators do not wait for "
+        "a stream without records"
     )
     assert (finding.kind, finding.vertex_id, finding.operator, finding.since) == (
         FindingKind.WATERMARK_HELD_BACK, WINDOW, "Window(Tumbling)", LONG_AGO,
@@ -118,7 +118,7 @@ def test_a_subtask_of_which_no_record_ever_came_is_named() -> None:
     orders = source(moving("", 60_000), subtask=0, parallelism=2)
     nothing = source(StreamTime("", MIN_TIMESTAMP, LONG_AGO), subtask=1, parallelism=2)
     finding = the_only(orders, nothing, windows(channels(orders, nothing)))
-    assert "(no watermark has come yet) with 3 open windows, which took" in finding.message
+    assert "(no watermark has arrived yet) with 3 open windows, which took" in finding.message
     assert (
         "It is held back by 'Source: orders' (2/2), from which no record has arrived since it began at "
         "2023-11-14 22:14:00 UTC; the others have come to 1970-01-01 00:01:00.000 UTC." in finding.message
@@ -176,7 +176,7 @@ def test_records_whose_timestamps_stand_still() -> None:
         "split 'p0' of 'Source: orders', which sends records, the last at 2023-11-14 22:15:00 UTC, but has stayed at "
         "event time 1970-01-01 00:00:05.000 UTC since 2023-11-14 22:14:00 UTC." in finding.message
     )
-    assert "no_watermarks() makes none" in finding.advice
+    assert "no_watermarks() generates none" in finding.advice
 
 
 def test_a_source_without_a_strategy_makes_no_watermarks() -> None:
@@ -186,7 +186,7 @@ def test_a_source_without_a_strategy_makes_no_watermarks() -> None:
     assert finding.kind is FindingKind.NO_WATERMARKS
     assert "It is held back by 'Source: orders', which emits no watermarks." in finding.message
     assert finding.advice == (
-        "hand from_source a WatermarkStrategy, or call assign_timestamps_and_watermarks before the windows"
+        "pass a WatermarkStrategy to from_source, or call assign_timestamps_and_watermarks before the windows"
     )
 
 
@@ -203,7 +203,7 @@ def test_when_all_streams_are_idle_event_time_stands_still() -> None:
     idle = streams(StreamTime(orders.name, 5_000, LONG_AGO, idle=True))
     finding = the_only(orders, windows(idle))
     assert finding.kind is FindingKind.ALL_IDLE
-    assert "split 'p0' of 'Source: orders', which is idle since 2023-11-14 22:14:00 UTC, like all others" in (
+    assert "split 'p0' of 'Source: orders', which has been idle since 2023-11-14 22:14:00 UTC, like all others" in (
         finding.message
     )
 
@@ -218,7 +218,7 @@ def test_a_source_that_has_gone_silent_as_a_whole() -> None:
     finding = the_only(orders, windows(channels(orders)))
     assert finding.kind is FindingKind.NO_RECORDS
     assert "the others" not in finding.message
-    assert finding.advice == "send records: event time advances with those that come, and ends with the input"
+    assert finding.advice == "send records: event time advances with them, and reaches its end with the input"
 
 
 def test_timers_of_a_process_function_wait_as_windows_do() -> None:
@@ -300,7 +300,7 @@ def test_an_interval_join_whose_records_cannot_go_and_over_all_its_subtasks() ->
     (waits,) = stall.waiting
     assert (waits.kind, waits.open, waits.records) == (WaitingKind.RECORDS, 1_210, None)
     assert waits.message == (
-        "'Interval join': 1,203 records of its left stream and 7 of its right one, kept for partners that are to come; "
+        "'Interval join': 1,203 records of its left stream and 7 of its right one, kept for matching records to come; "
         "the oldest go at event time 1970-01-01 00:00:10.000 UTC (it is 1970-01-01 00:00:07.000 UTC now)"
     )
 
@@ -336,7 +336,7 @@ def test_backpressure_begins_at_the_task_that_is_busy_and_not_at_those_before_it
         "Backpressure begins at 'Sink: slow' (2/2), which is busy for 97 % of the time: 'Window(Tumbling)' cannot send "
         "for 90 % of the time."
     )
-    assert "higher parallelism" in finding.advice
+    assert "increase its parallelism" in finding.advice
 
 
 def test_an_asynchronous_function_of_which_no_result_comes() -> None:
@@ -349,11 +349,11 @@ def test_an_asynchronous_function_of_which_no_result_comes() -> None:
     finding = the_only(orders, asking(PendingCalls(5, True, LONG_AGO)))
     assert (finding.kind, finding.vertex_id, finding.operator) == (FindingKind.CALLS_WAIT, WINDOW, "Ask")
     assert finding.message == (
-        "'Ask' (1/2) waits for the results of 5 records and, with its capacity used up, takes no more: none has "
-        "left since 2023-11-14 22:14:00 UTC."
+        "'Ask' (1/2) waits for the results of 5 records and accepts no more, because its capacity is used up: none was "
+        "emitted since 2023-11-14 22:14:00 UTC."
     )
     one = the_only(orders, asking(PendingCalls(1, False, LONG_AGO)))
-    assert "waits for the results of 1 record: none has left since" in one.message
+    assert "waits for the results of 1 record: none was emitted since" in one.message
     kinds = [finding.kind for finding in found(orders, asking(PendingCalls(5, True, NOW - 100)))]
     assert kinds == [FindingKind.BACKPRESSURE], "results come"
 
@@ -383,7 +383,7 @@ def test_an_operator_of_a_batch_has_results_when_its_input_has_ended() -> None:
     finding = the_only(first, second, holding(120_000))
     assert (finding.kind, finding.vertex_id, finding.operator) == (FindingKind.INPUT_NOT_ENDED, WINDOW, "Sums")
     assert finding.message == (
-        "'Sums' has taken 120,000 records, and its results come when its input has ended, because the job is run as a "
+        "'Sums' has taken 120,000 records, and emits its results when its input has ended, because the job is run as a "
         "batch: 'Source: orders' (2 of 2 subtasks) is still read."
     )
     assert "set_runtime_mode(RuntimeExecutionMode.STREAMING)" in finding.advice
@@ -523,7 +523,7 @@ def test_what_is_said_of_jobs_that_have_ended() -> None:
     def summary(state: JobStatus, *failures: TaskFailure) -> Any:
         return ended(JobDetails(JobId("j"), "n", state, failures=failures, end_time=5), NOW).as_json()["summary"]
 
-    assert summary(JobStatus.FINISHED) == "The job has finished: all its input was handled."
+    assert summary(JobStatus.FINISHED) == "The job has finished: all its input was processed."
     assert summary(JobStatus.CANCELED) == "The job was cancelled."
     failure = TaskFailure(exception="ValueError: bad", task_name="Map (1/2)")
     assert summary(JobStatus.FAILED, failure).startswith("The job has failed: ValueError: bad")
