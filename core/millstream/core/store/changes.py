@@ -26,8 +26,8 @@ async def change(store: Store, key: Key, under: Leadership, new: Callable[[bytes
     """Replaces the entry's value by what `new` returns for it; None stands for no entry, on both sides.
 
     `new` may be called several times, and may receive its own earlier result. An unchanged value is written as well,
-    since only a write shows whether the leadership lasts. Raises FencedError when it does not. The outcome of the change
-    is unknown then, and nothing may be deleted because of it: the next leader may rely on what was written.
+    since only a write shows whether the leadership lasts. Raises FencedError when it does not. The outcome is unknown
+    then, and nothing may be deleted because of it: the next leader may rely on what was written.
     """
     while True:
         try:
