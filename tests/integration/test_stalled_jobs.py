@@ -131,7 +131,7 @@ def test_a_job_that_makes_progress_and_one_that_has_finished(cluster: Cluster, t
     bounded = write_job(tmp_path, "bounded", "env.from_collection([1]).print()\nenv.execute('bounded')")
     job_id = cluster.submit(bounded)
     cluster.wait_for(job_id, "FINISHED")
-    assert explained(cluster, job_id).endswith("is FINISHED. The job has finished: all its input was handled.")
+    assert explained(cluster, job_id).endswith("is FINISHED. The job has finished: all its input was processed.")
 
 
 def test_a_batch_job_that_holds_its_input_until_it_has_ended(cluster: Cluster, tmp_path: Path) -> None:

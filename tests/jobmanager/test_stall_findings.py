@@ -523,7 +523,7 @@ def test_findings_of_jobs_that_have_ended() -> None:
     def summary(state: JobStatus, *failures: TaskFailure) -> Any:
         return ended(JobDetails(JobId("j"), "n", state, failures=failures, end_time=5), NOW).as_json()["summary"]
 
-    assert summary(JobStatus.FINISHED) == "The job has finished: all its input was handled."
+    assert summary(JobStatus.FINISHED) == "The job has finished: all its input was processed."
     assert summary(JobStatus.CANCELED) == "The job was cancelled."
     failure = TaskFailure(exception="ValueError: bad", task_name="Map (1/2)")
     assert summary(JobStatus.FAILED, failure).startswith("The job has failed: ValueError: bad")

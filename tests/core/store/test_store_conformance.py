@@ -376,7 +376,7 @@ async def test_the_look_up_finds_the_leader_of_the_store(server: StoreServer) ->
     assert await change == KnownLeader("host:2", again.epoch)
     assert await leaders.changed(Role.DISPATCHER, KnownLeader("host:1")) == KnownLeader("host:2", again.epoch)
     reader.suspend()
-    with pytest.raises(UnreachableError, match="who leads as dispatcher is not known: the store does not respond"):
+    with pytest.raises(UnreachableError, match="the leading dispatcher is unknown: the store does not respond"):
         await leaders.leader_of(Role.DISPATCHER)
     assert await leaders.standing_by(Role.DISPATCHER) == []
 

@@ -1,1 +1,1 @@
-"""What a job brings with it, and the environments that its processes run in."""
+"""The artifacts of jobs, and the environments in which their processes run."""

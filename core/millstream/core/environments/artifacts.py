@@ -1,7 +1,7 @@
 """Transfer of artifacts between clients, the dispatcher's store and the hosts that run a job; and a wheel's metadata.
 
-An artifact is known by the sha256 of its content. Transfers are checked against it, and a file appears under its name
-only when it is whole.
+An artifact is identified by the sha256 of its content. Transfers are verified, and a file appears under its name only
+when it is complete.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from millstream.core.wire.contracts import DISPATCHER
 ENTRY_POINT_GROUP = "millstream.jobs"
 CHUNK_SIZE = 1024 * 1024
 PARTIAL = ".partial-"
-"""How the names of files begin that are being written."""
+"""The prefix of the names of incomplete files."""
 _WHEEL_NAME = re.compile(r"[A-Za-z0-9](?:[\w.]*)-[^-]+(?:-\d[^-]*)?-[\w.]+-[\w.]+-[\w.]+\.whl\Z")
 _METADATA_LIMIT = 16 * 1024 * 1024
-# What zipfile raises for files that are damaged, encrypted, or compressed in a way that it does not know.
+# The errors of zipfile for files that are damaged, encrypted, or compressed with an unknown method.
 UNREADABLE_ZIP = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError, LookupError,
 )  # fmt: skip
@@ -61,7 +61,7 @@ class WheelInfo(Struct, frozen=True):
     modules: frozenset[str] = frozenset()
 
     def entry(self, wanted: str | None = None) -> str:
-        """The `pkg.module:callable` to run: the wanted one, given as such or by its name, else the wheel's only one."""
+        """Returns the `pkg.module:callable` to run: the wanted one or that of this name, else the wheel's only one."""
         if wanted and wanted in self.entry_points:
             return self.entry_points[wanted]
         if wanted and re.fullmatch(r"[\w.]+:[\w.]+", wanted):
@@ -84,14 +84,14 @@ class WheelInfo(Struct, frozen=True):
 
 
 def entry_points_text(entry_points: Mapping[str, str]) -> str:
-    """Which there are, and how to choose one."""
+    """Lists the entry points, and how to select one."""
     listed = ", ".join(f"{name} ({target})" for name, target in sorted(entry_points.items()))
     choice = f"there are {listed}; choose one by name" if listed else "it names none; write one as package.module:main"
     return f"{choice} (-c on the command line, entryClass over REST)"
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
-    """The digest of a file's content, in hexadecimal. Reads it in pieces."""
+    """Returns the digest of a file's content, in hexadecimal. Reads it in chunks."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -99,7 +99,7 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
 def validate_wheel(path: Path, max_size: int, name: str | None = None, limits: UnpackLimits | None = None) -> WheelInfo:
     """Checks that a file is a wheel that can be used, without unpacking it. Raises InvalidProgramError with the reason.
 
-    `name` is the file name to judge and to use in messages, when the file is stored under another one.
+    `name` is the file name to validate and to use in messages, if the file is stored under another one.
     """
     shown = name or path.name
     size = path.stat().st_size
@@ -117,7 +117,7 @@ def validate_wheel(path: Path, max_size: int, name: str | None = None, limits: U
 
 
 def _inspect(archive: zipfile.ZipFile, shown: str) -> WheelInfo:
-    from email.parser import HeaderParser  # 4 ms, and few programs meet a wheel
+    from email.parser import HeaderParser  # 4 ms, and few programs need it
 
     info = None
     for member in archive.namelist():
@@ -154,7 +154,7 @@ def _text(archive: zipfile.ZipFile, member: str, shown: str) -> str:
 
 
 def _entry_points(text: str, shown: str) -> dict[str, str]:
-    """Those of the group for jobs; else an entry named `millstream` in any group."""
+    """Returns the entry points of the group for jobs, or an entry named `millstream` in any group."""
     from configparser import ConfigParser, Error  # 1 ms, as above
 
     parser = ConfigParser(delimiters=("=",), interpolation=None, strict=False)
@@ -172,7 +172,7 @@ def _entry_points(text: str, shown: str) -> dict[str, str]:
 
 
 async def upload_artifact(channel: grpc.aio.Channel, path: str | os.PathLike[str], kind: ArtifactKind) -> Artifact:
-    """Sends a file to the dispatcher unless it has it already. Raises ArtifactError with the dispatcher's reason."""
+    """Sends a file to the dispatcher, unless it has it. Raises ArtifactError with the dispatcher's reason."""
     path = Path(path)
     try:
         artifact = Artifact(await asyncio.to_thread(sha256_of, path), path.name, kind)
@@ -196,7 +196,7 @@ async def _chunks(artifact: Artifact, path: Path) -> AsyncIterator[ArtifactChunk
 
 
 async def download_artifact(channel: grpc.aio.Channel, artifact: Artifact, path: Path) -> None:
-    """Fetches an artifact to a path. The file appears there whole and with the right content, or not at all."""
+    """Downloads an artifact to a path. The file appears only when it is complete and verified."""
     stub = Stub(channel, DISPATCHER)
     with WholeFile(path, artifact.sha256) as file:
         try:
@@ -208,7 +208,7 @@ async def download_artifact(channel: grpc.aio.Channel, artifact: Artifact, path:
 
 
 class WholeFile:
-    """Writes a file under a temporary name, removed at the end unless `commit` found its content right."""
+    """Writes a file under a temporary name, and deletes it at the end unless `commit` has verified its content."""
 
     def __init__(self, path: Path, sha256: str) -> None:
         self.size = 0
@@ -234,7 +234,7 @@ class WholeFile:
         self.size += len(data)
 
     def commit(self, name: str) -> None:
-        """Moves the file to its path. Raises ArtifactError, naming the artifact, when the content is another one."""
+        """Moves the file to its path. Raises ArtifactError, which names the artifact, if the content differs."""
         if self._digest.hexdigest() != self._sha256:
             raise ArtifactError(f"{name} arrived damaged: its sha256 is {self._digest.hexdigest()}, not {self._sha256}")
         self._file.flush()

@@ -1,7 +1,7 @@
-"""Data that a program ships beside its job graph, such as a large collection: files, known by their content.
+"""Data that a program sends in addition to its job graph, such as a large collection: files identified by content.
 
-The client writes them, and they travel as artifacts to the dispatcher. A task that needs one reads the client's file
-when it is on the same host, or else fetches it into a file that has no name any more: nothing of it stays behind.
+The client writes them and uploads them as artifacts to the dispatcher. A task that needs one reads the client's file if
+it is on the same host, otherwise it downloads it into an unnamed file, which leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from millstream.core.settings.configuration import Configuration
 
 
 class DataFile(Struct, frozen=True):
-    """A file; `path` is where the client wrote it, on its own host and only for a while."""
+    """A data file; `path` is where the client wrote it temporarily, on its own host."""
 
     sha256: str
     path: str
@@ -27,7 +27,7 @@ class DataFile(Struct, frozen=True):
 
 
 class DataOrigin:
-    """Where tasks of this process fetch data from: the dispatcher of their job."""
+    """The dispatcher from which tasks of this process download data."""
 
     def __init__(self) -> None:
         self._address = ""
@@ -38,7 +38,7 @@ class DataOrigin:
         self._address, self._configuration = address, configuration
 
     def open(self, file: DataFile) -> BinaryIO:
-        """The file, to be read from its beginning. Blocks while it is fetched; raises ArtifactError."""
+        """Opens the file for reading. Blocks while it is downloaded; raises ArtifactError."""
         try:
             opened = open(file.path, "rb")  # noqa: SIM115  # the caller closes it
             if opened.seek(0, 2) == file.size:
@@ -46,7 +46,7 @@ class DataOrigin:
                 return opened
             opened.close()
         except OSError:
-            pass  # the client is on another host, or has gone
+            pass  # the client is on another host, or has ended
         fetching = ThreadPoolExecutor(1, thread_name_prefix="millstream data")
         try:
             return fetching.submit(asyncio.run, self._fetch(file)).result()
@@ -54,7 +54,7 @@ class DataOrigin:
             fetching.shutdown(wait=False)  # an interrupted task does not wait for it
 
     async def _fetch(self, file: DataFile) -> BinaryIO:
-        import grpc  # here: programs import this module, and few have such data
+        import grpc  # imported here: programs import this module, and few have such data
 
         from millstream.core.environments.artifacts import ArtifactError
         from millstream.core.messages.dispatcher import ArtifactRequest
@@ -62,7 +62,7 @@ class DataOrigin:
         from millstream.core.wire.contracts import DISPATCHER
 
         if not self._address:
-            raise ArtifactError(f"the data file {file.path} is gone")
+            raise ArtifactError(f"the data file {file.path} no longer exists")
         digest = hashlib.sha256()
         target = tempfile.TemporaryFile(dir=work_directory(self._configuration, "data"))  # noqa: SIM115  # as above
         try:
@@ -72,7 +72,7 @@ class DataOrigin:
                     digest.update(chunk.data)
                     target.write(chunk.data)
             if digest.hexdigest() != file.sha256:
-                raise ArtifactError(f"data of the job arrived damaged from {self._address}: its sha256 is another one")
+                raise ArtifactError(f"data of the job arrived damaged from {self._address}: its sha256 differs")
             target.seek(0)
         except grpc.RpcError as error:
             target.close()

@@ -1,7 +1,7 @@
-"""Why a job's environment could not be made, and whether another try may help.
+"""Failures to build a job's environment, and whether another attempt may succeed.
 
-What an artifact is stays the same: an error in it is one that no restart of the job mends. The network, a package index
-and what a host has run out of may be better the next time.
+Artifacts do not change, so a restart of the job does not resolve their errors. The network, a package index or
+exhausted resources of a host may recover.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _NO_PROGRAM = (FileNotFoundError, PermissionError, NotADirectoryError)
 
 
 class EnvironmentFailedError(MillstreamError):
-    """It could not be made, and may be later. The message is pip's reason, or what else was in the way."""
+    """The environment could not be built, but another attempt may succeed. The message is the reason, such as pip's."""
 
     keeps_lines = True
 
 
 class ImpossibleEnvironmentError(EnvironmentFailedError, UnrecoverableError):
-    """It cannot be made; the message is pip's reason, or why an artifact cannot be used."""
+    """The environment cannot be built; the message is pip's reason, or why an artifact cannot be used."""
 
 
 def failed(text: str, lines: Sequence[str], status: int = 1) -> EnvironmentFailedError:
-    """The error for the user, of the kind that follows from the reasons: pip's whole output, and its status."""
+    """Returns the error, whose class depends on pip's output and status."""
     may_pass = status < 0 or any(_MAY_PASS.search(line) for line in lines)
     return (EnvironmentFailedError if may_pass else ImpossibleEnvironmentError)(text)
 
 
 def not_run(command: str, error: OSError) -> EnvironmentFailedError:
-    """The error of a command that could not be started."""
+    """Returns the error of a command that could not be started."""
     kind = ImpossibleEnvironmentError if isinstance(error, _NO_PROGRAM) else EnvironmentFailedError
     return kind(f"cannot run {command}: {error.strerror}")

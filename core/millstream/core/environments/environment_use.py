@@ -1,9 +1,9 @@
-"""Which job environments are in use, and which of the others go: when all together are too large, and with age.
+"""Tracks which job environments are in use, and deletes unused ones by total size and age.
 
 A process that runs in an environment inherits a shared lock on the environment's lock file: the kernel holds it as long
-as the process and those that it forked live, however they end. The lock file goes with its environment: a process that
-has locked it checks that it is still the one of that name. The time of an environment's marker is that of the last
-request for it; one that was requested a moment ago may be about to be used, and stays.
+as the process and its forked children live, however they end. The lock file is deleted with its environment: a process
+that has locked it checks that it is still the file of that name. The time of an environment's marker is that of its
+last request; an environment that was requested recently may be about to be used, and is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ABOUT_TO_BE_USED = 600.0
 
 @contextlib.contextmanager
 def in_use(lock: str | None) -> Iterator[tuple[int, ...]]:
-    """Descriptors for a process to inherit that is started inside of the block, so that its environment stays."""
+    """Yields the descriptors that a process started in the block has to inherit, so that its environment is kept."""
     if lock is None:
         yield ()
         return
@@ -40,12 +40,12 @@ def in_use(lock: str | None) -> Iterator[tuple[int, ...]]:
 
 
 def lock_of(folder: Path) -> Path:
-    """Where the lock of an environment is."""
+    """Returns the path of an environment's lock."""
     return folder.parent / f"{folder.name}{_LOCK}"
 
 
 def take_lock(path: Path, operation: int) -> int:
-    """The descriptor of the lock file, locked in the given mode; the caller closes it. Raises BlockingIOError."""
+    """Locks the lock file in this mode; returns its descriptor, which the caller closes. Raises BlockingIOError."""
     while True:
         held = for_user_only(str(path), os.O_RDWR | os.O_CREAT)
         try:
@@ -56,12 +56,12 @@ def take_lock(path: Path, operation: int) -> int:
         except BaseException:
             os.close(held)
             raise
-        os.close(held)  # it was removed while it was waited for
+        os.close(held)  # it was removed during the wait
 
 
 @contextlib.contextmanager
-def if_nobody_has_it(folder: Path) -> Iterator[bool]:
-    """Whether the environment's lock is free; it is held inside of the block, and goes when the folder is gone."""
+def if_unlocked(folder: Path) -> Iterator[bool]:
+    """Yields whether the environment's lock is free, and holds it in the block; deletes it if the folder is deleted."""
     try:
         held = take_lock(lock_of(folder), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -74,7 +74,7 @@ def if_nobody_has_it(folder: Path) -> Iterator[bool]:
 
 
 def release_lock(held: int, folder: Path) -> None:
-    """Gives back a lock that was taken exclusively. Of an environment that does not exist, no file stays."""
+    """Releases an exclusive lock. The lock file of an environment that does not exist is deleted."""
     try:
         if not folder.exists():
             lock_of(folder).unlink(missing_ok=True)
@@ -83,20 +83,20 @@ def release_lock(held: int, folder: Path) -> None:
 
 
 def remove_partial(root: Path) -> None:
-    """Removes what is left of environments that are not being made, and the locks of those that are gone."""
+    """Deletes incomplete environments that are not being built, and the locks of deleted ones."""
     for path in root.iterdir():
         folder = path.with_suffix("") if path.suffix == _LOCK else path
         if (folder.exists() if folder != path else not path.is_dir()) or (folder / READY).exists():
             continue
-        with if_nobody_has_it(folder) as free:
+        with if_unlocked(folder) as free:
             if free and not (folder / READY).exists():
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 def mark_ready(folder: Path) -> None:
-    """Marks the environment as complete, with its size. It is for this user only, whichever user wrote its files.
+    """Marks the environment as complete, with its size. Its files are made private to this user.
 
-    Durably, and after all else: if a marker outlives a power cut, its environment did, too.
+    The marker is written durably and last: if it survives a power failure, its environment does, too.
     """
     size = keep_private(folder)
     _sync_file_system(folder)
@@ -113,7 +113,7 @@ def mark_ready(folder: Path) -> None:
 
 
 def _sync_file_system(folder: Path) -> None:
-    """Everything that was written below the folder: pip writes thousands of files, too many to sync one by one."""
+    """Syncs the file system of the folder: pip writes too many files to sync them one by one."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         synchronise_file_system(descriptor)
@@ -121,8 +121,8 @@ def _sync_file_system(folder: Path) -> None:
         os.close(descriptor)
 
 
-def asked_for(folder: Path) -> bool:
-    """Whether the environment is whole; then it is not removed before it can be used."""
+def mark_requested(folder: Path) -> bool:
+    """Whether the environment is complete; records a request, so that it is not deleted before it is used."""
     try:
         os.utime(folder / READY)
     except FileNotFoundError:
@@ -131,13 +131,13 @@ def asked_for(folder: Path) -> bool:
 
 
 def remove_unused(root: Path, max_size: int, unused_for: float = math.inf) -> list[str]:
-    """Removes unused environments, the longest unused first, until the rest is no larger than that.
+    """Deletes the least recently used environments that are not in use, until the total size is at most `max_size`.
 
-    Those without a request in so many seconds are removed in any case.
+    Those that were not requested for `unused_for` seconds are deleted in any case.
     """
     found = []
     for folder in root.iterdir():
-        with contextlib.suppress(OSError, ValueError):  # not made yet, or being removed by another process
+        with contextlib.suppress(OSError, ValueError):  # not complete yet, or being deleted by another process
             size = int((folder / READY).read_text() or keep_private(folder))
             found.append(((folder / READY).stat().st_mtime, size, folder))
     total = sum(size for _, size, _ in found)
@@ -153,8 +153,8 @@ def remove_unused(root: Path, max_size: int, unused_for: float = math.inf) -> li
 
 
 def _remove(folder: Path) -> bool:
-    """Whether it could be removed: it was not requested lately, and no process runs in it."""
-    with if_nobody_has_it(folder) as free, contextlib.suppress(OSError):
+    """Deletes an environment that was not requested recently and is not in use; returns whether it is deleted."""
+    with if_unlocked(folder) as free, contextlib.suppress(OSError):
         if not free:
             return False
         # A request from here on finds no marker and waits for the lock; an earlier one has set its time.

@@ -1,21 +1,21 @@
-"""Job environments: what a job's artifacts install, made once per content on each host and shared by its processes.
+"""Job environments: the installed artifacts of jobs, built once per content on each host and shared by processes.
 
-A folder below the cache's root holds one environment, named after a hash of the artifacts and of the runtime that it
-is made from. It is built in place under a file lock, so that several processes on a host make it once; a marker that
-is written last, when everything else is on the disk, marks it as complete, and a folder without it is made again.
-Unused ones go when all are too large, and with age.
+A folder below the cache's root contains one environment, named after a hash of the artifacts and of the runtime that it
+is built from. It is built in place under a file lock, so that several processes on a host build it once; a marker that
+is written last, when everything else is on the disk, marks it as complete, and a folder without it is built again.
+Unused ones are deleted by total size and age.
 
 The environment is a virtual environment without pip. The runtime's own site folders follow its own on the import
-path: Millstream and its dependencies are visible, and whatever the job installs comes first. What Millstream itself
-needs is handed to pip as constraints, so that a job that cannot live with it fails with pip's reason.
+path: Millstream and its dependencies are visible, and the job's own packages take precedence. The requirements of
+Millstream itself are passed to pip as constraints, so that a job that conflicts with them fails with pip's reason.
 
 A job's wheel may carry its dependencies. Members that match `**/wheels/*.whl` are bundled wheels: those that fit the
 interpreter are installed, and pip prefers them to any index. A member named `requirements.txt` at the wheel's root, in
 the root of a package or in its dist-info is installed from as well.
 
 An archive is unpacked into a folder of the working directory that has the archive's file name, or the name after a
-`#` at the end of it, as in Flink; single files are put there in the same way. Processes of jobs with equal artifacts
-share the working directory. Where packages come with the requirements, pip finds these and uses no index.
+`#` at the end of it, as in Flink; single files are copied there in the same way. Processes of jobs with equal artifacts
+share the working directory. If packages are provided with the requirements, pip uses these and no index.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from msgspec import Struct
 from millstream.core.environments.artifacts import UNREADABLE_ZIP
 from millstream.core.environments.environment_failures import ImpossibleEnvironmentError, failed, not_run
 from millstream.core.environments.environment_use import (
-    asked_for,
     lock_of,
     mark_ready,
+    mark_requested,
     release_lock,
     remove_partial,
     remove_unused,
@@ -58,9 +58,9 @@ from millstream.core.settings.configuration import Configuration
 _LOCK_POLL = 0.1
 _FILES = (ArtifactKind.FILE, ArtifactKind.EXECUTABLE)
 _CONTENT = "content"  # where a folder for the import path is unpacked
-_PIPS_OWN_FAILURE = "ERROR: Exception:"  # a traceback of pip's own code follows, of which the last line matters
+_PIPS_OWN_FAILURE = "ERROR: Exception:"  # followed by a traceback of pip's own code, of which the last line is shown
 _NO_ZIP = re.compile(r"(zipfile\.BadZipFile|zlib\.error|struct\.error|EOFError)\b")
-_MOST_LINES = 100  # of what pip explains: the log of a build can be endless
+_MOST_LINES = 100  # of pip's explanation: the log of a build may be very long
 _PROBE = """
 import json, os, re, site, sys
 from importlib.metadata import distributions, requires, version
@@ -86,7 +86,7 @@ Progress = Callable[[str], None]
 
 
 class Environment(Struct, frozen=True):
-    """What a process of the job is started with. While it runs, it holds the lock."""
+    """The environment with which a process of the job is started. The process holds the lock while it runs."""
 
     python: str
     python_path: tuple[str, ...]
@@ -95,7 +95,7 @@ class Environment(Struct, frozen=True):
 
 
 class _Runtime(Struct, frozen=True):
-    """The interpreter that environments are made from, as it describes itself."""
+    """The interpreter from which environments are built, as it describes itself."""
 
     python: str
     version: str
@@ -110,7 +110,7 @@ class _Runtime(Struct, frozen=True):
 
 
 class EnvironmentCache:
-    """Makes and finds environments below `root`. Safe to share a root among processes of one host."""
+    """Builds and finds environments below `root`. Processes of one host may share a root."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class EnvironmentCache:
 
     @staticmethod
     def of(configuration: Configuration) -> EnvironmentCache:
-        """The cache of this host, as its services and programs share it."""
+        """Returns the cache of this host, which its services and programs share."""
         python = configuration.string("python.executable") or None
         max_size = configuration.integer("python.environments.max-size")
         root = work_directory(configuration, "environments")
@@ -137,11 +137,11 @@ class EnvironmentCache:
         return EnvironmentCache(root, python, UnpackLimits.of(configuration), max_size, unused_for)
 
     async def prepare(self, artifacts: Sequence[Artifact], fetch: Fetch, progress: Progress) -> Environment:
-        """The environment of these artifacts, made now when it does not exist yet.
+        """Returns the environment of these artifacts, and builds it if it does not exist.
 
-        `fetch` writes an artifact's content to a path; it is called only when the environment has to be made.
+        `fetch` writes an artifact's content to a path; it is called only if the environment has to be built.
         `progress` is called with lines for the user. Raises EnvironmentFailedError,
-        or ImpossibleEnvironmentError when another try cannot help. Cancelling it stops pip.
+        or ImpossibleEnvironmentError if another attempt cannot succeed. Cancelling it stops pip.
         """
         artifacts = [artifact for artifact in artifacts if artifact.kind is not ArtifactKind.DATA]
         if not artifacts:
@@ -153,11 +153,11 @@ class EnvironmentCache:
             *(part for a in artifacts for part in (a.kind.name, a.sha256, a.name)),
         )
         folder = self._root / key
-        if not asked_for(folder):
+        if not mark_requested(folder):
             make_private(self._root)
             progress("waiting for the job's environment")
-            async with _lock(folder, lambda: asked_for(folder)) as release:
-                if not asked_for(folder):
+            async with _lock(folder, lambda: mark_requested(folder)) as release:
+                if not mark_requested(folder):
                     await _in_thread(self._remove_partial, folder)
                     await self._make(folder, artifacts, runtime, fetch, progress)
                     await _in_thread(_finish, folder, release)
@@ -214,7 +214,7 @@ class EnvironmentCache:
         return self._runtime
 
     def _remove_partial(self, folder: Path) -> None:
-        """Removes this environment's remains, and those of others that are not being made."""
+        """Deletes the remains of this environment, and of others that are not being built."""
         shutil.rmtree(folder, ignore_errors=True)
         remove_partial(self._root)
 
@@ -248,7 +248,7 @@ def _describe(folder: Path, artifacts: Sequence[Artifact], python: str, installs
 
 
 def _finish(folder: Path, release: Callable[[], None]) -> None:
-    """On one thread: a caller that sees the marker may wait for the lock on the loop that would release it."""
+    """Marks and releases on one thread: a caller that sees the marker may block the loop that releases the lock."""
     try:
         mark_ready(folder)
     except BaseException:
@@ -259,10 +259,10 @@ def _finish(folder: Path, release: Callable[[], None]) -> None:
 
 @contextlib.asynccontextmanager
 async def _lock(folder: Path, unneeded: Callable[[], bool]) -> AsyncIterator[Callable[[], None]]:
-    """Holds the environment's lock against every other holder on this host. Waits without blocking the loop.
+    """Holds the environment's exclusive lock on this host. Waits without blocking the loop.
 
-    It is not waited for any longer once it is not needed: processes that run in the environment hold it for good.
-    The returned function releases the lock before the end, from any thread.
+    The wait ends when the lock is `unneeded`, since processes that run in the environment hold a lock all the time.
+    The yielded function releases the lock before the end of the block, from any thread.
     """
     while True:
         try:
@@ -280,7 +280,7 @@ async def _lock(folder: Path, unneeded: Callable[[], bool]) -> AsyncIterator[Cal
 
 
 async def _in_thread(work: Callable[..., _T], *arguments: Any, on_cancel: Callable[[], None] = lambda: None) -> _T:
-    """Runs work on a thread, which is over when this returns, also when it is cancelled: the folder is then free."""
+    """Runs work on a thread, and waits for its end even if cancelled, so that the folder is no longer in use."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
     try:
         return await asyncio.shield(running)
@@ -290,7 +290,7 @@ async def _in_thread(work: Callable[..., _T], *arguments: Any, on_cancel: Callab
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
         if not running.cancelled():
-            running.exception()  # is not of interest any more
+            running.exception()  # marks it as retrieved
         raise
 
 
@@ -316,7 +316,7 @@ async def _install(
     def show(line: str) -> None:
         progress(f"installing {names}: {line.strip()}")
 
-    # pip skips a wheel of which it sees the same version installed, and it sees the runtime's packages.
+    # pip skips a wheel whose version is already installed, including the runtime's packages.
     hidden = [w for w in wheels if runtime.installed.get(_distribution(w)[0]) == _distribution(w)[1]]
     if hidden:
         await _pip([*pip, "--no-deps", "--force-reinstall", *map(str, hidden)], names, show)
@@ -338,7 +338,7 @@ def _link_runtime(venv: Path, runtime: _Runtime) -> None:
 def _collect(
     tags: frozenset[str], folder: Path, artifacts: Sequence[Artifact], limits: UnpackLimits
 ) -> tuple[list[Path], list[Path]]:
-    """The wheels and the requirement files to install: the artifacts themselves and what the wheels carry."""
+    """Collects the wheels and requirement files to install: the artifacts and the contents of wheels."""
     bundled = folder / "bundled"
     make_private(bundled)
     wheels: list[Path] = []
@@ -360,7 +360,7 @@ def _collect(
 
 
 def _extract_carried(wheel: Path, bundled: Path, requirements: Path, budget: UnpackBudget) -> list[Path]:
-    """What a wheel carries, unpacked. It is counted, and so is what pip unpacks of the wheel and of those in it."""
+    """Unpacks bundled wheels and requirements. Counts their size, and that of what pip will unpack."""
     extracted: list[Path] = []
     with budget.open_zip(wheel) as archive:
         budget.take_zip(archive)
@@ -429,7 +429,7 @@ def _unpack(path: Path, name: str, target: Path, budget: UnpackBudget) -> None:
         else:
             budget.extract_tar(path, target)
     except tarfile.SpecialFileError as error:
-        raise ImpossibleEnvironmentError(f"the archive {name} has a member that is no file: {error}") from error
+        raise ImpossibleEnvironmentError(f"the archive {name} has a member that is not a file: {error}") from error
     except tarfile.FilterError as error:
         raise ImpossibleEnvironmentError(f"the archive {name} has a member outside of it: {error}") from error
     except (tarfile.TarError, lzma.LZMAError, *UNREADABLE_ZIP) as error:
@@ -444,7 +444,7 @@ async def _pip(command: list[str], names: str, show: Progress) -> None:
 
 
 def _explanation(lines: Sequence[str]) -> str:
-    """The output of pip from its first error on; what a conflict is about is on the lines between its errors."""
+    """Returns pip's output from its first error; the lines between errors explain conflicts."""
     first = next((i for i, line in enumerate(lines) if line.startswith("ERROR:")), None)
     if first is None:  # pip quotes the output of the build of a package
         quoted = [line.strip().removeprefix("ERROR: ") for line in lines if line.strip().startswith("ERROR: ")]
@@ -457,7 +457,7 @@ def _explanation(lines: Sequence[str]) -> str:
 
 
 async def _run(command: Sequence[str], show: Progress) -> tuple[int, list[str]]:
-    """Runs a command to its end: its status and its output by line. Cancelling kills it and what it started."""
+    """Runs a command; returns its status and the lines of its output. Cancelling kills it and its children."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,

@@ -1,8 +1,8 @@
-"""How much an artifact may become when it is unpacked: bytes, entries, and bytes for each byte that it has itself.
+"""Limits for unpacking artifacts: bytes, entries, and the ratio of unpacked to packed bytes.
 
-What is counted is what comes out. A zip file's directory is believed for its members' sizes, because `zipfile`, which
-pip uses as well, never gives more of a member than the directory states; and before the directory is read as a whole,
-its own size is checked. Of a tar file the decompressed stream is counted, headers included.
+The unpacked data is counted. The members' sizes in a zip file's directory are trusted, because `zipfile`, which pip
+uses as well, never returns more of a member than the directory states; the size of the directory itself is checked
+before it is read. For a tar file the decompressed stream is counted, headers included.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import tarfile
 
 _SIZE, _ENTRIES, _RATIO = (f"python.unpack.{name}" for name in ("max-size", "max-entries", "max-ratio"))
-_SMALL = 32 * 1024 * 1024  # text that repeats itself may be packed very well, and does no harm
-_DIRECTORY_ENTRY = 256  # what an entry with a long name takes in a zip file's directory
+_SMALL = 32 * 1024 * 1024  # repetitive text may have a high ratio without being harmful
+_DIRECTORY_ENTRY = 256  # the size of an entry with a long name in a zip file's directory
 _CHUNK = 1024 * 1024
 _END = struct.Struct("<4s4H2LH")
 _END64 = struct.Struct("<4sQ2H2L4Q")
@@ -45,12 +45,12 @@ class UnpackLimits(Struct, frozen=True):
 
     @staticmethod
     def of(configuration: Configuration) -> UnpackLimits:
-        """As they are configured."""
+        """Reads the configured limits."""
         return UnpackLimits(*(configuration.integer(key) for key in (_SIZE, _ENTRIES, _RATIO)))
 
 
 class UnpackBudget:
-    """What is left of the limits for one artifact. Every method raises UnpackLimitError when it is used up."""
+    """The remaining limits for one artifact. Every method raises UnpackLimitError when they are exceeded."""
 
     def __init__(self, name: str, packed: int, limits: UnpackLimits) -> None:
         self._name, self._limits = name, limits
@@ -59,7 +59,7 @@ class UnpackBudget:
         self._stopped = False
 
     def stop(self) -> None:
-        """What comes out is not needed any more: the next step raises. May be called from any thread."""
+        """Stops the unpacking: the next step raises. May be called from any thread."""
         self._stopped = True
 
     def check_stopped(self) -> None:
@@ -68,7 +68,7 @@ class UnpackBudget:
             raise self._refusal("no longer needed")
 
     def take(self, size: int) -> None:
-        """So many bytes come out."""
+        """Counts unpacked bytes."""
         self.check_stopped()
         self._size += size
         if self._size > self._limits.size:
@@ -77,7 +77,7 @@ class UnpackBudget:
             raise self._refusal(f"to more than {self._limits.ratio} times its own size ({_RATIO})")
 
     def entry(self, count: int = 1) -> None:
-        """So many entries come out."""
+        """Counts unpacked entries."""
         self._entries += count
         if self._entries > self._limits.entries:
             raise self._refusal(f"to more than {self._limits.entries} files and folders ({_ENTRIES})")
@@ -86,27 +86,27 @@ class UnpackBudget:
         return UnpackLimitError(f"{self._name} is refused: it unpacks {reason}")
 
     def copy(self, source: IO[bytes], sink: IO[bytes]) -> None:
-        """Copies a member, counted as it comes out."""
+        """Copies a member, and counts its bytes."""
         while data := source.read(_CHUNK):
             self.take(len(data))
             sink.write(data)
 
     def open_zip(self, path: Path) -> zipfile.ZipFile:
-        """A zip file whose directory is not too large to be read."""
+        """Opens a zip file, after checking the size of its directory."""
         if _directory_size(path) > self._limits.entries * _DIRECTORY_ENTRY:
             raise self._refusal(f"to more than {self._limits.entries} files and folders ({_ENTRIES})")
         return zipfile.ZipFile(path)
 
     def take_zip(self, archive: zipfile.ZipFile) -> None:
-        """All that a zip file holds, before someone else unpacks it."""
+        """Counts the whole content of a zip file, before another program unpacks it."""
         members = archive.infolist()
         self.entry(len(members))
         for member in members:
             self.take(member.file_size)
 
     def extract_tar(self, path: Path, target: Path) -> None:
-        """Unpacks a tar file, compressed or not. What leads out of the target raises tarfile.FilterError."""
-        import tarfile  # 2 ms with what it reads, and few jobs bring archives
+        """Unpacks a tar file, compressed or not. Members outside the target raise tarfile.FilterError."""
+        import tarfile  # 2 ms with its imports, and few jobs have archives
 
         with _decompressed(path) as stream:
             counted: Any = _Counted(stream, self)
@@ -116,7 +116,7 @@ class UnpackBudget:
     def _each(self, members: Iterable[tarfile.TarInfo]) -> Iterator[tarfile.TarInfo]:
         for member in members:
             self.entry()
-            if member.issparse():  # its holes are not in the archive, and so not counted as it is read
+            if member.issparse():  # its holes are not in the archive, so reading does not count them
                 self.take(member.size)
             yield member
 
@@ -128,7 +128,7 @@ class _Counted:
         self._stream, self._budget = stream, budget
 
     def read(self, size: int) -> bytes:
-        """Reads, and takes it from the budget."""
+        """Reads, and counts the bytes."""
         data = self._stream.read(size)
         self._budget.take(len(data))
         return data

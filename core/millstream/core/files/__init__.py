@@ -1,1 +1,1 @@
-"""Files and folders on this host."""
+"""Files and folders on this host: private folders, durable writes, safe deletion."""

@@ -1,9 +1,9 @@
-"""Deleting files and folders below a folder that the user named, without following a symbolic link.
+"""Deletes files and folders below a folder that the user configured, without following symbolic links.
 
 Others may be able to write to a part of what is deleted: a savepoint may lie in a folder of several users. So no path
-is resolved twice. Each folder below `top` is opened by its name in the open folder above it, without following links.
-What is deleted is deleted by its name in an open folder. A link that is put in place of a folder meanwhile is not
-followed, and what it leads to stays. `top` is resolved as usual: it may be a link, or lie behind one.
+is resolved twice. Each folder below `top` is opened by its name relative to its open parent, without following links.
+Files are deleted by their name relative to an open folder. A link that replaces a folder in the meantime is not
+followed, and its target is kept. `top` is resolved as usual: it may be a link, or be below one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LinkError(OSError):
 
 
 def is_link(path: str) -> bool:
-    """Whether there is a symbolic link."""
+    """Whether the path is a symbolic link."""
     try:
         return stat.S_ISLNK(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -41,7 +41,7 @@ def delete_file(top: str, names: Sequence[str]) -> bool:
 
 
 def delete_tree(top: str, names: Sequence[str]) -> None:
-    """Deletes a folder with all that is in it, or a link, if it is there. Raises LinkError for one above it."""
+    """Deletes a folder recursively, or a link, if it exists. Raises LinkError if a folder above it is a link."""
     with _folder_of(top, names) as folder:
         mode = None if folder is None else _mode(folder, names[-1])
         if folder is None or mode is None:
@@ -54,14 +54,14 @@ def delete_tree(top: str, names: Sequence[str]) -> None:
 
 
 def delete_if_empty(top: str, names: Sequence[str]) -> bool:
-    """Deletes a folder if no file and no link is in it or below; returns whether it is gone. Raises LinkError."""
+    """Deletes a folder without files and links at any level; returns whether it is deleted. Raises LinkError."""
     with _folder_of(top, names) as folder:
         return folder is None or _delete_if_empty(folder, names[-1])
 
 
 @contextlib.contextmanager
 def _folder_of(top: str, names: Sequence[str]) -> Iterator[int | None]:
-    """The open folder in which the last of the names is; None when it is not there."""
+    """Opens the folder that contains the last of the names; None if it does not exist."""
     with contextlib.ExitStack() as opened:
         yield _open(top, names[:-1], opened)
 

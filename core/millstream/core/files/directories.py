@@ -1,15 +1,15 @@
-"""Where services keep what they write on this host, and that no other user can change it.
+"""The folders in which services write on this host, protected from other users.
 
-Code is run from these folders (environments, wheels) and state is read back from them, so a user that can write to one
-can run code as its user. A folder is made for its user only, and used only when it belongs to this user and no one else
-may change what is in it; what is below a folder that the user named is closed to others when it was readable. By
-default they are in the system's temporary folder, where anyone may have made one of the same name before: there a
-symbolic link is refused as well.
+Code is run from these folders (environments, wheels) and state is read from them, so a user that can write to one can
+run code as its owner. A folder is created for its user only, and used only if it belongs to this user and other users
+cannot write to it; folders below a configured one are made private if others could read them. By default they are in
+the system's temporary folder, where another user may have created one of the same name before: there a symbolic link is
+rejected as well.
 
 No mode depends on the umask: `make_private` makes folders, `for_user_only` opens files, and `keep_private` takes from
 group and others what programs such as pip have written.
 
-What is opened is what is checked: a folder is opened without following links, and its open descriptor is checked.
+To avoid races, a folder is opened without following links, and its open descriptor is checked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def work_directory(configuration: Configuration, *parts: str) -> Path:
-    """A folder below `io.tmp.dirs`, made private to this user when missing. Raises ConfigurationError."""
+    """Returns a folder below `io.tmp.dirs`, and creates it for this user only. Raises ConfigurationError."""
     chosen = configuration.string("io.tmp.dirs")
     if chosen:
         return private_folder(Path(chosen), *parts, option="io.tmp.dirs")
@@ -38,18 +38,17 @@ def work_directory(configuration: Configuration, *parts: str) -> Path:
     mode = temporary.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         raise ConfigurationError(
-            f"refusing to keep anything in {temporary}: everyone may replace what is in it, as it has no sticky bit; "
-            "name another folder with the option 'io.tmp.dirs'"
+            f"refusing to use {temporary}: other users can replace files in it, because it has no sticky bit; "
+            "configure another folder with the option 'io.tmp.dirs'"
         )
     return private_folder(temporary, f"millstream-{os.geteuid()}", *parts, option="io.tmp.dirs", is_shared=True)
 
 
 def private_folder(root: Path, *parts: str, option: str, is_shared: bool = False) -> Path:
-    """The folder `root/parts`, made when missing. Raises ConfigurationError, which names the option, unless it is ours.
+    """Returns the folder `root/parts`, and creates it. Raises ConfigurationError, which names the option, if unsafe.
 
-    `root` is what the user named: it may be a link of theirs, and a folder that all may use but in which each only
-    changes their own (as `/tmp`) when there are parts below it. What is below it is ours alone. `is_shared` means that
-    it is known to be such a folder.
+    `root` is configured by the user: it may be a link of theirs, and a shared folder with a sticky bit (as `/tmp`) if
+    there are parts below it. Folders below it are private. `is_shared` means that it is known to be a shared folder.
     """
     path = root = root.absolute()
     try:
@@ -62,11 +61,11 @@ def private_folder(root: Path, *parts: str, option: str, is_shared: bool = False
                 path = path / part
                 inner = _open_inner(descriptor, part, opened)
                 if inner is None:
-                    raise _refusal(path, "it is a symbolic link or no folder", option)
+                    raise _refusal(path, "it is a symbolic link or not a folder", option)
                 descriptor = inner
                 found = os.fstat(descriptor)
                 _check(found, path, option)
-                if found.st_mode & _OTHERS:  # a folder of ours that others could read, but not change
+                if found.st_mode & _OTHERS:  # a folder of this user that others could read, but not change
                     os.fchmod(descriptor, 0o700)
     except OSError as error:
         raise ConfigurationError(f"option '{option}': cannot use {path}: {error.strerror}") from error
@@ -74,17 +73,17 @@ def private_folder(root: Path, *parts: str, option: str, is_shared: bool = False
 
 
 def make_private(path: Path) -> None:
-    """Makes a folder and those above it that are missing, each for this user only. What is there is left as it is."""
+    """Creates a folder and its missing parents, each for this user only. Existing folders are not changed."""
     if path.is_dir():
         return
     make_private(path.parent)
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
-        os.chmod(path, 0o700)  # a mask may have taken from the user, too
+        os.chmod(path, 0o700)  # the umask may also have removed permissions of the user
 
 
 def for_user_only(path: str, flags: int) -> int:
-    """An `opener` of `open`: the file can be read by this user alone, whatever it was before."""
+    """An `opener` of `open`: only this user can read the file, regardless of its previous permissions."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(descriptor, 0o600)
@@ -95,7 +94,7 @@ def for_user_only(path: str, flags: int) -> int:
 
 
 def keep_private(folder: Path) -> int:
-    """Takes every right on what is below a folder from group and others. Returns its whole size in bytes."""
+    """Removes all permissions of group and others below a folder. Returns its total size in bytes."""
     total = 0
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -118,7 +117,7 @@ def _open_named(root: Path, opened: contextlib.ExitStack, option: str) -> int:
 
 
 def _open_inner(above: int, name: str, opened: contextlib.ExitStack) -> int | None:
-    """Opens a folder in an open one, made when missing. None when it is anything else."""
+    """Opens or creates a folder in an open one. Returns None if it is not a folder."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=above)
         os.chmod(name, 0o700, dir_fd=above)
@@ -133,7 +132,7 @@ def _open_inner(above: int, name: str, opened: contextlib.ExitStack) -> int | No
 
 
 def _is_sticky(found: os.stat_result) -> bool:
-    """Whether everyone only changes their own in it, by the word of someone whom we trust."""
+    """Whether the folder is sticky and belongs to a trusted user, so that users can only change their own files."""
     return found.st_uid in (0, os.geteuid()) and bool(found.st_mode & stat.S_ISVTX)
 
 
@@ -147,6 +146,6 @@ def _check(found: os.stat_result, path: Path, option: str) -> None:
 
 def _refusal(path: Path, reason: str, option: str) -> ConfigurationError:
     return ConfigurationError(
-        f"refusing to use {path}, from which code is run: {reason}. Name another folder with the option '{option}', or "
-        "make sure that no other user has put anything into this one, or can"
+        f"refusing to use {path}, from which code is run: {reason}. Configure another folder with the option "
+        f"'{option}', or make sure that other users have not written to this one, and cannot"
     )

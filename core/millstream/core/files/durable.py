@@ -1,4 +1,4 @@
-"""Making files, and the names in folders, survive a crash of the host."""
+"""Makes files, and the entries of folders, durable: they survive a crash of the host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 
 
 def sync(path: str) -> None:
-    """Returns when what the file holds, or the names in the folder, are on the disk."""
+    """Syncs the content of a file, or the entries of a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -18,7 +18,7 @@ def sync(path: str) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """For a folder, where it is possible: not all file systems do this, and not all folders may be opened."""
+    """Syncs a folder if possible: not all file systems support it, and not all folders may be opened."""
     try:
         sync(path)
     except OSError as error:
@@ -27,7 +27,7 @@ def sync_folder(path: str) -> None:
 
 
 def make_folder(path: str, mode: int = 0o777) -> None:
-    """Makes a folder and those above it that are missing, each of which survives. The mode is less what umask takes."""
+    """Creates a folder and its missing parents durably. The mode is subject to the umask."""
     if os.path.isdir(path):
         return
     above = os.path.dirname(path)

@@ -1,1 +1,1 @@
-"""Jobs as all services see them: graph, plan, identifiers, states."""
+"""The description of jobs that all services share: graph, plan, identifiers, states."""

@@ -1,4 +1,4 @@
-"""What a checkpoint requires of tasks, as job managers and task managers both name it."""
+"""Options of checkpoints that job managers and task managers share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class StopMode(StrEnum):
-    """What tasks do after their snapshot."""
+    """The action of tasks after their snapshot."""
 
     NONE = "NONE"  # continue
     SUSPEND = "SUSPEND"  # emit nothing more, end when the snapshot is complete

@@ -1,7 +1,7 @@
-"""What is kept of attempts that others took the place of: when each came to which state, where, and how it ended. Pure.
+"""The history of earlier attempts of subtasks: their states with times, their hosts and how they ended. Pure.
 
-It travels with a job's details, which are sent often, and hardly ever changes: so it is encoded once, and read only
-on request. Bounded for each subtask, and for a job with very many of them altogether.
+It is sent with a job's details, which are sent often while the history rarely changes: so it is encoded once, and
+decoded only on request. Limited for each subtask, and for a job with very many subtasks in total.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST = 4096  # of a job: 0.5 MB
 
 
 class EarlierAttempt(Struct, frozen=True, array_like=True, gc=False):
-    """One of them, as it ended."""
+    """An earlier attempt in its final state."""
 
     vertex_id: VertexId
     subtask: int
@@ -34,7 +34,7 @@ class EarlierAttempt(Struct, frozen=True, array_like=True, gc=False):
 
     @staticmethod
     def of(vertex_id: VertexId, status: SubtaskStatus) -> EarlierAttempt:
-        """Of a subtask's current attempt, which is to become an earlier one."""
+        """Builds the entry for a subtask's current attempt, which is about to be replaced."""
         m = status.metrics
         counted = (m.records_in, m.records_out, m.bytes_in, m.bytes_out, m.busy_ms, m.backpressured_ms, m.idle_ms)
         return EarlierAttempt(
@@ -44,7 +44,7 @@ class EarlierAttempt(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def status(self) -> SubtaskStatus:
-        """As that of a current attempt is shown."""
+        """Returns the status in the form of a current attempt."""
         return SubtaskStatus(
             self.subtask, self.state, self.attempt, self.task_manager, self.host,
             self.state_times.get(ExecutionState.DEPLOYING, 0), self.state_times.get(self.state, 0), self.state_times,
@@ -56,7 +56,7 @@ _CONTENT = msgspec.msgpack.Decoder(list[EarlierAttempt])
 
 
 def earlier_attempts(content: bytes) -> list[EarlierAttempt]:
-    """What `AttemptHistory.encoded` holds, the oldest first."""
+    """Decodes `AttemptHistory.encoded`, the oldest first."""
     return _CONTENT.decode(content) if content else []
 
 
@@ -70,7 +70,7 @@ class AttemptHistory:
         self._encoded: bytes | None = b""
 
     def add(self, attempt: EarlierAttempt) -> None:
-        """One that has ended, and is not the current one any more."""
+        """Adds an attempt that has ended and was replaced."""
         if not self._size:
             return
         place = (attempt.vertex_id, attempt.subtask)
@@ -85,7 +85,7 @@ class AttemptHistory:
 
     @property
     def encoded(self) -> bytes:
-        """All of them; empty when there are none."""
+        """Encodes all attempts; empty if there are none."""
         if self._encoded is None:
             self._encoded = msgspec.msgpack.encode(list(self._kept.values()))
         return self._encoded

@@ -1,6 +1,6 @@
-"""What kinds of failures there are, as services exchange them; the values are those of the contracts.
+"""The kinds of failures, as services exchange them; the values are those of the contracts.
 
-Nothing is decided by the text of an exception, which is for people: a class of the user's may have any name.
+No decision depends on the text of an exception, since a user's class may have any name.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from enum import IntEnum
 
 
 class FailureKind(IntEnum):
-    """What a failure of a job is, for the restart strategy."""
+    """The kind of a failure of a job, for the restart strategy."""
 
     ORDINARY = 0
-    """Code raised an error, which then has a signature; or something that no code did, which has none."""
+    """An error raised by code, with a signature; or any other failure, without one."""
     PEER_LOST = 1
-    """A task lost one that it exchanges data with: only the echo of what happened to the other."""
+    """A task lost a peer that it exchanges data with: a consequence of the peer's failure."""
     CRASHED = 2
     """A process of the job exited or crashed by itself, at an unknown record."""
     OUTAGE = 3
-    """Code raised an error because something outside of the job failed: a disk, a connection, what a sink writes to.
-    The record at which that happened, if it is known, has no part in it."""
+    """Code raised an error because something outside the job failed: a disk, a connection, the target of a sink.
+    The record at which that happened, if it is known, is not the cause."""
 
 
 class WorkerEnd(IntEnum):
-    """Why a slot worker is gone."""
+    """Why a slot worker has ended."""
 
     LOST = 0
-    """It could not be started, or was ended from outside: another try may help."""
+    """It could not be started, or was killed from outside: another attempt may succeed."""
     PUT_DOWN = 1
-    """Its task manager ended it, for not cancelling in time: a consequence, not a cause."""
+    """Its task manager killed it because its tasks were not cancelled in time: a consequence, not a cause."""
     IMPOSSIBLE = 2
     """It can never be started: the job is not restarted."""
     CRASHED = 3
@@ -41,6 +41,6 @@ class DeclineReason(IntEnum):
     RAISED = 0
     """Its snapshot could not be taken."""
     NOT_WRITTEN = 1
-    """What it took could not be stored."""
+    """Its snapshot could not be stored."""
     SUBSUMED = 2
-    """The barrier of a newer checkpoint came first."""
+    """The barrier of a newer checkpoint arrived first."""

@@ -1,4 +1,4 @@
-"""Why a job or one of its tasks failed: what was raised where, at which record, and what came of it."""
+"""Failures of jobs and tasks: the error, its place and record, and its consequences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from millstream.core.jobs.failure_kinds import FailureKind
 
 
 class TaskFailure(Struct, frozen=True):
-    """One failure, as services exchange it and people read it."""
+    """A failure, as it is exchanged between services and shown to users."""
 
     job_id: str = ""
     vertex_id: str = ""
@@ -26,16 +26,16 @@ class TaskFailure(Struct, frozen=True):
     """The repr of the record, shortened."""
     timestamp: int = 0
     final: bool = False
-    """Trying again cannot help: the job is not restarted."""
+    """Whether a restart cannot resolve it, so that the job is not restarted."""
     concurrent: tuple[TaskFailure, ...] = ()
-    """Of a root cause: what failed with it."""
+    """The failures that are concurrent to a root cause."""
     signature: str = ""
-    """What was raised where: equal for the same error; empty for what no code raised."""
+    """Identifies the error and its place in code: equal for the same error; empty if no code raised it."""
     records: int = 0
-    """That the attempt had taken by then."""
+    """The number of records that the attempt had processed."""
     times: int = 0
-    """How often the same error came in a row at the same record; 0: not counted, as for one at no record."""
+    """How often in a row the same error occurred at the same record; 0: not counted, as without a record."""
     restart: int = 0
-    """Of a root cause: the number of the restart that it led to; 0: none."""
+    """The number of the restart that a root cause led to; 0: none."""
     restart_delay_ms: int = 0
     kind: FailureKind = FailureKind.ORDINARY

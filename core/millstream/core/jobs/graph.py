@@ -1,6 +1,6 @@
 """The job graph: vertices (chains of operators), edges, configuration and artifacts.
 
-User code in it stays opaque bytes: services carry it, only processes in the job's own environment load it.
+User code in it is opaque bytes, which only processes in the job's own environment load.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from millstream.core.jobs.state_kinds import StateKind
 
 
 class ArtifactKind(IntEnum):
-    """What to do with an artifact; the values are those of the contract."""
+    """How an artifact is used; the values are those of the contract."""
 
     WHEEL = 0
     REQUIREMENTS = 1
@@ -28,7 +28,7 @@ class ArtifactKind(IntEnum):
 
 
 class Artifact(Struct, frozen=True):
-    """A file that the job's environment is made from, by its content."""
+    """A file of the job's environment, identified by its content."""
 
     sha256: str
     name: str
@@ -36,7 +36,7 @@ class Artifact(Struct, frozen=True):
 
 
 class OperatorInfo(Struct, frozen=True):
-    """An operator as people and snapshots know it. `holds` are the kinds of state that it can take over."""
+    """The description of an operator for users and snapshots. `holds` are the kinds of state that it can restore."""
 
     id: OperatorId
     uid: str
@@ -44,7 +44,7 @@ class OperatorInfo(Struct, frozen=True):
     holds: frozenset[StateKind] = frozenset()
 
     def takes(self, kind: StateKind) -> bool:
-        """Whether state of this kind is taken over; records in flight always are."""
+        """Whether state of this kind can be restored; records in flight always can."""
         return kind in self.holds or kind is StateKind.IN_FLIGHT
 
 
@@ -61,9 +61,9 @@ class JobVertex(Struct, frozen=True):
     source: bytes = b""
     max_parallelism_derived: bool = False
     description: str = ""
-    """For plans; empty: the name."""
+    """The description in plans; empty: the name."""
     parallelism_fixed: bool = False
-    """The program set its parallelism: it follows no parallelism of the job's."""
+    """Whether the program sets its parallelism, so that it does not follow that of the job."""
     non_parallel: bool = False
     """It can only run as one subtask."""
 
@@ -80,12 +80,12 @@ class JobEdge(Struct, frozen=True):
 
 
 def edge_name(target: str, number: int) -> str:
-    """Names an edge by the vertex that it leads to, and by its place among the edges that do, as in the plan."""
+    """Returns the name of an edge: its target vertex and its number among the edges to it, as in the plan."""
     return f"{target}-{number}"
 
 
 class SlotResources(Struct, frozen=True):
-    """What each slot of a slot sharing group needs of its task manager."""
+    """The resources that each slot of a slot sharing group needs of its task manager."""
 
     group: str
     cpu_cores: float
@@ -103,7 +103,7 @@ class JobGraph(Struct, frozen=True):
     artifacts: tuple[Artifact, ...] = ()
     python_path: tuple[str, ...] = ()
     slot_resources: tuple[SlotResources, ...] = ()
-    """Of groups that say so; others run in any slot."""
+    """For groups that specify resources; others run in any slot."""
 
     def slots_required(self) -> int:
         """Slot sharing: each group needs as many slots as its widest vertex."""

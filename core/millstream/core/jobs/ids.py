@@ -15,7 +15,7 @@ TaskManagerId = NewType("TaskManagerId", str)
 JobManagerId = NewType("JobManagerId", str)
 ChannelId = NewType("ChannelId", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""Grows with each change of a leader."""
+"""Increases with each change of a leader."""
 
 # Where there is none, on the wire and in messages.
 NO_JOB = JobId("")
@@ -25,12 +25,12 @@ ANY_EPOCH = LeaderEpoch(0)
 
 
 def new_id() -> str:
-    """A fresh random id of 32 hexadecimal digits, the shape of Flink's ids."""
+    """Returns a random id of 32 hexadecimal digits, in the form of Flink's ids."""
     return uuid.uuid4().hex
 
 
 def stable_id(*parts: str) -> str:
-    """The same 32 hexadecimal digits for the same parts, in every process and version."""
+    """Returns an id that is the same for the same parts, in every process and version."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         encoded = part.encode()

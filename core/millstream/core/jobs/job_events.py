@@ -1,4 +1,4 @@
-"""What happened to a job: that its parallelism or its job manager changes, and what came of it; that it restarts."""
+"""Events of a job: changes of its parallelism or its job manager with their results, restarts, its failure."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from msgspec import Struct
 
 
 class JobEventKind(StrEnum):
-    """What an event is about."""
+    """The kind of an event."""
 
     REQUIREMENTS_CHANGED = "REQUIREMENTS_CHANGED"
     """Other bounds for the parallelism of vertices were requested."""
     SCALING_DECISION = "SCALING_DECISION"
-    """The autoscaler wants another parallelism, or would."""
+    """The autoscaler requests another parallelism, or would if it were enabled."""
     RESCALE_STARTED = "RESCALE_STARTED"
     RESCALE_COMPLETED = "RESCALE_COMPLETED"
     RESCALE_FAILED = "RESCALE_FAILED"
-    """The job continues as it ran before."""
+    """The rescale failed, and the job continues at its previous parallelism."""
     PARALLELISM_CHOSEN = "PARALLELISM_CHOSEN"
-    """The job starts, or starts again, in the slots that there are."""
+    """The job starts or restarts in the available slots."""
     LEADER_CHANGED = "LEADER_CHANGED"
-    """Another job manager leads the job, and takes its tasks over or starts it again."""
+    """Another job manager leads the job, and takes over its tasks or restarts it."""
     RESTARTED = "RESTARTED"
-    """Tasks restart after a failure. The same failure again and again is one event, which counts."""
+    """Tasks restart after a failure. Repetitions of the same failure are one event with their number."""
     FAILED = "FAILED"
-    """The job has ended for a failure; what it leaves of its state."""
+    """The job has failed; which checkpoint it keeps."""
 
 
 class JobEvent(Struct, frozen=True):
-    """One of them, in words for people."""
+    """An event with its message."""
 
     timestamp: int
     kind: JobEventKind

@@ -1,7 +1,7 @@
-"""What a job that has ended leaves of its state, and the command that starts it from there.
+"""The checkpoint that is kept after a job has ended, and the command that starts the job from it.
 
-The services of a cluster do not know how the job's program was run, only its client does: it puts the program and its
-options in the place of `PROGRAM`.
+The services of a cluster do not know how the job's program was run, only its client does: it replaces `PROGRAM` by the
+program and its options.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ PROGRAM = "PROGRAM"
 
 
 def start_command(location: str, program: str = PROGRAM) -> str:
-    """For a shell. `program` is what follows the snapshot: options of `run`, the program, and its arguments."""
+    """Returns a shell command. `program` contains options of `run`, the program, and its arguments."""
     return f"millstream run -s {shlex.quote(location)} {program}"
 
 
 def kept_text(location: str) -> str:
-    """Of the last completed checkpoint, which stays after the end of the job."""
+    """Describes the last completed checkpoint, which is kept after the end of the job."""
     return f"its last completed checkpoint is kept: {location}; `{start_command(location)}` starts the job from it"
 
 
 def with_program(text: str, location: str, program: str) -> str:
-    """A text of the services with the program in its command."""
+    """Replaces the placeholder in a message of the services by the program."""
     return text.replace(start_command(location), start_command(location, program))

@@ -1,10 +1,10 @@
-"""Names that users give: they go into messages and files, all of which are UTF-8."""
+"""User-defined names, which are written to messages and files in UTF-8."""
 
 from __future__ import annotations
 
 
 def why_unwritable(name: object) -> str:
-    """Why no message or file can hold this text; empty when it can. Half of a surrogate pair is no character."""
+    """Returns why a text cannot be encoded in UTF-8, such as half of a surrogate pair; empty if it can."""
     if not isinstance(name, str):
         return f"is a text, not {name!r}"
     try:

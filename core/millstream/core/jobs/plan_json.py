@@ -1,8 +1,7 @@
-"""A job's plan: its nodes, as services pass them on, and the JSON that Flink makes of them. All of it is built here.
+"""A job's plan: its nodes, as services exchange them, and its JSON in Flink's form.
 
-Two forms differ in the descriptions only. What people and programs ask for by themselves (`info`,
-`get_execution_plan()`) is plain text. What REST returns is HTML, as in Flink, since dashboards put it into the page as
-it is: a name that is a script must not become one.
+There are two forms of descriptions. `info` and `get_execution_plan()` return plain text. The REST API returns HTML, as
+in Flink, since dashboards insert it into the page unescaped: a name that contains a script must not be executed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _EXCHANGE = "pipelined_bounded"
 
 
 def plan_nodes(graph: JobGraph) -> tuple[PlanNode, ...]:
-    """The plan's nodes, in the graph's order. Names are as the user gave them."""
+    """Returns the plan's nodes, in the graph's order, with the user's names."""
     return tuple(
         PlanNode(
             vertex.id,
@@ -30,19 +29,19 @@ def plan_nodes(graph: JobGraph) -> tuple[PlanNode, ...]:
 
 
 def plan_json(graph: JobGraph) -> dict[str, Any]:
-    """The plan with plain descriptions, ready for `json.dumps`."""
+    """Returns the plan with plain text descriptions, ready for `json.dumps`."""
     return _plan(graph.job_id, graph.name, job_type(graph.configuration), plan_nodes(graph), str)
 
 
 def plan_for_rest(
     job_id: str, name: str, configuration: Mapping[str, str], nodes: Iterable[PlanNode]
 ) -> dict[str, Any]:
-    """The plan with descriptions in HTML, as REST has it under `plan`."""
+    """Returns the plan with descriptions in HTML, for `plan` in the REST API."""
     return _plan(job_id, name, job_type(configuration), nodes, _in_html)
 
 
 def job_type(configuration: Mapping[str, str]) -> str:
-    """STREAMING or BATCH, by a job's options."""
+    """Returns STREAMING or BATCH, from a job's options."""
     return configuration.get("execution.runtime-mode", "STREAMING")
 
 

@@ -1,7 +1,7 @@
-"""The rescales of a job: why each began, through which steps it went, and what came of it. Pure.
+"""The history of a job's rescales: their causes, steps and results. Pure.
 
-The first start of a job is one as well, as in Flink. The history travels with a job's details, which are sent often: so
-it is encoded once for each change, and decoded only when it is shown.
+As in Flink, the first start of a job is an entry, too. The history is sent with a job's details, which are sent often:
+so it is encoded once for each change, and decoded only when it is shown.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import VertexId, stable_id
 
 MOST_RESCALES = 32
-"""Of a job: older ones are forgotten."""
+"""The number of rescales of a job that are kept."""
 
 
 class RescaleCause(StrEnum):
-    """By Flink's names."""
+    """The cause of a rescale, with Flink's names."""
 
     INITIAL_SCHEDULE = "INITIAL_SCHEDULE"
     UPDATE_REQUIREMENT = "UPDATE_REQUIREMENT"
@@ -30,7 +30,7 @@ class RescaleCause(StrEnum):
 
 
 class RescaleEnd(StrEnum):
-    """Why a rescale is over, by Flink's names."""
+    """Why a rescale ended, with Flink's names."""
 
     SUCCEEDED = "SUCCEEDED"
     EXCEPTION_OCCURRED = "EXCEPTION_OCCURRED"
@@ -52,7 +52,7 @@ class RescaleEnd(StrEnum):
 
 
 class RescaledVertex(Struct, frozen=True, array_like=True):
-    """The parallelism of a vertex; `after` is 0 while the rescale is under way."""
+    """The parallelism of a vertex; `after` is 0 while the rescale is in progress."""
 
     id: VertexId
     name: str
@@ -65,7 +65,7 @@ class RescaledVertex(Struct, frozen=True, array_like=True):
 
 
 class RescaleStep(Struct, frozen=True, array_like=True):
-    """A state that the scheduler was in; `left_ms` is 0 while it is."""
+    """A state of the scheduler; `left_ms` is 0 for the current one."""
 
     state: str
     entered_ms: int
@@ -74,7 +74,7 @@ class RescaleStep(Struct, frozen=True, array_like=True):
 
 
 class RescaleRecord(Struct, frozen=True, array_like=True):
-    """One of them. `requirements` is the same for rescales to the same bounds; `end` is None while it is under way."""
+    """A rescale. `requirements` is the same for rescales to the same bounds; `end` is None while it is in progress."""
 
     id: str
     requirements: str
@@ -91,12 +91,12 @@ _CONTENT = msgspec.msgpack.Decoder(list[RescaleRecord])
 
 
 def rescale_records(content: bytes) -> list[RescaleRecord]:
-    """What `RescaleHistory.encoded` holds, the oldest first."""
+    """Decodes `RescaleHistory.encoded`, the oldest first."""
     return _CONTENT.decode(content) if content else []
 
 
 class RescaleHistory:
-    """The last rescales of a job. At most one is under way, and then it is the last."""
+    """The last rescales of a job. At most one is in progress, which is then the last."""
 
     def __init__(self) -> None:
         self._records: deque[RescaleRecord] = deque(maxlen=MOST_RESCALES)
@@ -105,7 +105,7 @@ class RescaleHistory:
 
     @property
     def under_way(self) -> RescaleRecord | None:
-        """The one that has not ended."""
+        """The rescale in progress, or None."""
         return self._records[-1] if self._records and self._records[-1].end is None else None
 
     def begin(
@@ -116,7 +116,7 @@ class RescaleHistory:
         bounds: Mapping[VertexId, tuple[int, int]],
         now_ms: int,
     ) -> None:
-        """A rescale begins, and one that is under way gives way to it. Without a graph before, there were no tasks."""
+        """Records the beginning of a rescale, which replaces one in progress. Without `before`, there were no tasks."""
         self.end(RescaleEnd.RESOURCE_REQUIREMENTS_UPDATED, before or target, now_ms)
         self._numbers += 1
         had = {vertex.id: vertex.parallelism for vertex in before.vertices} if before is not None else {}
@@ -138,7 +138,7 @@ class RescaleHistory:
         self._encoded = None
 
     def step(self, state: str, now_ms: int, error: str = "") -> None:
-        """The scheduler is in this state from now on; `error` is what drove it out of the one before."""
+        """Records the scheduler's state; `error` is the reason why it left the previous one."""
         record = self.under_way
         if record is None or (record.steps and record.steps[-1].state == state):
             return
@@ -146,7 +146,7 @@ class RescaleHistory:
         self._replace(msgspec.structs.replace(record, steps=tuple(steps)))
 
     def end(self, end: RescaleEnd, runs: JobGraph, now_ms: int, error: str = "") -> None:
-        """The one under way is over, if there is one: the job runs, or would run, like this."""
+        """Records the end of the rescale in progress, if there is one; `runs` is the resulting graph."""
         record = self.under_way
         if record is None:
             return
@@ -161,7 +161,7 @@ class RescaleHistory:
 
     @property
     def encoded(self) -> bytes:
-        """All of them; empty when there are none."""
+        """Encodes all rescales; empty if there are none."""
         if self._encoded is None:
             self._encoded = msgspec.msgpack.encode(list(self._records))
         return self._encoded

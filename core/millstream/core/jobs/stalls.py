@@ -1,6 +1,6 @@
-"""Why nothing comes out of a job: findings in words that a user can act on, and their JSON in the REST API.
+"""Why a job emits no results: findings with advice for the user, and their JSON in the REST API.
 
-What holds a running job back is found by its job manager. Of a job that has ended, there is nothing more to find.
+The job manager finds what holds a running job back. For a job that has ended, the only finding is its end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOTHING = "Nothing holds it back."
 
 
 class FindingKind(StrEnum):
-    """What it is that holds a job back."""
+    """What holds a job back."""
 
     ENDED = "ENDED"
     NOT_RUNNING = "NOT_RUNNING"
@@ -44,23 +44,23 @@ class Finding(Struct, frozen=True):
     message: str
     advice: str = ""
     vertex_id: str = ""
-    """The task that waits; empty for what is no single task's."""
+    """The task that waits; empty if it is not a single task."""
     operator: str = ""
     since: int = 0
     """In milliseconds; 0: not known."""
 
 
 class WaitingKind(StrEnum):
-    """What it is that waits."""
+    """The kind of waiting work."""
 
     WINDOWS = "WINDOWS"
     TIMERS = "TIMERS"
     RECORDS = "RECORDS"
-    """Of an interval join."""
+    """Records of an interval join."""
 
 
 class Waiting(Struct, frozen=True):
-    """What waits for its time in all subtasks of an operator."""
+    """The waiting work of all subtasks of an operator."""
 
     vertex_id: str
     operator: str
@@ -69,9 +69,9 @@ class Waiting(Struct, frozen=True):
     open: int
     """Windows, keys with timers, or records, as far as they are counted."""
     records: int | None
-    """That windows took since the last firing."""
+    """The records that windows received since the last firing."""
     event_time: int | None
-    """Where the slowest subtask is; None: there is no watermark yet."""
+    """The event time of the slowest subtask; None: there is no watermark yet."""
     next_event_time: int | None
     next_processing_time: int | None
 
@@ -87,7 +87,7 @@ class Stall(Struct, frozen=True):
     waiting: Sequence[Waiting] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """In the shape of the REST API."""
+        """Returns the response of the REST API."""
         return {
             "jid": self.job_id,
             "name": self.name,
@@ -123,7 +123,7 @@ class Stall(Struct, frozen=True):
 
 
 def ended(details: JobDetails, now_ms: int) -> Stall:
-    """Of a job that has come to its end."""
+    """Returns the stall of a job that has ended."""
     match details.state:
         case JobStatus.FAILED:
             cause = cause_line(details.failures[0]) if details.failures else "the cause is unknown"
@@ -131,7 +131,7 @@ def ended(details: JobDetails, now_ms: int) -> Stall:
         case JobStatus.CANCELED:
             message, advice = "The job was cancelled.", ""
         case _:
-            message, advice = "The job has finished: all its input was handled.", ""
+            message, advice = "The job has finished: all its input was processed.", ""
     found = Finding(FindingKind.ENDED, message, advice, since=details.end_time)
     return Stall(details.job_id, details.name, details.state, now_ms, [found])
 

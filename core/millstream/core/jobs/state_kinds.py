@@ -1,4 +1,4 @@
-"""The kinds of state. Apart from the rest of snapshots, because job graphs name them and have to be light to import."""
+"""The kinds of state. A separate module, because job graphs contain them and have to be cheap to import."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class StateKind(Enum):
-    """What a state is, and so which columns it has and how it is redistributed."""
+    """The kind of a state, which determines its columns and its redistribution."""
 
     VALUE = "value"
     LIST = "list"
@@ -24,7 +24,7 @@ class StateKind(Enum):
 
     @property
     def keyed(self) -> bool:
-        """Whether its rows belong to keys, and so to key groups."""
+        """Whether its rows belong to keys, and therefore to key groups."""
         return self in KEYED
 
 
@@ -35,4 +35,4 @@ KEYED = frozenset(
     }
 )  # fmt: skip
 OPERATOR = frozenset({StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION, StateKind.BROADCAST})
-"""What functions keep that belongs to a subtask, not to a key."""
+"""The kinds of state of functions that belong to a subtask, not to a key."""

@@ -1,4 +1,4 @@
-"""The states of jobs and of tasks, and every legal step between them. The tables are the only place to look."""
+"""The states of jobs and of tasks, and the tables of all legal transitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum, nonmember
 
 
 class JobStatus(StrEnum):
-    """The life of a job, with Flink's names."""
+    """The states of a job, with Flink's names."""
 
     INITIALIZING = "INITIALIZING"
     CREATED = "CREATED"
@@ -20,17 +20,17 @@ class JobStatus(StrEnum):
 
     SUSPENDED = nonmember("SUSPENDED")
     RECONCILING = nonmember("RECONCILING")
-    """States of Flink's that no job is in here: one whose tasks a new job manager looks for is CREATED. Programs may
-    still compare with them.
+    """States of Flink that are not used here: a job whose tasks are being taken over is CREATED. Programs may still
+    compare with them.
     """
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the state is final."""
         return not JOB_TRANSITIONS[self]
 
     def is_terminal_state(self) -> bool:
-        """Whether nothing follows; PyFlink's name."""
+        """Whether the state is final; PyFlink's name."""
         return self.is_terminal
 
     def is_globally_terminal_state(self) -> bool:
@@ -52,7 +52,7 @@ JOB_TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
 
 
 class ExecutionState(StrEnum):
-    """The life of one attempt of one subtask, with Flink's names."""
+    """The states of one attempt of one subtask, with Flink's names."""
 
     CREATED = "CREATED"
     SCHEDULED = "SCHEDULED"
@@ -66,7 +66,7 @@ class ExecutionState(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the state is final."""
         return not TASK_TRANSITIONS[self]
 
 
@@ -89,12 +89,12 @@ class IllegalTransitionError(Exception):
 
 
 def check_job_transition(current: JobStatus, target: JobStatus) -> None:
-    """Raises unless the table allows the step."""
+    """Raises IllegalTransitionError unless the table contains the transition."""
     if target not in JOB_TRANSITIONS[current]:
         raise IllegalTransitionError(f"job: {current} -> {target}")
 
 
 def check_task_transition(current: ExecutionState, target: ExecutionState) -> None:
-    """Raises unless the table allows the step."""
+    """Raises IllegalTransitionError unless the table contains the transition."""
     if target not in TASK_TRANSITIONS[current]:
         raise IllegalTransitionError(f"task: {current} -> {target}")

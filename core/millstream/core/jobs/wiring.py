@@ -1,4 +1,4 @@
-"""Which subtasks of two vertices an edge connects. Pure; used by the job manager and by the graph's plan."""
+"""Computes which subtasks of two vertices an edge connects. Pure; used by the job manager and the plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ POINTWISE = frozenset({"FORWARD", "RESCALE"})
 
 
 def consumers_of(strategy: str, producer: int, producers: int, consumers: int) -> list[int]:
-    """The consumer subtasks of one producer subtask, in the order of its channels."""
+    """Returns the consumer subtasks of one producer subtask, in the order of its channels."""
     if strategy not in POINTWISE:
         return list(range(consumers))
     if producers == consumers:

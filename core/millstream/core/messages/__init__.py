@@ -1,1 +1,1 @@
-"""What processes send each other, as frozen dataclasses. Their encoding is in `millstream.core.wire`."""
+"""The messages between processes, as frozen structs. Their encoding is in `millstream.core.wire`."""

@@ -1,4 +1,4 @@
-"""What the job manager and tasks send each other about checkpoints."""
+"""The messages between the job manager and tasks about checkpoints."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from millstream.core.jobs.ids import AllocationId, AttemptId
 
 
 class CheckpointOptions(Struct, frozen=True):
-    """All that a task has to know of a checkpoint."""
+    """The options of a checkpoint for tasks."""
 
     checkpoint_id: int
     timestamp: int
     """When the coordinator triggered it, in milliseconds."""
     location: str
-    """The folder that the state files go to."""
+    """The folder for state files."""
     savepoint: bool = False
-    """In the open format, owned by the user."""
+    """Whether it is in the portable format and owned by the user."""
     full: bool = False
-    """It refers to no file of an earlier checkpoint."""
+    """Whether it must not refer to files of earlier checkpoints."""
     alignment: Alignment = Alignment.ALIGNED
     stop: StopMode = StopMode.NONE
     aligned_timeout_ms: int | None = None
-    """An aligned checkpoint turns unaligned when it is this old."""
+    """The time after which an aligned checkpoint becomes unaligned."""
     native: bool = False
     """A savepoint in the files of checkpoints."""
     oldest_base: int = 0
@@ -41,7 +41,7 @@ class TriggerCheckpoint(Struct, frozen=True):
 
 
 class CheckpointNotice(Struct, frozen=True):
-    """The checkpoint is complete, and what it holds may be committed; or it was given up."""
+    """Notifies tasks that the checkpoint is complete and may be committed, or that it was aborted."""
 
     allocation_id: AllocationId
     attempt_ids: tuple[AttemptId, ...]
@@ -50,13 +50,13 @@ class CheckpointNotice(Struct, frozen=True):
 
 
 class CheckpointAck(Struct, frozen=True):
-    """A task's snapshot is written."""
+    """A task has written its snapshot."""
 
     allocation_id: AllocationId
     attempt_id: AttemptId
     checkpoint_id: int
     operators: bytes = b""
-    """JSON: what each operator of this subtask wrote (`millstream.core.snapshot`)."""
+    """JSON: the states of each operator of this subtask (`millstream.core.snapshot`)."""
     sync_ms: int = 0
     async_ms: int = 0
     bytes_written: int = 0
@@ -64,20 +64,20 @@ class CheckpointAck(Struct, frozen=True):
     start_delay_ms: int = 0
     """From the trigger to the first barrier."""
     processed_bytes: int = 0
-    """Taken in while barriers were awaited."""
+    """The bytes processed while barriers were awaited."""
     persisted_bytes: int = 0
-    """Records in flight that became part of an unaligned checkpoint."""
+    """The bytes of records in flight in an unaligned checkpoint."""
     unaligned: bool = False
     ended: bool = False
-    """Taken when the task's operators had finished: it holds the end of its input."""
+    """Whether the task's operators had finished, so that it holds the end of its input."""
     records: int = 0
-    """That the attempt had taken before the barrier."""
+    """The number of records that the attempt had processed before the barrier."""
     waited_for: str = ""
     """The task whose barrier came last, if others were waiting for it."""
 
 
 class CheckpointDecline(Struct, frozen=True):
-    """A task takes no snapshot."""
+    """A task declined the checkpoint."""
 
     allocation_id: AllocationId
     attempt_id: AttemptId
@@ -85,11 +85,11 @@ class CheckpointDecline(Struct, frozen=True):
     reason: DeclineReason
     message: str
     failure: TaskFailure | None = None
-    """What was raised in the task, if that is why."""
+    """The error that was raised in the task, if that is the reason."""
 
 
 class InputsEnded(Struct, frozen=True):
-    """The task has handled all its input, and waits for a checkpoint that holds its end."""
+    """The task has processed all its input, and waits for a checkpoint that holds its end."""
 
     allocation_id: AllocationId
     attempt_id: AttemptId

@@ -1,6 +1,6 @@
-"""What a task needs to run: its code, its channels, and where it restores from.
+"""The deployment of tasks: their code, their channels, and the states that they restore.
 
-An exchange between 1,000 subtasks and 1,000 has a million channels: the garbage collector has nothing to do with them.
+An exchange between 1,000 subtasks and 1,000 has a million channels, which the garbage collector does not track.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from millstream.core.jobs.ids import AllocationId, AttemptId, ChannelId, JobId, 
 
 
 class InputChannel(Struct, frozen=True, gc=False):
-    """From one subtask that produces."""
+    """A channel from one producing subtask."""
 
     channel_id: ChannelId
     producer_address: str
@@ -20,7 +20,7 @@ class InputChannel(Struct, frozen=True, gc=False):
 
 
 class OutputChannel(Struct, frozen=True, gc=False):
-    """To one subtask that consumes."""
+    """A channel to one consuming subtask."""
 
     channel_id: ChannelId
     consumer_address: str
@@ -44,9 +44,9 @@ class ResultPartition(Struct, frozen=True):
     spec: bytes
     channels: tuple[OutputChannel, ...]
     max_parallelism: int
-    """Of the consumer; the spec's is only what the program wanted."""
+    """The max parallelism of the consumer; that of the spec is only what the program requested."""
     edge: str = ""
-    """As of the gate that it leads to."""
+    """The same name as that of the gate that it leads to."""
 
 
 class TaskDeployment(Struct, frozen=True):
@@ -65,23 +65,23 @@ class TaskDeployment(Struct, frozen=True):
     outputs: tuple[ResultPartition, ...] = ()
     job_name: str = ""
     restore: bytes = b""
-    """JSON: the operators' states that this subtask restores from, only its own files."""
+    """JSON: the operators' states that this subtask restores, with only its own files."""
     restore_location: str = ""
-    """The folder of the snapshot that those files lie in."""
+    """The folder of the snapshot that contains these files."""
     restored_checkpoint_id: int = 0
     failed_savepoints: tuple[int, ...] = ()
-    """Whose transactions no snapshot holds: leftovers of dead attempts."""
+    """Failed savepoints, whose transactions no snapshot includes."""
 
 
 class DeployTasks(Struct, frozen=True):
-    """Has tasks run in a slot."""
+    """Deploys tasks in a slot."""
 
     allocation_id: AllocationId
     tasks: tuple[TaskDeployment, ...]
 
 
 class CancelTasks(Struct, frozen=True):
-    """Has attempts cancelled."""
+    """Cancels attempts."""
 
     allocation_id: AllocationId
     attempt_ids: tuple[AttemptId, ...]

@@ -1,4 +1,4 @@
-"""The requests of programs to the dispatcher, and what passes between it and a job manager."""
+"""The requests of programs to the dispatcher, and the messages between it and a job manager."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from millstream.core.messages.stalls import StallAnswer, StallQuery
 
 
 class SubmitJobRequest(Struct, frozen=True):
-    """Runs a job; a graph that was accepted before is not run twice."""
+    """Submits a job; a graph that was accepted before is not run twice."""
 
     graph: JobGraph
 
 
 class SubmitJobResponse(Struct, frozen=True):
-    """It is accepted."""
+    """The job is accepted."""
 
     job_id: JobId
 
 
 class JobRequest(Struct, frozen=True):
-    """Which job is meant."""
+    """A request about a job."""
 
     job_id: JobId
 
 
 class JobList(Struct, frozen=True):
-    """All jobs that are known."""
+    """All known jobs."""
 
     jobs: tuple[JobDetails, ...] = ()
 
@@ -52,7 +52,7 @@ class ArtifactStatus(Struct, frozen=True):
 
 
 class ArtifactChunk(Struct, frozen=True):
-    """A piece of an artifact; the first one names it."""
+    """A chunk of an artifact; the first one identifies it."""
 
     artifact: Artifact | None = None
     data: bytes = b""
@@ -62,7 +62,7 @@ class ArtifactChunk(Struct, frozen=True):
 
 
 class RegisterJobManager(Struct, frozen=True):
-    """The first message of a job manager, with everything that it is running."""
+    """The first message of a job manager, with the jobs that it is running."""
 
     job_manager_id: JobManagerId
     address: str
@@ -76,28 +76,28 @@ JobManagerMessage = (
 
 
 class StartJob(Struct, frozen=True):
-    """The job manager runs this job from now on."""
+    """Assigns a job to the job manager."""
 
     graph: JobGraph
 
 
 class CancelJob(Struct, frozen=True):
-    """The user wants the job to end."""
+    """A user requested the cancellation of the job."""
 
     job_id: JobId
 
 
 class ForgetJob(Struct, frozen=True):
-    """The job's end is recorded; the job manager may drop it."""
+    """The job's result is recorded; the job manager may forget the job."""
 
     job_id: JobId
 
 
 class AbandonJob(Struct, frozen=True):
-    """The job has ended as far as users know: it must not run, and what it has stored stays.
+    """The job has been reported as ended: it must not run, and its stored data is kept.
 
-    With an epoch, another job manager has it: it must not run here, unless this job manager leads it under a higher
-    one.
+    With an epoch, another job manager is the leader: the job must not run here, unless this job manager is its leader
+    with a higher epoch.
     """
 
     job_id: JobId

@@ -8,7 +8,7 @@ from millstream.core.jobs.ids import AllocationId, AttemptId
 
 
 class ThreadStack(Struct, frozen=True):
-    """Where a thread is, or an asyncio task waits; as text for people."""
+    """The stack of a thread or of an asyncio task, as text."""
 
     name: str
     stack: str
@@ -18,39 +18,39 @@ class ProcessThreads(Struct, frozen=True):
     """The threads of one process."""
 
     name: str = ""
-    """For people; empty: the service that was called."""
+    """The name of the process; empty: the service that was called."""
     pid: int = 0
     threads: tuple[ThreadStack, ...] = ()
     problem: str = ""
-    """Why there are none, or why they were only seen from outside."""
+    """Why there are none, or why they were only sampled from outside."""
 
 
 class ThreadDump(Struct, frozen=True):
-    """Those of a service, and of the slot workers of a task manager."""
+    """The threads of a service, and of the slot workers of a task manager."""
 
     processes: tuple[ProcessThreads, ...] = ()
 
 
 class SampleRequest(Struct, frozen=True):
-    """Requests where the workers of a job spend their time."""
+    """Requests samples of the stacks of a job's workers."""
 
     job_id: str
     vertex_id: str = ""
-    """Empty: everything that the workers of the job do."""
+    """The vertex; empty: everything that the workers of the job do."""
     subtask: int | None = None
-    """None: all that run there."""
+    """The subtask; None: all that run there."""
     samples: int = 1
     interval_ms: int = 1
     with_runtime: bool = False
-    """Frames of the runtime are not left out."""
+    """Whether frames of the runtime are included."""
     depth: int = 100
-    """At most so many frames of a stack are kept, the innermost."""
+    """The maximum number of innermost frames that are kept."""
     slot: int | None = None
     """None: all slots of the job."""
 
 
 class SampledStack(Struct, frozen=True):
-    """A stack, the outermost frame first, and how often it was seen."""
+    """A stack, the outermost frame first, and the number of its samples."""
 
     frames: tuple[str, ...]
     on_cpu: bool
@@ -59,12 +59,12 @@ class SampledStack(Struct, frozen=True):
 
 
 class StackSamples(Struct, frozen=True):
-    """What was seen, and which slot workers could not be sampled, for people."""
+    """The samples, and messages about slot workers that could not be sampled."""
 
     stacks: tuple[SampledStack, ...] = ()
     problems: tuple[str, ...] = ()
     samplers: tuple[str, ...] = ()
-    """What looked: `py-spy`, `worker`, or both of them for different workers."""
+    """The samplers: `py-spy`, `worker`, or both for different workers."""
 
 
 class PlacedOperator(Struct, frozen=True):
@@ -75,9 +75,9 @@ class PlacedOperator(Struct, frozen=True):
 
 
 class PlacedTask(Struct, frozen=True):
-    """From a slot worker: where a task and its operators are in memory, so that stacks can be attributed.
+    """From a slot worker: the addresses of a task and its operators in memory, so that stacks can be attributed.
 
-    Sent before the task is opened: once it hangs in code of the user's, it cannot respond.
+    Sent before the task is opened, since a task that hangs in user code cannot respond.
     """
 
     allocation_id: AllocationId
@@ -88,7 +88,7 @@ class PlacedTask(Struct, frozen=True):
     name: str = ""
     operators: tuple[PlacedOperator, ...] = ()
     search_path: tuple[str, ...] = ()
-    """Where the worker imports modules from."""
+    """The import path of the worker."""
 
 
 class InspectWorker(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Requests for log files, and their responses: from any service, and from a process that reads its own."""
+"""Requests for log files and their responses, for any service and for a process that reads its own."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from msgspec import Struct
 
 
 class ReadLogRequest(Struct, frozen=True):
-    """A piece of a log file."""
+    """Requests a part of a log file."""
 
     name: str
     """`log`, `stdout` or the name of a file that `ListLogs` returns."""
     offset: int | None = None
-    """Negative: from the end; None: the end of the file."""
+    """The offset; negative: from the end; None: the end of the file."""
     length: int = 0
-    """0: as much as one response holds."""
+    """The length; 0: the maximum of one response."""
 
 
 class LogContent(Struct, frozen=True):
@@ -21,9 +21,9 @@ class LogContent(Struct, frozen=True):
 
     content: bytes
     start: int
-    """Where in the file it begins."""
+    """The offset in the file."""
     size: int
-    """Of the whole file."""
+    """The size of the whole file."""
 
 
 class LogFile(Struct, frozen=True):

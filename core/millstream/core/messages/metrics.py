@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class ProcessMetrics(Struct, frozen=True):
-    """All that a process measures, at this moment."""
+    """The current metrics of a process."""
 
     groups: bytes = b""
-    """Encoded as `millstream.core.metrics.model` does it."""
+    """Encoded by `millstream.core.metrics.model`."""

@@ -1,4 +1,4 @@
-"""The wish that a job runs at another parallelism, and what came of it."""
+"""Requests to rescale jobs, and their results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from millstream.core.jobs.ids import JobId, VertexId
 
 
 class VertexBounds(Struct, frozen=True):
-    """The least and the most parallelism of a vertex."""
+    """The minimum and maximum parallelism of a vertex."""
 
     vertex_id: VertexId
     lower: int
@@ -20,17 +20,17 @@ class RescaleRequest(Struct, frozen=True):
 
     job_id: JobId
     trigger_id: str = ""
-    """Made by the dispatcher; the same one again is the same request."""
+    """Assigned by the dispatcher; a repetition has the same id."""
     parallelism: int = 0
     bounds: tuple[VertexBounds, ...] = ()
     wait: bool = False
-    """Whether the response comes when the job runs so, or has failed to; else it comes when the wish is accepted."""
+    """Whether the response is sent when the rescale has completed or failed; otherwise when it is accepted."""
 
 
 class RescaleResult(Struct, frozen=True):
-    """Done or accepted, unless there is an error."""
+    """The result: completed or accepted, unless there is an error."""
 
     trigger_id: str
     message: str = ""
-    """How the job runs now, or what it waits for."""
+    """The parallelism of the job, or what it waits for."""
     error: str = ""

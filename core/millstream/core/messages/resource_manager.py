@@ -1,4 +1,4 @@
-"""What task managers, job managers and the resource manager send each other about slots."""
+"""The messages between task managers, job managers and the resource manager about slots."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class RegisterTaskManager(Struct, frozen=True):
     task_manager_id: TaskManagerId
     host: str
     address: str
-    """Of its gRPC service."""
+    """The address of its gRPC service."""
     cpu_cores: int
     memory_bytes: int
     slots: tuple[SlotStatus, ...]
     provider_token: str = ""
-    """Of a task manager that a resource provider started."""
+    """The id of a task manager that a resource provider started."""
 
 
 class SlotReport(Struct, frozen=True):
-    """Sent whenever a slot changes hands."""
+    """Sent whenever the allocation of a slot changes."""
 
     slots: tuple[SlotStatus, ...]
 
@@ -59,18 +59,18 @@ TaskManagerReport = RegisterTaskManager | SlotReport | SlotRefused
 
 
 class AllocateSlot(Struct, frozen=True):
-    """The task manager offers this slot to the job manager, which accepts or refuses it."""
+    """Requests the task manager to offer this slot to the job manager, which accepts or rejects it."""
 
     slot_index: int
     allocation_id: AllocationId
     job_id: JobId
     job_manager_address: str
     epoch: LeaderEpoch = ANY_EPOCH
-    """Under which that job manager leads the job."""
+    """The epoch of that job manager's leadership of the job."""
 
 
 class JobLed(Struct, frozen=True):
-    """The job has another leader: what the task manager holds for the job is offered to that one."""
+    """The job has another leader, to which the task manager offers the slots that it holds for the job."""
 
     job_id: JobId
     job_manager_address: str
@@ -78,7 +78,7 @@ class JobLed(Struct, frozen=True):
 
 
 class ShutDown(Struct, frozen=True):
-    """Idle for too long, or the cluster is going down."""
+    """The task manager was idle for too long, or the cluster is shutting down."""
 
 
 TaskManagerCommand = AllocateSlot | JobLed | ShutDown
@@ -89,7 +89,7 @@ TaskManagerCommand = AllocateSlot | JobLed | ShutDown
 
 
 class Resources(Struct, frozen=True):
-    """What a task manager has, or a slot needs of it."""
+    """The resources of a task manager, or those that a slot needs."""
 
     cpu_cores: float = 0.0
     memory_bytes: int = 0
@@ -98,7 +98,7 @@ class Resources(Struct, frozen=True):
         return Resources(self.cpu_cores - other.cpu_cores, self.memory_bytes - other.memory_bytes)
 
     def covers(self, need: Resources) -> bool:
-        """Whether a slot with this need can be had of it. What needs nothing fits everywhere."""
+        """Whether these resources are sufficient for a slot with this need. No need is always covered."""
         return need == NOTHING or (self.cpu_cores >= need.cpu_cores and self.memory_bytes >= need.memory_bytes)
 
 
@@ -106,18 +106,18 @@ NOTHING = Resources()
 
 
 class Requirement(Struct, frozen=True):
-    """Declarative: how many slots the job wants in all, not in addition. 0 ends the requirement."""
+    """Declares the total number of slots that the job requests. 0 ends the requirement."""
 
     job_id: JobId
     slots: int
     need: Resources = NOTHING
-    """Of each of them, on average: which slot is for which group is decided when they are there."""
+    """The average resources per slot: slots are assigned to slot sharing groups only when they are offered."""
     largest: Resources = NOTHING
-    """Of the one that needs most."""
+    """The maximum resources of any slot."""
     epoch: LeaderEpoch = ANY_EPOCH
-    """Under which the job is led: what an earlier leader wants does not count."""
+    """The epoch of the job's leader: requirements of earlier leaders are ignored."""
     minimum: int = 0
-    """With so many the job runs, too: it is given what there is. 0: it is given all or none."""
+    """The minimum with which the job can run: available slots are allocated. 0: all or none are allocated."""
 
 
 class RegisterJobManager(Struct, frozen=True):
@@ -133,23 +133,23 @@ JobManagerReport = RegisterJobManager | Requirement
 
 
 class NotEnoughSlots(Struct, frozen=True):
-    """What there is for the job at this moment, and in the whole cluster."""
+    """The slots that are available for the job, and those of the whole cluster."""
 
     job_id: JobId
     available: int
     """Held by the job, or being allocated to it."""
     required: int
     free: int
-    """Held by no job."""
+    """Free slots."""
     total: int
     startable: int
-    """That a resource provider may still add."""
+    """Slots that a resource provider may still start."""
     too_small: int = 0
-    """Of the total: on task managers without what a slot of the job needs."""
+    """Slots on task managers without the resources that a slot of the job needs."""
 
 
 class GiveSlotsBack(Struct, frozen=True):
-    """What the job holds is not enough for it, but for another. Its requirement stands."""
+    """Requests the slots of a job that are too few for it but sufficient for another. Its requirement remains."""
 
     job_id: JobId
 
@@ -162,7 +162,7 @@ JobManagerNotice = NotEnoughSlots | GiveSlotsBack
 
 
 class TaskManagerInfo(Struct, frozen=True):
-    """A task manager that is registered."""
+    """A registered task manager."""
 
     task_manager_id: TaskManagerId
     host: str
@@ -174,7 +174,7 @@ class TaskManagerInfo(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """All task managers, and the slots that are wanted and not there."""
+    """All task managers, and the number of missing slots."""
 
     task_managers: tuple[TaskManagerInfo, ...] = ()
     pending_slots: int = 0

@@ -1,7 +1,7 @@
-"""How a client gets the results of an `execute_and_collect` sink.
+"""The messages by which a client collects the results of an `execute_and_collect` sink.
 
 Results are numbered from 0 within one attempt of the sink (its version). A client requests those from `offset` on; the
-sink drops what lies before it, and keeps the rest until the next request.
+sink drops all earlier results, and keeps the rest until the next request.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ class CollectRequest(Struct, frozen=True):
     job_id: JobId
     operator_id: str
     version: str = ""
-    """Empty at first."""
+    """The version of the last response; empty at first."""
     offset: int = 0
     request_id: str = ""
     """Set by the dispatcher, to match the response."""
 
 
 class CollectResponse(Struct, frozen=True):
-    """The way back."""
+    """The response of the sink."""
 
     request_id: str = ""
     version: str = ""
     offset: int = 0
-    """Of the first result in `batches`."""
+    """The number of the first result in `batches`."""
     batches: tuple[bytes, ...] = ()
-    """A pickled list of results each."""
+    """Each is a pickled list of results."""
     finished: bool = False
-    """No more will come."""
+    """Whether there are no further results."""
     error: str = ""
-    """The sink cannot be reached now: a reason to try again, or to inspect the job."""
+    """The sink is unreachable now: the client retries, or inspects the job."""
     committed: int = 0
-    """Results before this number will not come again, whatever fails."""
+    """Results before this number are final, and not repeated after failures."""
     starts_over: bool = False
-    """The version was not restored: what earlier ones returned comes again."""
+    """Whether the version was not restored, so that results of earlier ones are repeated."""

@@ -1,4 +1,4 @@
-"""What every session between two services exchanges beside its own messages."""
+"""The messages that every session between two services exchanges in addition to its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from millstream.core.jobs.ids import LeaderEpoch
 
 
 class Hello(Struct, frozen=True):
-    """The first message of either side: whose epoch the one that was dialled leads under, as each of them knows it."""
+    """The first message of either side: the epoch of the server's leadership, as each of them knows it."""
 
     epoch: LeaderEpoch
 
@@ -16,8 +16,8 @@ class Hello(Struct, frozen=True):
 class Heartbeat(Struct, frozen=True):
     """Sent by both sides every `heartbeat.interval`.
 
-    One with a time is echoed at once: so its sender knows that it was there to the other at a
-    time of its own clock.
+    A heartbeat with a time is echoed at once, so that its sender knows a time of its own clock at which the peer was
+    connected.
     """
 
     time: float = 0.0
@@ -25,7 +25,7 @@ class Heartbeat(Struct, frozen=True):
 
 
 class Empty(Struct, frozen=True):
-    """Nothing to say."""
+    """An empty message."""
 
 
 SessionSignal = Hello | Heartbeat

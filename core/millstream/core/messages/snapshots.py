@@ -10,7 +10,7 @@ from millstream.core.jobs.ids import JobId
 
 
 class SnapshotKind(IntEnum):
-    """What is wanted; the values are those of the contract."""
+    """The kind of a snapshot request; the values are those of the contract."""
 
     SAVEPOINT = 0
     STOP = 1
@@ -23,20 +23,20 @@ class SnapshotRequest(Struct, frozen=True):
 
     job_id: JobId
     trigger_id: str = ""
-    """Made by the dispatcher; the same one again is the same request."""
+    """Assigned by the dispatcher; a repetition has the same id."""
     kind: SnapshotKind = SnapshotKind.SAVEPOINT
     target_directory: str = ""
-    """Empty: `execution.checkpointing.savepoint-dir`."""
+    """The directory; empty: `execution.checkpointing.savepoint-dir`."""
     drain: bool = False
-    """Of a stop: event time is advanced to its end first."""
+    """For a stop: whether event time is advanced to its end first."""
     format: str = ""
-    """`CANONICAL`, which it is when this is empty, or `NATIVE`."""
+    """`CANONICAL`, which is the default, or `NATIVE`."""
     full: bool = False
-    """Of a checkpoint: it refers to no file of an earlier one."""
+    """For a checkpoint: whether it must not refer to files of earlier ones."""
 
 
 class SnapshotResult(Struct, frozen=True):
-    """Complete, unless there is an error."""
+    """The result of a snapshot: complete, unless there is an error."""
 
     trigger_id: str
     checkpoint_id: int = 0
@@ -45,18 +45,18 @@ class SnapshotResult(Struct, frozen=True):
 
 
 class CheckpointView(IntEnum):
-    """Which part of what is known of a job's checkpoints; the values are those of the contract."""
+    """The view of a job's checkpoints; the values are those of the contract."""
 
     OVERVIEW = 0
     CONFIG = 1
     DETAILS = 2
-    """Of one checkpoint."""
+    """The details of one checkpoint."""
     SUBTASKS = 3
-    """Of one checkpoint and one vertex."""
+    """The subtasks of one vertex in one checkpoint."""
 
 
 class CheckpointQuery(Struct, frozen=True):
-    """What a job's checkpoints have been."""
+    """A query about a job's checkpoints."""
 
     job_id: JobId
     kind: CheckpointView

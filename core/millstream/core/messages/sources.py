@@ -1,4 +1,4 @@
-"""What source readers, split enumerators and the job manager send each other."""
+"""The messages between source readers, split enumerators and the job manager."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ class Registered(Struct, frozen=True):
 
 
 class SplitRequest(Struct, frozen=True):
-    """The reader, on this host, wants another split."""
+    """The reader, on this host, requests another split."""
 
     host: str
 
 
 class Custom(Struct, frozen=True):
-    """Something of the connector's own, pickled."""
+    """A custom event of the connector, pickled."""
 
     event: bytes
 
 
 class SplitsReturned(Struct, frozen=True):
-    """A pickled list of splits that a lost reader had been given."""
+    """A pickled list of splits that were assigned to a lost reader."""
 
     splits: bytes
 
 
 class ReaderEvent(Struct, frozen=True):
-    """The job manager passes on only what comes of the current attempt."""
+    """An event of a reader; the job manager forwards only those of the current attempt."""
 
     job_id: JobId
     vertex_id: VertexId
@@ -55,11 +55,11 @@ class Splits(Struct, frozen=True):
 
 
 class NoMoreSplits(Struct, frozen=True):
-    """The reader has all its splits."""
+    """The reader gets no more splits."""
 
 
 class EnumeratorEvent(Struct, frozen=True):
-    """The job manager adds where the reader runs."""
+    """An event for a reader; the job manager adds the reader's location."""
 
     job_id: JobId
     vertex_id: VertexId
@@ -73,14 +73,14 @@ class EnumeratorEvent(Struct, frozen=True):
 
 
 class WatermarkReport(Struct, frozen=True):
-    """How far a reader of an alignment group is, and how far it may be ahead of the others."""
+    """The watermark of a reader of an alignment group, and the maximum drift."""
 
     job_id: JobId
     attempt_id: AttemptId
     group: str
     max_drift_ms: int
     watermark: int
-    """The highest there is when no other reader has to wait for this one: it is idle, or has come to its end."""
+    """The maximum watermark if no other reader has to wait for this one, because it is idle or has ended."""
 
 
 class WatermarkLimit(Struct, frozen=True):
@@ -95,14 +95,14 @@ class WatermarkLimit(Struct, frozen=True):
 
 
 class RunningReader(Struct, frozen=True):
-    """A reader that runs on, and the pickled lists of splits that it was given after the enumerator's state."""
+    """A running reader, and the pickled lists of splits that were assigned to it after the enumerator's state."""
 
     subtask: int
     splits: tuple[bytes, ...] = ()
 
 
 class SourceToEnumerate(Struct, frozen=True):
-    """A source whose enumerator is wanted; with a state, it continues from there."""
+    """A source whose enumerator is to be started; it is restored if there is a state."""
 
     vertex_id: VertexId
     name: str
@@ -110,7 +110,7 @@ class SourceToEnumerate(Struct, frozen=True):
     source: bytes
     state: bytes = b""
     readers: tuple[RunningReader, ...] = ()
-    """Of an enumerator that takes over from one that is gone: all of them."""
+    """For an enumerator that takes over running readers: all of them."""
 
 
 class StartEnumerators(Struct, frozen=True):
@@ -122,13 +122,13 @@ class StartEnumerators(Struct, frozen=True):
 
 
 class SnapshotEnumerators(Struct, frozen=True):
-    """The states of all enumerators are wanted, for this checkpoint."""
+    """Requests the states of all enumerators, for this checkpoint."""
 
     checkpoint_id: int
 
 
 class ResetSource(Struct, frozen=True):
-    """The source starts again, for so many readers: from this state of its enumerator, or from nothing if empty."""
+    """Restarts the enumerator of a source for this number of readers, from this state unless it is empty."""
 
     vertex_id: VertexId
     state: bytes = b""
@@ -144,11 +144,11 @@ EnumeratorsCommand = StartEnumerators | ReaderEvent | SnapshotEnumerators | Chec
 
 
 class Ready(Struct, frozen=True):
-    """All enumerators have started; later: one reset or one return of splits is done."""
+    """All enumerators have started; later: a reset or a return of splits is complete."""
 
 
 class TakeoverRefused(Struct, frozen=True):
-    """In place of the first `Ready`: the enumerator cannot continue, for splits were assigned since its state."""
+    """Instead of the first `Ready`: the enumerator cannot continue, because splits were assigned since its state."""
 
     reason: str
 
@@ -163,20 +163,20 @@ class EnumeratorsSnapshot(Struct, frozen=True):
 
 
 class EnumeratorFigures(Struct, frozen=True):
-    """What an enumerator has done since it was started, and what is left for it to do."""
+    """The figures of an enumerator since its start."""
 
     vertex_id: VertexId
     readers: int = 0
-    """That have registered."""
+    """The number of registered readers."""
     splits_assigned: int = 0
     splits_returned: int = 0
-    """Of readers that failed."""
+    """The splits of readers that failed."""
     events_in: int = 0
-    """Of readers, such as requests for splits."""
+    """The events from readers, such as requests for splits."""
     events_out: int = 0
-    """To readers, such as assignments."""
+    """The events to readers, such as assignments."""
     unassigned_splits: int | None = None
-    """None: it does not say."""
+    """None if the enumerator does not report it."""
 
 
 EnumeratorsMessage = Ready | TakeoverRefused | EnumeratorEvent | TaskFailure | EnumeratorsSnapshot | EnumeratorFigures

@@ -1,4 +1,4 @@
-"""The request why a job emits nothing, and its response."""
+"""The request for the reason why a job emits no results, and its response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a slot holds that runs on without a job manager: what a new leader of the job has to know to take it over."""
+"""The tasks in a slot that continue without a job manager: the data with which a new leader takes them over."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from millstream.core.jobs.ids import AttemptId, VertexId
 from millstream.core.jobs.states import ExecutionState
 
 NOT_CAPTURED = 0
-"""In place of a checkpoint's id: none was triggered since."""
+"""Instead of a checkpoint's id: none was triggered since."""
 
 
 class AssignedSplits(Struct, frozen=True):
-    """Pickled lists of splits that a reader was given, and the first checkpoint that holds them, once it completes."""
+    """Pickled lists of splits that were assigned to a reader, and the first checkpoint that will include them."""
 
     checkpoint_id: int
     splits: tuple[bytes, ...]
 
 
 class FoundReader(Struct, frozen=True):
-    """What a source's reader and its enumerator have exchanged since the latest completed checkpoint."""
+    """The exchange between a source's reader and its enumerator since the latest completed checkpoint."""
 
     assigned: tuple[AssignedSplits, ...] = ()
     is_known: bool = True
-    """Whether that is all of it: too much is not kept."""
+    """Whether that is complete: too many splits are not kept."""
     has_events: bool = False
-    """Whether there were events of the connector's own, at any time: an enumerator may have learned from them."""
+    """Whether custom events were exchanged at any time, which may have changed the enumerator's state."""
 
 
 class FoundTask(Struct, frozen=True):
-    """One attempt, which runs or has finished."""
+    """One attempt, running or finished."""
 
     attempt_id: AttemptId
     vertex_id: VertexId
@@ -49,13 +49,13 @@ class FoundTask(Struct, frozen=True):
     under_way: tuple[int, ...] = ()
     """The checkpoints that were triggered since. Not savepoints: one of those may be complete, and the user's."""
     drains: bool = False
-    """Whether one of them is to drain the job: its event time has come to an end, which only a restart takes back."""
+    """Whether one of them is to drain the job: event time has reached its end, which only a restart can reset."""
     reader: FoundReader | None = None
     """Of a source."""
 
 
 class FoundSlot(Struct, frozen=True):
-    """All attempts of a slot, and where its worker listens for others."""
+    """All attempts of a slot, and the data address of its worker."""
 
     data_address: str
     tasks: tuple[FoundTask, ...] = ()

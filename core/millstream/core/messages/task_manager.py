@@ -1,4 +1,4 @@
-"""What a job manager sends to a task manager, what that returns, and what passes between it and its slot workers."""
+"""The messages between a job manager and a task manager, and between a task manager and its slot workers."""
 
 from __future__ import annotations
 
@@ -39,68 +39,68 @@ class RegisterAtJobManager(Struct, frozen=True):
 
 
 class SlotOffer(Struct, frozen=True):
-    """A slot for a job, as the resource manager wanted it."""
+    """Offers a slot to a job, as requested by the resource manager."""
 
     allocation_id: AllocationId
     slot_index: int
     job_id: JobId
     found: FoundSlot | None = None
-    """What runs in it, if an earlier leader of the job had it."""
+    """The tasks in it, if it was allocated to an earlier leader of the job."""
 
 
 class OfferAnswer(Struct, frozen=True):
-    """The job takes the slot, or not."""
+    """Accepts or rejects an offered slot."""
 
     allocation_id: AllocationId
     accepted: bool
     unknown_job: bool = False
-    """Not taken, because this job manager does not run the job; another may come to lead it."""
+    """Rejected because this job manager does not run the job; another one may become its leader."""
 
 
 class StartWorker(Struct, frozen=True):
-    """Has the slot's worker started, in the job's environment."""
+    """Starts the slot's worker in the job's environment."""
 
     allocation_id: AllocationId
     job_id: JobId
     artifacts: tuple[Artifact, ...] = ()
     artifact_address: str = ""
-    """The dispatcher to fetch them from."""
+    """The address of the dispatcher from which they are downloaded."""
     configuration: Mapping[str, str] = field(default_factory=dict)
     python_path: tuple[str, ...] = ()
     job_name: str = ""
     local_state_folder: str = ""
-    """For copies of checkpointed state, set by the task manager; empty: none are made."""
+    """The directories for copies of checkpointed state, set by the task manager; empty: no copies."""
 
 
 class TasksTakenOver(Struct, frozen=True):
-    """The job continues with what was found in the slot: readers ask once more for the splits that they wait for."""
+    """The job continues with the tasks found in the slot: readers repeat pending requests for splits."""
 
     allocation_id: AllocationId
 
 
 class FreeSlot(Struct, frozen=True):
-    """The job does not want the slot any more."""
+    """Releases the slot."""
 
     allocation_id: AllocationId
     reason: str
 
 
 class WorkerProgress(Struct, frozen=True):
-    """The worker's environment is being made."""
+    """Progress of building the worker's environment."""
 
     allocation_id: AllocationId
     message: str
 
 
 class WorkerReady(Struct, frozen=True):
-    """The worker listens for others at this address."""
+    """The worker is ready, and listens for others at this address."""
 
     allocation_id: AllocationId
     data_address: str
 
 
 class WorkerLost(Struct, frozen=True):
-    """The worker is gone; the reason is for people."""
+    """The worker has ended, for this reason."""
 
     allocation_id: AllocationId
     reason: str
@@ -111,7 +111,7 @@ class WorkerLost(Struct, frozen=True):
 
 
 class TaskUpdate(Struct, frozen=True):
-    """What an attempt has come to; with its metrics, when that is the end."""
+    """A new state of an attempt; with its metrics, if it has ended."""
 
     allocation_id: AllocationId
     attempt_id: AttemptId
@@ -122,7 +122,7 @@ class TaskUpdate(Struct, frozen=True):
 
 
 class AttemptMetrics(Struct, frozen=True):
-    """What an attempt has done so far, and what it waits for."""
+    """The metrics and the progress of an attempt."""
 
     attempt_id: AttemptId
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
@@ -137,13 +137,13 @@ class TaskMetricsReport(Struct, frozen=True):
 
 
 class SlotMetrics(Struct, frozen=True):
-    """What a slot worker and its tasks measure: for its task manager only."""
+    """The metrics of a slot worker and its tasks, for its task manager only."""
 
     allocation_id: AllocationId
     groups: bytes = b""
-    """Encoded as `millstream.core.metrics.model` does it."""
+    """Encoded by `millstream.core.metrics.model`."""
     cpu_seconds: float = 0.0
-    """Of the worker's process, as the rest."""
+    """Resource usage of the worker's process, like the following fields."""
     memory_bytes: int = 0
     threads: int = 0
     collections: int = 0
@@ -169,7 +169,7 @@ FromTasks = (
     | CommitFailed
     | WatermarkReport
 )
-"""What tasks have to say: a task manager passes it on."""
+"""Messages of tasks, which a task manager forwards."""
 
 ToTasks = (
     DeployTasks
@@ -180,7 +180,7 @@ ToTasks = (
     | CheckpointNotice
     | WatermarkLimit
 )
-"""What is sent to tasks: a task manager passes it on."""
+"""Messages to tasks, which a task manager forwards."""
 
 TaskManagerMessage = RegisterAtJobManager | SlotOffer | WorkerProgress | WorkerReady | WorkerLost | FromTasks
 """From a task manager to a job manager."""
@@ -189,7 +189,7 @@ JobManagerCommand = OfferAnswer | StartWorker | TasksTakenOver | FreeSlot | ToTa
 """From a job manager to a task manager."""
 
 WorkerMessage = WorkerReady | SlotMetrics | PlacedTask | FromTasks
-"""From a slot worker to its task manager, by itself."""
+"""Messages from a slot worker that its task manager handles itself."""
 
 FromWorker = WorkerMessage | WorkerInspected
 """All messages of a slot worker."""

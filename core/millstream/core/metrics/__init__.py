@@ -1,1 +1,1 @@
-"""What processes measure: the model, a registry for each service, and the reporters that carry it out."""
+"""The metrics of processes: the model, a registry for each service, and the reporters."""

@@ -1,4 +1,4 @@
-"""What the services in front of task managers measure: themselves, and what they know of the cluster."""
+"""The metrics of dispatcher, job managers and resource manager: their processes, and the cluster."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from millstream.core.metrics.process_metrics import ProcessFigures, own_use
 
 
 class ServiceMetrics:
-    """Of one service; `service` distinguishes it from others on its host."""
+    """The metrics of one service; `service` distinguishes it from others on its host."""
 
     def __init__(self, service: str, host: str) -> None:
         self._variables = {"host": host, "service": service}
         self._own = ProcessFigures()
 
     def group(self, now: float, **known: Number) -> MetricGroup:
-        """Its process, and what it knows; `now` is of the monotonic clock."""
+        """Returns the metrics of its process and the `known` figures; `now` is a reading of the monotonic clock."""
         gauges = {**self._own.gauges(own_use(), now), **known}
         return MetricGroup(Scope.JOB_MANAGER, self._variables, gauges=gauges)
 
 
 def slot_gauges(overview: Overview) -> dict[str, Number]:
-    """By Flink's names."""
+    """Returns the gauges of slots, with Flink's names."""
     slots = [slot for manager in overview.task_managers for slot in manager.slots]
     return {
         "numRegisteredTaskManagers": len(overview.task_managers),

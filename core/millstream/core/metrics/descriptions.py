@@ -1,4 +1,4 @@
-"""Every metric that Millstream measures by itself: scope, name, kind, meaning. `docs/metrics.md` is made from it."""
+"""All built-in metrics: scope, name, kind, meaning. `docs/metrics.md` is generated from this table."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def _process(scope: Scope, of: str, group: str = "") -> list[Described]:
 def _passed(scope: Scope, what: str, direction: str) -> list[Described]:
     return [
         Described(scope, f"num{what}{direction}", _C, f"{what} {_WAYS[direction]}."),
-        Described(scope, f"num{what}{direction}PerSecond", _M, f"{what} {_WAYS[direction]}, in a second."),
+        Described(scope, f"num{what}{direction}PerSecond", _M, f"{what} {_WAYS[direction]}, per second."),
     ]
 
 
-_WAYS = {"In": "that were taken in", "Out": "that were sent on", "Send": "that a sink wrote"}
+_WAYS = {"In": "that were received", "Out": "that were emitted", "Send": "that a sink wrote"}
 _STATES = ("initializing", "created", "running", "restarting", "failing", "cancelling")
 _STATE = "state.<state>"
 _TM, _JM, _JOB, _TASK, _OP = Scope.TASK_MANAGER, Scope.JOB_MANAGER, Scope.JOB, Scope.TASK, Scope.OPERATOR
@@ -53,38 +53,38 @@ TABLE: tuple[Described, ...] = (
     Described(_JM, "numRunningJobs", _G, "Jobs that have not ended; reported by the dispatcher."),
     Described(_JM, "numRegisteredTaskManagers", _G, "Task managers; this and the next are the resource manager's."),
     Described(_JM, "taskSlotsTotal", _G, "Slots of all task managers."),
-    Described(_JM, "taskSlotsAvailable", _G, "Slots that no job holds."),
-    Described(_JM, "numPendingTaskSlots", _G, "Slots that jobs want and do not have."),
+    Described(_JM, "taskSlotsAvailable", _G, "Free slots."),
+    Described(_JM, "numPendingTaskSlots", _G, "Slots that jobs request and do not have."),
     *_process(_JM, "the service"),
     Described(_JOB, "numRestarts", _G, "Restarts of the job so far."),
     Described(_JOB, "fullRestarts", _G, "The same: Flink's former name."),
-    Described(_JOB, "uptime", _G, "Milliseconds that the job runs without a break; 0: it does not."),
+    Described(_JOB, "uptime", _G, "Milliseconds since the job started running; 0: it is not running."),
     Described(_JOB, "downtime", _G, "Milliseconds since the job stopped running, until it runs again; 0: it runs."),
     *(
         row
         for state in _STATES
         for row in (
             Described(_JOB, f"{state}Time", _G, f"Milliseconds since the job is {state.upper()}; 0: it is not."),
-            Described(_JOB, f"{state}TimeTotal", _G, f"Milliseconds that the job was {state.upper()} in all."),
+            Described(_JOB, f"{state}TimeTotal", _G, f"Milliseconds that the job was {state.upper()} in total."),
         )
     ),
-    Described(_JOB, "totalNumberOfCheckpoints", _G, "Checkpoints and savepoints that were begun."),
-    Described(_JOB, "numberOfInProgressCheckpoints", _G, "Those that are under way."),
+    Described(_JOB, "totalNumberOfCheckpoints", _G, "Checkpoints and savepoints that were triggered."),
+    Described(_JOB, "numberOfInProgressCheckpoints", _G, "Those in progress."),
     Described(_JOB, "numberOfCompletedCheckpoints", _G, "Those that completed."),
-    Described(_JOB, "numberOfFailedCheckpoints", _G, "Those that failed or were given up."),
+    Described(_JOB, "numberOfFailedCheckpoints", _G, "Those that failed or were aborted."),
     Described(_JOB, "lastCheckpointDuration", _G, "Milliseconds that the last completed checkpoint took."),
     Described(_JOB, "lastCheckpointSize", _G, "Bytes that it wrote."),
-    Described(_JOB, "lastCheckpointFullSize", _G, "Bytes of all state that it holds."),
-    Described(_JOB, "lastCheckpointProcessedData", _G, "Bytes that tasks took in while they waited for its barriers."),
-    Described(_JOB, "lastCheckpointPersistedData", _G, "Bytes of records in flight that it holds."),
+    Described(_JOB, "lastCheckpointFullSize", _G, "Bytes of all state that it contains."),
+    Described(_JOB, "lastCheckpointProcessedData", _G, "Bytes processed while tasks waited for its barriers."),
+    Described(_JOB, "lastCheckpointPersistedData", _G, "Bytes of records in flight that it contains."),
     Described(_JOB, "lastCheckpointCompletedTimestamp", _G, "When it completed, in milliseconds since 1970."),
     Described(_JOB, "lastCheckpointRestoreTimestamp", _G, "When the job was last restored; -1: never."),
     Described(_CO, "numRegisteredReaders", _G, "Subtasks of the source that run.", "coordinator"),
-    Described(_CO, "numEventsIn", _C, "What they have sent to its enumerator.", "coordinator"),
-    Described(_CO, "numEventsOut", _C, "What it has sent to them, such as assignments of splits.", "coordinator"),
-    Described(_CO, "numSplitsAssigned", _C, "Splits that it has given to them.", "coordinator"),
-    Described(_CO, "numSplitsReturned", _C, "Splits that came back since a subtask failed.", "coordinator"),
-    Described(_CO, "unassignedSplits", _G, "Splits that are known and none of them has.", "coordinator.enumerator"),
+    Described(_CO, "numEventsIn", _C, "Events that they have sent to its enumerator.", "coordinator"),
+    Described(_CO, "numEventsOut", _C, "Events that it has sent to them, such as splits.", "coordinator"),
+    Described(_CO, "numSplitsAssigned", _C, "Splits that it has assigned to them.", "coordinator"),
+    Described(_CO, "numSplitsReturned", _C, "Splits that were returned because a subtask failed.", "coordinator"),
+    Described(_CO, "unassignedSplits", _G, "Known splits that are not assigned.", "coordinator.enumerator"),
     *_process(_TM, "the task manager with its slot workers"),
     Described(_TM, "taskSlotsTotal", _G, "Slots of the task manager."),
     Described(_TM, "taskSlotsUsed", _G, "Slots with a worker."),
@@ -97,13 +97,13 @@ TABLE: tuple[Described, ...] = (
     *_passed(_TASK, "Buffers", "Out"),
     Described(_TASK, "busyTimeMsPerSecond", _G, "Milliseconds of a second in which the task works."),
     Described(_TASK, "idleTimeMsPerSecond", _G, "Milliseconds of a second in which it waits for records."),
-    Described(_TASK, "backPressuredTimeMsPerSecond", _G, "Milliseconds of a second in which its consumers hold it up."),
-    Described(_TASK, "accumulateBusyTimeMs", _G, "Milliseconds that it worked in all."),
-    Described(_TASK, "accumulateIdleTimeMs", _G, "Milliseconds that it waited for records in all."),
-    Described(_TASK, "accumulateBackPressuredTimeMs", _G, "Milliseconds that its consumers held it up in all."),
-    Described(_TASK, "isBackPressured", _G, "1 while its consumers hold it up, else 0."),
+    Described(_TASK, "backPressuredTimeMsPerSecond", _G, "Milliseconds of a second in which it is backpressured."),
+    Described(_TASK, "accumulateBusyTimeMs", _G, "Milliseconds for which it worked in total."),
+    Described(_TASK, "accumulateIdleTimeMs", _G, "Milliseconds for which it waited for records in total."),
+    Described(_TASK, "accumulateBackPressuredTimeMs", _G, "Milliseconds for which it was backpressured in total."),
+    Described(_TASK, "isBackPressured", _G, "1 while it is backpressured, else 0."),
     Described(_TASK, "currentInputWatermark", _G, "Event time of its inputs together, in milliseconds."),
-    Described(_TASK, "currentOutputWatermark", _G, "The last watermark that it sent on."),
+    Described(_TASK, "currentOutputWatermark", _G, "The last watermark that it emitted."),
     Described(_TASK, "watermarkAlignmentDrift", _G, "Milliseconds that a source is ahead of its alignment group."),
     Described(_TASK, "buffers.inputQueueLength", _G, "Buffers and batches that wait for the task."),
     Described(_TASK, "buffers.outputQueueLength", _G, "Buffers that wait for credit of its consumers."),
@@ -112,19 +112,19 @@ TABLE: tuple[Described, ...] = (
     Described(_TASK, "buffers.outputCredit", _G, "Buffers that its consumers have room for."),
     Described(_TASK, "checkpointAlignmentTime", _G, "Nanoseconds from the first to the last barrier of a checkpoint."),
     Described(_TASK, "checkpointStartDelayNanos", _G, "Nanoseconds from its trigger to its first barrier."),
-    Described(_TASK, "numRecordsOut", _C, "Records that left by an edge.", "edge.<edge>"),
-    Described(_TASK, "numRecordsOutPerSecond", _M, "Records a second that leave by it.", "edge.<edge>"),
+    Described(_TASK, "numRecordsOut", _C, "Records that were emitted to an edge.", "edge.<edge>"),
+    Described(_TASK, "numRecordsOutPerSecond", _M, "Records per second that are emitted to it.", "edge.<edge>"),
     Described(_TASK, "outputQueueLength", _G, "Buffers that wait at its source for credit.", "edge.<edge>"),
     Described(_TASK, "outputCredit", _G, "Buffers that its target has room for.", "edge.<edge>"),
     Described(_TASK, "inputQueueLength", _G, "Buffers and batches that wait at its target.", "edge.<edge>"),
     *_passed(_OP, "Records", "In"),
     *_passed(_OP, "Records", "Out"),
     *_passed(_OP, "Records", "Send"),
-    Described(_OP, "currentInputWatermark", _G, "The last watermark that the operator got."),
-    Described(_OP, "currentOutputWatermark", _G, "The last watermark that it sent on."),
-    Described(_OP, "numLateRecordsDropped", _C, "Of a window: records that came too late for it."),
-    Described(_OP, "hotKeyShare", _G, "Share of the most frequent key in the records that come, 0 to 1; sampled."),
-    Described(_OP, "numKeysSampled", _G, "Of how many records that is, the older ones faded."),
+    Described(_OP, "currentInputWatermark", _G, "The last watermark that the operator received."),
+    Described(_OP, "currentOutputWatermark", _G, "The last watermark that it emitted."),
+    Described(_OP, "numLateRecordsDropped", _C, "Late records that a window operator dropped."),
+    Described(_OP, "hotKeyShare", _G, "Share of the most frequent key in the received records, 0 to 1; sampled."),
+    Described(_OP, "numKeysSampled", _G, "The number of sampled records, with decreasing weight of older ones."),
     Described(
         Scope.TASK_MANAGER_JOB,
         "latency",
@@ -135,17 +135,17 @@ TABLE: tuple[Described, ...] = (
     Described(_OP, "numStateEntries", _G, "Entries of all states of the operator at present."),
     Described(_OP, "numEntries", _G, "Entries of a state at present: keys with windows, timers, elements.", _STATE),
     Described(_OP, "lastCheckpointBytes", _G, "Bytes of a state in the last checkpoint.", _STATE),
-    Described(_OP, "estimatedBytes", _G, "Bytes that it would have now, by its entries now and then.", _STATE),
+    Described(_OP, "estimatedBytes", _G, "Estimated current bytes, from its entries.", _STATE),
 )
 
 
 @cache
 def meaning_of(name: str) -> str:
-    """What a figure of this name means; of a user's own, that it is one."""
+    """Returns the meaning of a metric; for a user-defined one, that it is one."""
     return next((row.meaning for row in TABLE if row.name == name), "A metric of a function.")
 
 
 @cache
 def only_grows(name: str) -> bool:
-    """Whether it is a counter that never goes back. A user's may."""
+    """Whether it is a counter that never decreases. User-defined counters may."""
     return any(row.name == name and row.kind is MetricKind.COUNTER for row in TABLE)

@@ -23,7 +23,7 @@ def quantile(ordered: Sequence[float], q: float) -> float:
 
 
 def spread(values: Iterable[float], count: int) -> HistogramReading:
-    """How the values are spread that are left of `count`."""
+    """Returns the distribution of the values, the latest of `count`."""
     ordered = sorted(values)
     if not ordered:
         return HistogramReading(count)
@@ -35,7 +35,7 @@ def spread(values: Iterable[float], count: int) -> HistogramReading:
 
 
 class Histogram:
-    """Of the last `window` values."""
+    """A histogram of the last `window` values."""
 
     __slots__ = ("_count", "_values")
 
@@ -44,10 +44,10 @@ class Histogram:
         self._count = 0
 
     def update(self, value: float) -> None:
-        """Takes a value in."""
+        """Adds a value."""
         self._values.append(value)
         self._count += 1
 
     def reading(self) -> HistogramReading:
-        """Now."""
+        """Returns the current reading."""
         return spread(self._values, self._count)

@@ -1,12 +1,12 @@
-"""Metrics as they are read at one moment: groups of named figures, each with its scope and variables, as in Flink.
+"""Readings of metrics: groups of named figures, each with its scope and variables, as in Flink.
 
-A *scope* is the kind of thing that a figure is about: a task manager, a subtask, an operator. Its *variables* name it.
+A *scope* is the kind of entity that a figure describes, such as a task manager or an operator. *Variables* identify it.
 A group inside of a scope, such as one of a user's function, has a path. `add_group("shard", "7")` makes two steps of
 the path, `shard.7`, one of the logical path, `shard`, and a variable `shard` with the value `7`: systems with labels
 show it as one, so that figures of all shards have one name.
 
-Between processes, groups travel as MessagePack inside of a message of the contract. There are tens of thousands of
-figures in a large job: as protobuf's messages, they took longer to convert than all else that the dispatcher does.
+Between processes, groups are sent as MessagePack inside a message of the contract. There are tens of thousands of
+figures in a large job: as protobuf messages, their conversion took longer than everything else in the dispatcher.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Number = int | float
 
 
 class MetricKind(StrEnum):
-    """What a figure is."""
+    """The kind of a figure."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -31,13 +31,13 @@ class MetricKind(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a figure is about. The value is Flink's logical scope, which the names of exported metrics begin with."""
+    """The scope of a figure. The value is Flink's logical scope, the prefix of the names of exported metrics."""
 
     JOB_MANAGER = "jobmanager"
-    """Also what the dispatcher and the resource manager measure, which are a part of it in Flink."""
+    """Also that of the dispatcher and the resource manager, which are parts of it in Flink."""
     JOB = "jobmanager.job"
     JOB_MANAGER_OPERATOR = "jobmanager.job.operator"
-    """The coordinator of an operator, which for a source has the enumerator of its splits."""
+    """The coordinator of an operator, which for a source runs its split enumerator."""
     TASK_MANAGER = "taskmanager"
     TASK_MANAGER_JOB = "taskmanager.job"
     TASK = "taskmanager.job.task"
@@ -45,14 +45,14 @@ class Scope(StrEnum):
 
 
 class MeterReading(Struct, frozen=True, array_like=True, gc=False):
-    """Events so far, and how many there are in a second."""
+    """The number of events so far, and their rate per second."""
 
     count: int
     rate: float
 
 
 class HistogramReading(Struct, frozen=True, array_like=True, gc=False):
-    """How the last values are spread. `count` is of all that there ever were."""
+    """The distribution of the last values. `count` is the number of all values so far."""
 
     count: int = 0
     min: float = 0.0
@@ -69,7 +69,7 @@ class HistogramReading(Struct, frozen=True, array_like=True, gc=False):
 
 
 class MetricGroup(Struct, frozen=True, array_like=True, gc=False):
-    """All figures of one scope with the same variables and path. Holds no cycles, hence nothing to collect."""
+    """All figures of one scope with the same variables and path. Contains no cycles, so it is not tracked."""
 
     scope: Scope
     variables: dict[str, str] = field(default_factory=dict)
@@ -80,15 +80,15 @@ class MetricGroup(Struct, frozen=True, array_like=True, gc=False):
     meters: dict[str, MeterReading] = field(default_factory=dict)
     histograms: dict[str, HistogramReading] = field(default_factory=dict)
     tops: dict[str, dict[str, float]] = field(default_factory=dict)
-    """What comes most often, by its text: no figures, as there is no end to the texts. No reporter sees them."""
+    """The most frequent values, by their text. They are not figures and not reported, since texts are unbounded."""
 
     def about(self, variables: dict[str, str]) -> MetricGroup:
-        """The same figures with more variables, which nothing in the group can replace."""
+        """Returns the same figures with more variables, which take precedence over those of the group."""
         return msgspec.structs.replace(self, variables={**self.variables, **variables})
 
 
 class MalformedMetricsError(MillstreamError):
-    """Bytes that are no groups of metrics."""
+    """The bytes are not encoded groups of metrics."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -96,12 +96,12 @@ _DECODER = msgspec.msgpack.Decoder(list[MetricGroup])
 
 
 def encode_groups(groups: list[MetricGroup]) -> bytes:
-    """As they travel."""
+    """Encodes groups for a message."""
     return _ENCODER.encode(groups)
 
 
 def decode_groups(content: bytes) -> list[MetricGroup]:
-    """The groups again; none for nothing. Raises MalformedMetricsError."""
+    """Decodes groups; none from empty bytes. Raises MalformedMetricsError."""
     if not content:
         return []
     try:

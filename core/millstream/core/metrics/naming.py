@@ -1,4 +1,4 @@
-"""The names of figures in REST: Flink's ids, with what its separators cannot be part of replaced."""
+"""The names of figures in the REST API: Flink's ids, with characters that act as separators replaced."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _SPREAD = {
     "min": "min", "max": "max", "mean": "mean", "median": "p50", "stddev": "stddev", "p75": "p75", "p90": "p90",
     "p95": "p95", "p98": "p98", "p99": "p99", "p999": "p999", "count": "count",
 }  # fmt: skip
-"""By the ends of ids: the fields of a histogram."""
+"""The fields of a histogram, by the suffixes of ids."""
 
 
 def readable(part: str) -> str:
-    """A name, such as an operator's, as a part of an id."""
+    """Returns a name, such as an operator's, as a part of an id."""
     return part.translate(_REPLACED)
 
 
 def metric_id(path: str) -> str:
-    """An id that is made of a whole dotted path."""
+    """Returns an id from a dotted path."""
     return path.translate(_IN_NAMES)
 
 
 def values_of(group: MetricGroup) -> Iterator[tuple[str, Number]]:
-    """The figures of a group by their ids, without the variables of the subtask or job. A meter is its rate."""
+    """Iterates over a group's figures by their ids, without the variables of subtask or job; meters by their rate."""
     prefix = "".join(f"{readable(part)}." for part in group.path)
     if group.scope is Scope.OPERATOR or group.scope is Scope.JOB_MANAGER_OPERATOR:
         prefix = f"{readable(group.variables.get('operator_name', ''))}.{prefix}"
@@ -41,11 +41,11 @@ def values_of(group: MetricGroup) -> Iterator[tuple[str, Number]]:
 
 
 def spread_ids(name: str, histogram: HistogramReading) -> Iterator[tuple[str, Number]]:
-    """A histogram as Flink shows it: a value for each of its figures."""
+    """Iterates over a histogram's figures as Flink shows them."""
     for end, attribute in _SPREAD.items():
         yield f"{name}_{end}", getattr(histogram, attribute)
 
 
 def written(value: Number) -> str:
-    """A value as REST has it."""
+    """Formats a value as in the REST API."""
     return str(value) if isinstance(value, int) else f"{value:.15g}"

@@ -1,7 +1,7 @@
-"""What a process uses of its host: processor time, memory, threads, and the work of the garbage collector.
+"""The resource usage of a process: processor time, memory, threads and garbage collection.
 
-Under Flink's names, which say JVM: who has a dashboard for these finds them. The heap is what the process holds in
-memory. A task manager's figures are those of its supervisor and of all its slot workers together.
+The names are Flink's, which contain JVM, so that existing dashboards find them. The heap is the resident memory of the
+process. A task manager's figures are the sums over its supervisor and all its slot workers.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessUse(Struct, frozen=True, array_like=True):
-    """Of one process, or the sum of several."""
+    """The usage of one process, or the sum of several."""
 
     cpu_seconds: float = 0.0
     memory_bytes: int = 0
     threads: int = 0
     collections: int = 0
-    """Of the garbage collector, so far."""
+    """The number of garbage collections so far."""
     collecting_seconds: float = 0.0
-    """That it took for them, since the first request."""
+    """Their duration since the first request."""
 
     def __add__(self, other: ProcessUse) -> ProcessUse:
         return ProcessUse(
@@ -42,7 +42,7 @@ class ProcessUse(Struct, frozen=True, array_like=True):
 
 
 class _Collecting:
-    """The time that the garbage collector takes; called by it, on whatever thread, which then has the interpreter."""
+    """Measures the time of garbage collections, which call it on any thread, with the interpreter lock held."""
 
     __slots__ = ("_began", "seconds")
 
@@ -61,7 +61,7 @@ _collecting = _Collecting()
 
 
 def own_use() -> ProcessUse:
-    """Of this process, now."""
+    """Returns the current usage of this process."""
     if _collecting not in gc.callbacks:
         gc.callbacks.append(_collecting)
     threads, pages = threads_and_memory()
@@ -70,7 +70,7 @@ def own_use() -> ProcessUse:
 
 
 class ProcessFigures:
-    """Of one process, or of several: the load is over the last seconds with a request."""
+    """The figures of one or several processes: the load is measured over the last seconds with a request."""
 
     __slots__ = ("_processors", "_rates")
 
@@ -79,9 +79,9 @@ class ProcessFigures:
         self._processors = os.cpu_count() or 1
 
     def gauges(self, use: ProcessUse, now: float) -> dict[str, Number]:
-        """By Flink's names; `now` is of the monotonic clock."""
+        """Returns the gauges, with Flink's names; `now` is a reading of the monotonic clock."""
         used = {"cpu": use.cpu_seconds, "collecting": use.collecting_seconds}
-        if self._rates is None:  # what was used before is no load of now
+        if self._rates is None:  # earlier usage is not part of the current load
             self._rates = Rates(now, used)
         rates = self._rates.update(now, used)
         load = rates["cpu"] / self._processors

@@ -1,4 +1,4 @@
-"""How fast counts grow: so much in a second, over the last few seconds. Pure; time is handed in."""
+"""Rates of counts per second, over the last few seconds. Pure; time is passed in."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Mapping
 
 WINDOW = 10.0
-"""Seconds. Flink's meters look back a minute: here a change shows within seconds, and a rate is still a steady one."""
+"""In seconds. Flink's meters use a minute: a shorter window shows changes sooner, and rates are still steady."""
 
 
 class Rates:
-    """Of counts that are sampled together, again and again. At `start` they were as in `before`, the others 0."""
+    """The rates of counts that are sampled together. At `start` they had the values of `before`, otherwise 0."""
 
     __slots__ = ("_seen", "_window")
 
@@ -19,7 +19,7 @@ class Rates:
         self._seen: deque[tuple[float, Mapping[str, float]]] = deque([(start, before or {})])
 
     def update(self, now: float, counts: Mapping[str, float]) -> dict[str, float]:
-        """How much each count grew in a second, from the window's start until now."""
+        """Returns the rate of each count from the window's start until now."""
         seen = self._seen
         while len(seen) > 1 and seen[1][0] <= now - self._window:
             seen.popleft()

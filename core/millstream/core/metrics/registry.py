@@ -1,6 +1,6 @@
-"""The metrics of one service: who knows some of them, and all of them at one moment. Owned by the service's loop.
+"""The metrics of one service, read from providers. Owned by the service's loop.
 
-Nothing is kept up to date for its own sake: figures are gathered on request, so without reporters and without
+Figures are collected only on request, so without reporters and without
 dashboards, metrics cost a service nothing.
 """
 
@@ -16,18 +16,18 @@ Provider = Callable[[], Iterable[MetricGroup]]
 
 
 class MetricRegistry:
-    """Of one service. A provider that fails is left out, and named in the log once."""
+    """The registry of one service. A provider that fails is skipped, and its error is logged once."""
 
     def __init__(self, *providers: Provider) -> None:
         self._providers = list(providers)
         self._failed: set[int] = set()
 
     def add(self, provider: Provider) -> None:
-        """From now on it is called, too: on the service's loop, where it must not block."""
+        """Adds a provider, which is called on the service's loop and must not block."""
         self._providers.append(provider)
 
     def read(self) -> list[MetricGroup]:
-        """All figures now."""
+        """Reads all figures."""
         found: list[MetricGroup] = []
         for number, provider in enumerate(self._providers):
             try:

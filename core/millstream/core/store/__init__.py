@@ -1,1 +1,1 @@
-"""What has to outlive a process: who leads, and pointers to job graphs and checkpoints."""
+"""Data that outlives a process: leaders, and pointers to job graphs and checkpoints."""

@@ -1,4 +1,4 @@
-"""Reading and changing entries through suspended and lost sessions, until it is known what came of it."""
+"""Reads and changes entries, and retries over suspended and lost sessions until the outcome is known."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ T = TypeVar("T")
 
 
 async def change(store: Store, key: Key, under: Leadership, new: Callable[[bytes | None], bytes | None]) -> None:
-    """Has the entry hold what `new` makes of what it holds; None is no entry, on both sides.
+    """Replaces the entry's value by what `new` returns for it; None stands for no entry, on both sides.
 
-    Returns when that is so. `new` may be called several times, and may get what it has done before. What is there
-    already is written once more, since only a write shows whether the leadership lasts. Raises FencedError when it does
-    not. Whether the change has taken effect is not known then, and nothing may be thrown away because of it: the next
-    leader may rely on what was written.
+    `new` may be called several times, and may receive its own earlier result. An unchanged value is written as well,
+    since only a write shows whether the leadership lasts. Raises FencedError when it does not. The outcome is unknown
+    then, and nothing may be deleted because of it: the next leader may rely on what was written.
     """
     while True:
         try:
@@ -49,29 +48,29 @@ async def change(store: Store, key: Key, under: Leadership, new: Callable[[bytes
 
 
 async def read(store: Store, key: Key) -> bytes | None:
-    """What the entry holds, as soon as the store responds."""
-    entry = await _answer(store, lambda: store.read(key))
+    """Returns the entry's value, as soon as the store responds."""
+    entry = await _retried(store, lambda: store.read(key))
     return entry.value if entry is not None else None
 
 
 async def names(store: Store, kind: Kind) -> list[str]:
-    """Of all entries of a kind, as soon as the store responds."""
-    return await _answer(store, lambda: store.names(kind))
+    """Returns the names of all entries of a kind, as soon as the store responds."""
+    return await _retried(store, lambda: store.names(kind))
 
 
 async def leader_of(store: Store, contest: Contest) -> KnownLeader | None:
-    """Who leads, or None, as soon as the store responds."""
-    return await _answer(store, lambda: store.leader(contest))
+    """Returns the leader, or None, as soon as the store responds."""
+    return await _retried(store, lambda: store.leader(contest))
 
 
 async def resign(store: Store, leadership: Leadership) -> None:
-    """Returns when the leadership is over, as soon as the store responds."""
-    await _answer(store, lambda: store.resign(leadership))
+    """Ends the leadership, as soon as the store responds."""
+    await _retried(store, lambda: store.resign(leadership))
 
 
-async def _answer(store: Store, ask: Callable[[], Awaitable[T]]) -> T:
+async def _retried(store: Store, call: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
-            return await ask()
+            return await call()
         except (SuspendedError, SessionLostError):
             await store.connected()

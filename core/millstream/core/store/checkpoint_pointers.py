@@ -1,9 +1,8 @@
-"""What a job can be restored from, and which ids its checkpoints may have: one entry of the store for each job.
+"""The restore points of a job, and the ids reserved for its checkpoints: one entry of the store for each job.
 
 The pointers are in the order of their checkpoints; the last one is the restore point. Ids are reserved in blocks before
 they are used, and none is used twice under any leader of the job: tasks of an earlier leader may still write into the
-folder of a checkpoint that is not known any more. A new leader continues behind the last block, so some ids are left
-out.
+folder of a checkpoint that is no longer known. A new leader continues after the last block, so some ids are skipped.
 
 Attempts are numbered over all leaders, too. Which are the latest is stored before they are deployed, so a new leader
 can distinguish the tasks that it may continue with from those of attempts that were given up, and whether the job has
@@ -13,8 +12,8 @@ Folders of savepoints have random names. They are stored before anything is writ
 complete: so a new leader finds what its predecessor left behind.
 
 Bounds of the parallelism that were requested are stored before the request returns. When the job began, and how many
-leaders it has had, is stored for display. What an earlier run under the same id has left in the job's
-folder is known to the first leader only, so that one stores it: the others can recognise what their predecessors left.
+leaders it has had, is stored for display. The files that an earlier run under the same id has left in the job's
+folder are known only to the first leader, which stores them, so that later leaders recognise their predecessors' files.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ class Pointer(Struct, frozen=True):
 
 
 class Terms(Struct, frozen=True):
-    """Since when the job is led, in milliseconds since the Unix epoch; by how many leaders; and who is the last."""
+    """The start of the job in milliseconds since the Unix epoch, the number of its leaders, and the last epoch."""
 
     began_ms: int = 0
     count: int = 0
     epoch: LeaderEpoch = ANY_EPOCH
 
     def begun(self, epoch: LeaderEpoch, now_ms: int) -> Terms:
-        """One more, unless it is the last one already."""
+        """Adds a leader, unless it is already the last one."""
         return self if self.epoch == epoch else Terms(self.began_ms or now_ms, self.count + 1, epoch)
 
 
 class Home(Struct, frozen=True):
-    """The folder of the job's checkpoints: from which id on they are its own, and whether all shared files are."""
+    """Ownership in the job's folder: the first checkpoint id of its own, and whether it owns all shared files."""
 
     location: str = ""
     first_id: int = 0
@@ -76,7 +75,7 @@ class JobPointers(Struct, frozen=True):
     """Whether tasks of the job may have been deployed."""
     restarts: int = 0
     savepoints: tuple[str, ...] = ()
-    """The folders of the last savepoints that were begun, and not completed as far as it is known."""
+    """The folders of the last savepoints that were started and are not known to be complete."""
 
     def attempt(self, vertex_id: str, subtask: int) -> int:
         """The number of a subtask's latest attempt."""
@@ -84,7 +83,7 @@ class JobPointers(Struct, frozen=True):
         return known[subtask] if subtask < len(known) else 0
 
     def to_bytes(self) -> bytes:
-        """On the way into the store."""
+        """Encodes for the store."""
         fields = {
             "next_id": self.next_id,
             "pointers": [[p.checkpoint_id, p.location] for p in self.pointers],
@@ -99,7 +98,7 @@ class JobPointers(Struct, frozen=True):
 
     @staticmethod
     def from_bytes(stored: bytes | None) -> JobPointers:
-        """On the way out; nothing is the beginning of a job."""
+        """Decodes from the store; None stands for a new job."""
         if stored is None:
             return JobPointers()
         fields = json.loads(stored)
@@ -112,10 +111,10 @@ class JobPointers(Struct, frozen=True):
 
 
 class CheckpointPointers:
-    """One job's, written under the leadership of it. Every call waits for a store that does not respond.
+    """The entry of one job, written under its leadership. Every call waits for a store that does not respond.
 
-    What changes something raises FencedError when the leadership is over, also if there was nothing to change. What
-    came of it is not known then, and the next leader's to say: no file may be deleted because of it.
+    Calls that change the entry raise FencedError when the leadership has ended, also if there was nothing to change. It
+    is unknown then whether the change has taken effect, so no file may be deleted because of it.
     """
 
     def __init__(self, store: Store, job_id: JobId, leadership: Leadership) -> None:
@@ -128,16 +127,16 @@ class CheckpointPointers:
         return JobPointers.from_bytes(await read(self._store, self._key))
 
     async def begin(self, now_ms: int) -> None:
-        """The term of this leader begins."""
+        """Stores that the term of this leader begins."""
         epoch = self._leadership.epoch
         await self._change(lambda stored: replace(stored, terms=stored.terms.begun(epoch, now_ms)))
 
     async def reserve(self, at_least: int, count: int) -> range:
-        """As many unused ids, none of them below `at_least`."""
+        """Reserves this many unused ids, none of them below `at_least`."""
         block = range(0)
 
         def reserved(stored: JobPointers) -> JobPointers:
-            nonlocal block  # if the store did not say what came of the first attempt, its block is left out
+            nonlocal block  # if the outcome of the first attempt is unknown, its block is skipped
             first = max(stored.next_id, at_least)
             block = range(first, first + count)
             return replace(stored, next_id=block.stop)
@@ -146,7 +145,7 @@ class CheckpointPointers:
         return block
 
     async def add(self, pointer: Pointer) -> None:
-        """Keeps the pointer. Of several, that of the highest id is the restore point."""
+        """Adds the pointer. The pointer with the highest id is the restore point."""
 
         def added(stored: JobPointers) -> JobPointers:
             pointers = sorted({*stored.pointers, pointer}, key=lambda p: p.checkpoint_id)
@@ -156,29 +155,29 @@ class CheckpointPointers:
         await self._change(added)
 
     async def deploying(self, attempts: Mapping[str, tuple[int, ...]], restarts: int) -> None:
-        """Tasks are about to be deployed: these are the latest attempts of all subtasks, after so many restarts."""
+        """Stores the latest attempts of all subtasks and the number of restarts, before tasks are deployed."""
         await self._change(lambda stored: replace(stored, attempts=attempts, has_run=True, restarts=restarts))
 
     async def settle(self, home: Home) -> None:
-        """What of the job's folder is its own, as its first leader found it."""
+        """Stores which files of the job's folder belong to it, as its first leader found it."""
         await self._change(lambda stored: replace(stored, home=home))
 
     async def require(self, bounds: Mapping[str, tuple[int, int]]) -> None:
-        """The next leader of the job keeps its parallelism within these bounds."""
+        """Stores the bounds of the job's parallelism for the next leader."""
         await self._change(lambda stored: replace(stored, bounds=bounds))
 
     async def saving(self, location: str) -> None:
-        """A savepoint is about to be written into this folder."""
+        """Stores the folder of a savepoint, before it is written."""
         await self._change(lambda stored: replace(stored, savepoints=(*stored.savepoints, location)[-_SAVEPOINTS:]))
 
     async def saved(self, location: str) -> None:
-        """The savepoint is complete, and its user's."""
+        """Removes the folder of a completed savepoint, which belongs to the user."""
         await self._change(
             lambda stored: replace(stored, savepoints=tuple(known for known in stored.savepoints if known != location))
         )
 
     async def remove(self, checkpoint_id: int) -> None:
-        """The job is not restored from this checkpoint any more; does nothing when it was not there."""
+        """Removes the checkpoint's pointer, if there is one."""
         await self._change(
             lambda stored: replace(
                 stored, pointers=tuple(p for p in stored.pointers if p.checkpoint_id != checkpoint_id)
@@ -186,7 +185,7 @@ class CheckpointPointers:
         )
 
     async def clear(self) -> None:
-        """The job has ended: nothing is left of it here. What ids it had is forgotten."""
+        """Removes all data of an ended job, its ids included."""
         await self._change(lambda stored: JobPointers(stored.next_id))  # checks the leadership in any case
         await change(self._store, self._key, self._leadership, lambda _stored: None)
 

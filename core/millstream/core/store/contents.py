@@ -1,8 +1,8 @@
-"""Where large content lies, to which entries of the store point: files of a folder or of object storage, or memory.
+"""Storage for large content that entries of the store point to: files in a folder or in object storage, or memory.
 
-Content is written before the entry that points to it, and deleted after that is gone: so a pointer always leads to its
-content, and a crash in between leaves content behind, never a pointer to nothing. An implementation passes the suite in
-`tests/core/store`.
+Content is written before the entry that points to it, and deleted after that is removed: so a pointer always refers to
+existing content, and a crash in between leaves unused content, never a dangling pointer. Implementations pass the suite
+in `tests/core/store`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
 class NoContentError(MillstreamError):
-    """A pointer leads to nothing."""
+    """A pointer refers to content that does not exist."""
 
 
 class UnreachableContentError(MillstreamError):
-    """Where the content lies cannot be read or written now. It may be later."""
+    """The storage of the content is unreachable now, possibly for a while."""
 
 
 class Contents(Protocol[T]):
@@ -40,11 +40,11 @@ class Contents(Protocol[T]):
         ...
 
     async def get(self, pointer: str) -> T:
-        """What was put. Raises NoContentError."""
+        """Returns the content. Raises NoContentError."""
         ...
 
     async def delete(self, pointer: str) -> None:
-        """What is gone already is no error."""
+        """Deletes the content, if it exists."""
         ...
 
 
@@ -76,13 +76,13 @@ class MemoryContents(Generic[T]):
 
 
 async def until_reached(call: Callable[[], Awaitable[T]]) -> T:
-    """The result of the call, which is tried again for as long as it cannot be reached where the content lies."""
+    """Returns the result of the call, which is retried while the storage of the content is unreachable."""
     pause, repeats, loop = _FIRST_PAUSE, Repeats(), asyncio.get_running_loop()
     while True:
         try:
             return await call()
         except UnreachableContentError as error:
             if repeats.is_told(str(error), loop.time()):
-                log.warning("trying again in %g s%s: %s", pause, repeats.times, error)
+                log.warning("retrying in %g s%s: %s", pause, repeats.times, error)
         await asyncio.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

@@ -1,6 +1,6 @@
-"""Contents in files, one each, wherever those lie. A pointer is the name of the file: where they lie may change.
+"""Contents in files, one each, in any storage. A pointer is the name of the file, so files may be moved together.
 
-Each file has a checksum: what is damaged is an error that names it, and never another content.
+Each file has a checksum: a damaged file raises an error that names it, and is never returned as content.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _POINTER = re.compile(r"[0-9a-f]{32}\Z")
 
 
 class ContentFiles(Protocol):
-    """Where the files lie. The calls block, and may come from any thread; they raise OSError and SnapshotError."""
+    """The storage of the files. The calls block, may come from any thread, and raise OSError and SnapshotError."""
 
     def where(self, name: str) -> str:
-        """The file, for people."""
+        """Returns the file's location, for messages."""
         ...
 
     def write(self, name: str, raw: bytes) -> None:
-        """Returns when the file is there and durable. It gets its name only when it is whole."""
+        """Writes the file durably. It appears under its name only when it is complete."""
         ...
 
     def read(self, name: str) -> bytes | None:
-        """The file's content, or None when there is no such file."""
+        """Returns the file's content, or None if there is no such file."""
         ...
 
     def delete(self, name: str) -> None:
-        """What is gone already is no error."""
+        """Deletes the file, if it exists."""
         ...
 
 
@@ -56,7 +56,7 @@ class FileContents(Generic[T]):
         return pointer
 
     async def get(self, pointer: str) -> T:
-        """See `Contents`. What is damaged is nothing."""
+        """See `Contents`. Damaged content counts as missing."""
         where = self._files.where(pointer)
         raw = await _in_thread(lambda: self._files.read(pointer)) if _POINTER.match(pointer) else None
         if raw is None:

@@ -1,7 +1,7 @@
 """Files of contents in a local folder, which any number of processes share.
 
-A file gets its name when it is whole and durable. Until then its writer holds it locked, and what a crash leaves of one
-is deleted by the next process that writes something there.
+A file appears under its name when it is complete and durable. Until then its writer holds a lock on it. Files that a
+crash leaves are deleted by the next process that writes there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PARTIAL = ".partial-"
 
 
 class FolderFiles:
-    """`ContentFiles` of one folder, made when something is written."""
+    """`ContentFiles` of one folder, which is created on the first write."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

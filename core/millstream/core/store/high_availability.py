@@ -1,8 +1,8 @@
-"""What a service needs to be one of several: the store, where leaders are found, and where large content lies.
+"""High availability of a service: the store, the lookup of leaders, and the storage of large content.
 
-`high-availability.type` selects one. Without high availability there is one of each service, found where the
-configuration has it; a store in memory stands in, so that services see no difference but `recovers`. What only the
-others need is loaded with them: `python job.py` starts without it.
+`high-availability.type` selects the implementation. Without high availability there is one instance of each service, at
+its configured address; a store in memory is used, so that services differ only by `recovers`. Modules of the other
+implementations are imported only with them: `python job.py` starts without them.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ class HaType(StrEnum):
 
 
 class HighAvailability(Struct, frozen=True):
-    """One service's. Owned by its loop; its opener closes the store."""
+    """The high availability of one service. Owned by its loop; its opener closes the store."""
 
     store: Store
     leaders: LeaderLookup
     graphs: Contents[JobGraph]
     results: Contents[JobDetails]
     artifacts: Path | UriFiles | None = None
-    """What all dispatchers share, a folder or other storage; None: each has its own folder."""
+    """The storage that all dispatchers share; None: each has its own folder."""
     checkpoints: str = ""
-    """Where those go of jobs that have no directory for them; empty: into the memory of the job manager."""
+    """The directory of checkpoints of jobs that set none; empty: they are in the job manager's memory."""
     recovers: bool = False
-    """Whether others take up what this service leaves."""
+    """Whether other services take over the data of this one."""
 
 
 def in_memory(store: Store, leaders: LeaderLookup) -> HighAvailability:
-    """For a service that takes everything along when it ends."""
+    """Returns the high availability of a service whose data ends with it."""
     return HighAvailability(store, leaders, MemoryContents(), MemoryContents())
 
 
 def is_highly_available(configuration: Configuration) -> bool:
-    """Whether leaders are found in a store, and not at the configured addresses."""
+    """Whether leaders are looked up in a store instead of the configuration."""
     return configuration.string(f"{_KEY}.type") != HaType.NONE
 
 
 def open_high_availability(configuration: Configuration) -> HighAvailability:
-    """A session with the configured store, of the running loop's. Raises ConfigurationError."""
+    """Opens a session with the configured store, owned by the running loop. Raises ConfigurationError."""
     kind = HaType(configuration.string(f"{_KEY}.type"))
     if kind is HaType.NONE:
         return in_memory(MemoryStore().connect(), ConfiguredLeaders(configuration))
@@ -85,7 +85,7 @@ def open_high_availability(configuration: Configuration) -> HighAvailability:
 
 
 def leader_patience(configuration: Configuration) -> float:
-    """How many seconds clients wait for a dispatcher that does not respond, or for the next one."""
+    """Returns how many seconds clients wait for a dispatcher that does not respond, or for the next leader."""
     patience = configuration.seconds("heartbeat.timeout")
     if is_highly_available(configuration):
         patience += configuration.seconds(f"{_KEY}.zookeeper.client.session-timeout")
@@ -93,7 +93,7 @@ def leader_patience(configuration: Configuration) -> float:
 
 
 class FoundLeaders(Struct, frozen=True):
-    """The look-up of a process that leads nothing itself, and the session that it takes."""
+    """The lookup of a process that is no candidate itself, with its session."""
 
     lookup: LeaderLookup
     store: Store | None = None
@@ -105,7 +105,7 @@ class FoundLeaders(Struct, frozen=True):
 
 
 def open_leaders(configuration: Configuration) -> FoundLeaders:
-    """As configured, for the running loop. Raises ConfigurationError."""
+    """Opens the configured lookup for the running loop. Raises ConfigurationError."""
     if not is_highly_available(configuration):
         return FoundLeaders(ConfiguredLeaders(configuration))
     store = open_store(configuration)
@@ -113,7 +113,7 @@ def open_leaders(configuration: Configuration) -> FoundLeaders:
 
 
 def open_store(configuration: Configuration) -> Store:
-    """A session with the store of a cluster that has one. Raises ConfigurationError."""
+    """Opens a session with the store of a cluster. Raises ConfigurationError."""
     if configuration.string(f"{_KEY}.type") == HaType.FILE:
         from millstream.core.store.directory.store import DirectoryStore
         from millstream.core.store.storage_dir import store_folder

@@ -1,10 +1,10 @@
-"""The graphs of the jobs that the dispatcher has taken: a pointer in the store, the graph among the contents.
+"""The graphs of the jobs that the dispatcher has accepted: a pointer in the store, the graph in the contents.
 
-Graphs name artifacts by the hash of their content, and those lie in storage under that name (the dispatcher's
-`ArtifactStore`): a process that has the graph and the storage has the artifacts, and they need no entry of their own.
+Graphs refer to artifacts by the hash of their content, which is their name in storage (the dispatcher's
+`ArtifactStore`), so artifacts need no entries.
 
-The entry also holds the dispatcher's requests for a job whose job manager it may not reach: that it is to be cancelled,
-and that its leader is to leave it to another job manager (`Recall`).
+The entry also contains the dispatcher's requests for a job whose job manager it may not reach: to cancel it, and to
+resign its leadership in favour of another job manager (`Recall`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millstream.core.store.store import Contest, Key, Kind, Leadership, Store
 
 
 class Recall(Struct, frozen=True):
-    """Which leader of the job is to leave it, and under which epoch the dispatcher leads that wants it."""
+    """The epoch of the job's leader that is to resign, and the epoch of the dispatcher that requests it."""
 
     leader: LeaderEpoch = ANY_EPOCH
     by: LeaderEpoch = ANY_EPOCH
@@ -49,7 +49,7 @@ class _Entry(Struct, frozen=True):
 
 
 class StoredGraph(Struct, frozen=True):
-    """A graph, where it lies, and whether its user wants the job cancelled."""
+    """A graph, its pointer, and whether the cancellation of the job was requested."""
 
     graph: JobGraph
     pointer: str
@@ -59,7 +59,7 @@ class StoredGraph(Struct, frozen=True):
 class JobGraphStore:
     """Written under the dispatcher's leadership. All calls wait for a store that does not respond.
 
-    What is to be deleted is tried until it is; what reads or writes a graph raises UnreachableContentError.
+    Deletions are retried until they succeed; reading and writing a graph raises UnreachableContentError.
     """
 
     def __init__(self, store: Store, contents: Contents[JobGraph], leadership: Leadership) -> None:
@@ -68,7 +68,7 @@ class JobGraphStore:
         self._leadership = leadership
 
     async def add(self, graph: JobGraph) -> StoredGraph:
-        """Returns when the graph cannot be lost any more. Raises InvalidProgramError when its job is there already."""
+        """Stores the graph durably. Raises InvalidProgramError if there is already a job with its id."""
         pointer = await self._contents.put(graph)
 
         def new(stored: bytes | None) -> bytes:
@@ -85,18 +85,18 @@ class JobGraphStore:
         return StoredGraph(graph, pointer)
 
     async def get(self, job_id: JobId) -> StoredGraph | None:
-        """The graph of a job, or None."""
+        """Returns the graph of a job, or None."""
         entry = _Entry.from_bytes(await read(self._store, _key(job_id)))
         if entry is None:
             return None
         return StoredGraph(await self._contents.get(entry.pointer), entry.pointer, entry.cancelled)
 
     async def cancel(self, job_id: JobId) -> None:
-        """Returns when it cannot be forgotten any more that the job is to be cancelled."""
+        """Stores durably that the job is to be cancelled."""
         await self._change(job_id, lambda entry: replace(entry, cancelled=True))
 
     async def recall(self, job_id: JobId, leader: LeaderEpoch) -> None:
-        """The job's leader of this epoch is to leave it to another; no epoch: none is."""
+        """Requests the job's leader of this epoch to resign; epoch 0 withdraws the request."""
         recall = Recall(leader, self._leadership.epoch) if leader else Recall()
         await self._change(job_id, lambda entry: replace(entry, recall=recall))
 
@@ -108,7 +108,7 @@ class JobGraphStore:
         await change(self._store, _key(job_id), self._leadership, new)
 
     async def remove(self, stored: StoredGraph) -> None:
-        """Removes this graph, if it is there; one that was added since under the same id stays."""
+        """Removes this graph, if it exists, but not one that was added later with the same id."""
 
         def new(now: bytes | None) -> bytes | None:
             entry = _Entry.from_bytes(now)
@@ -118,12 +118,12 @@ class JobGraphStore:
         await until_reached(lambda: self._contents.delete(stored.pointer))
 
     async def job_ids(self) -> list[JobId]:
-        """Of all graphs."""
+        """Returns the ids of all stored jobs."""
         return [JobId(name) for name in await names(self._store, Kind.JOB_GRAPH)]
 
 
 async def is_recalled(store: Store, job_id: JobId, leader: LeaderEpoch) -> bool:
-    """Whether the dispatcher that leads now wants this leader of the job to leave it. Raises StoreError."""
+    """Whether the leading dispatcher requests this leader of the job to resign. Raises StoreError."""
     stored = await store.read(_key(job_id))
     entry = _Entry.from_bytes(stored.value if stored is not None else None)
     if entry is None or entry.recall.leader != leader:

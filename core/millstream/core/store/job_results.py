@@ -1,8 +1,8 @@
-"""How jobs have ended: a pointer in the store, all that is shown of the job among the contents.
+"""The results of ended jobs: a pointer in the store, the details of the job in the contents.
 
-A result is written before anything else of the job is cleaned up, by the leader of the job, or by the dispatcher for a
-job without a leader. From then on the job is not run again, even if its graph is read: what is left of it is only to be
-cleaned up, and that is tried until it is done. The result goes when the dispatcher remembers the job no longer.
+A result is written before anything else of the job is deleted, by the leader of the job, or by the dispatcher for a job
+without a leader. From then on the job is not run again, even if its graph still exists: its remaining data is only
+deleted, which is retried until it succeeds. The result is removed when the dispatcher no longer remembers the job.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from millstream.core.store.store import Key, Kind, Leadership, Store
 
 
 class JobResultStore:
-    """All calls wait for a store that does not respond. What changes something raises FencedError.
+    """All calls wait for a store that does not respond. Calls that change data raise FencedError.
 
-    What changes something is tried until content can be written or deleted; `get` raises UnreachableContentError.
+    They are retried until content can be written or deleted; `get` raises UnreachableContentError.
     """
 
     def __init__(self, store: Store, contents: Contents[JobDetails], leadership: Leadership) -> None:
@@ -26,7 +26,7 @@ class JobResultStore:
         self._leadership = leadership
 
     async def add(self, details: JobDetails) -> None:
-        """Returns when the end of the job is known for good. One that was there before stays.
+        """Stores the result of the job durably. An existing result is kept.
 
         Raises FencedError also then: an earlier leader of the job must not clean up after the one that ended it.
         """
@@ -50,7 +50,7 @@ class JobResultStore:
         return await read(self._store, _key(job_id)) is not None
 
     async def get(self, job_id: JobId) -> JobDetails | None:
-        """How the job ended, or None. What its content has lost is a job that has ended, and no more."""
+        """Returns the result of the job, or None. If its content is lost, only that the job has ended is known."""
         stored = await read(self._store, _key(job_id))
         if stored is None:
             return None
@@ -60,14 +60,14 @@ class JobResultStore:
             return None
 
     async def remove(self, job_id: JobId) -> None:
-        """The job is remembered no longer."""
+        """Removes the result of a job."""
         stored = await read(self._store, _key(job_id))
         if stored is not None:
             await change(self._store, _key(job_id), self._leadership, lambda _: None)
             await until_reached(lambda: self._contents.delete(stored.decode()))
 
     async def job_ids(self) -> list[JobId]:
-        """Of all that have ended and are remembered."""
+        """Returns the ids of all jobs with a result."""
         return [JobId(name) for name in await names(self._store, Kind.JOB_RESULT)]
 
 

@@ -1,4 +1,4 @@
-"""Leaders as the store knows them: for those who look for one, and for those who want to be one."""
+"""Leader lookup and candidacy through the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream.core.store.store import Contest, Elections, Leadership, Store, S
 
 
 class Candidate(Struct, frozen=True):
-    """A service that may lead: its session with the store, and where others reach it."""
+    """A service that may become the leader: its session with the store, and its address."""
 
     store: Store
     address: str
@@ -22,30 +22,30 @@ class Candidate(Struct, frozen=True):
 
 
 class StoredLeaders:
-    """A `LeaderLookup` by the store."""
+    """A `LeaderLookup` that reads the store."""
 
     def __init__(self, elections: Elections) -> None:
         self._elections = elections
 
     async def leader_of(self, role: Role) -> KnownLeader:
-        """Who leads now. Raises UnreachableError when there is no leader, or the store is unreachable."""
+        """Returns the leader. Raises UnreachableError when there is none, or the store is unreachable."""
         try:
             leader = await self._elections.leader(Contest(role))
         except StoreError as error:
-            raise UnreachableError(f"who leads as {role} is not known: {error}") from error
+            raise UnreachableError(f"the leading {role} is unknown: {error}") from error
         if leader is None:
             raise UnreachableError(f"there is no leading {role} now")
         return leader
 
     async def standing_by(self, role: Role) -> list[str]:
-        """The others in line. Empty while the store is unreachable."""
+        """Returns the standbys. Empty while the store is unreachable."""
         try:
             return (await self._elections.candidates(Contest(role)))[1:]
         except StoreError:
             return []
 
     async def changed(self, role: Role, leader: KnownLeader) -> KnownLeader:
-        """Returns with the next leader; a time without a leader, or with an unreachable store, is waited out."""
+        """Waits for another leader, also while there is none or the store is unreachable."""
         epoch = leader.epoch
         while True:
             found = await self._elections.changed(Contest(role), epoch)

@@ -1,7 +1,6 @@
 """The store in memory: for one process, and for tests, which interrupt its sessions. It ends with the process.
 
-Without injected failures, no call here waits but `campaign` and `changed`: each is done when it returns to
-the loop for the first time.
+Without injected failures, only `campaign` and `changed` wait: all other calls complete before they yield to the loop.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class _Connection(Enum):
 
 
 class _Candidate(Struct, eq=False):
-    """`epoch` is set when it leads; `over` when its session is."""
+    """`epoch` is set when it becomes the leader; `over` when its session has ended."""
 
     session: MemorySession
     address: str
@@ -46,7 +45,7 @@ class _Candidate(Struct, eq=False):
 
 
 class MemoryStore:
-    """What all sessions share."""
+    """The state that all sessions share."""
 
     def __init__(self) -> None:
         self._entries: dict[Key, Entry] = {}
@@ -55,7 +54,7 @@ class MemoryStore:
         self._moved = asyncio.Event()
 
     def connect(self) -> MemorySession:
-        """A session of its own for each service."""
+        """Opens a session for a service."""
         return MemorySession(self)
 
     # What sessions do when they are connected
@@ -97,18 +96,18 @@ class MemoryStore:
     # Candidates
 
     def enter(self, contest: Contest, candidate: _Candidate) -> None:
-        """The candidate goes to the end of the line."""
+        """Adds the candidate to the end of the queue."""
         self._lines.setdefault(contest, []).append(candidate)
         self._settle(contest)
 
     def leave(self, contest: Contest, candidate: _Candidate) -> None:
-        """The candidate stands down, whether it leads or not."""
+        """Removes the candidate, whether it leads or not."""
         if candidate in self._lines.get(contest, ()):
             self._lines[contest].remove(candidate)
             self._settle(contest)
 
     def leave_all(self, session: MemorySession) -> None:
-        """A session is over."""
+        """Removes all candidates of a session that has ended."""
         for contest, line in list(self._lines.items()):
             for candidate in [c for c in line if c.session is session]:
                 candidate.over = True
@@ -130,7 +129,7 @@ class MemoryStore:
         self.move()
 
     def move(self) -> None:
-        """Wakes those who wait: something about leaders or connections is different."""
+        """Wakes waiting calls, because leaders or connections have changed."""
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -247,21 +246,21 @@ class MemorySession:
     # For tests
 
     def suspend(self) -> None:
-        """From now on the store does not respond; what the session leads it leads still."""
+        """Stops responding; the session keeps its leaderships."""
         self._connection = _Connection.SUSPENDED
         self._store.move()
 
     def suspend_within_write(self, takes_effect: bool) -> None:
-        """At the next write the store stops responding: after it has taken effect, or before."""
+        """Stops responding at the next write, after or before it takes effect."""
         self._breaks_off = takes_effect
 
     def lose(self) -> None:
-        """The session is over."""
+        """Ends the session, as the store would."""
         self._connection = _Connection.LOST
         self._store.leave_all(self)
 
     def resume(self) -> None:
-        """The store responds again: to this session if it was suspended, to a new one if it was lost."""
+        """Responds again: to this session if it was suspended, to a new one if it was lost."""
         if not self._closed:
             self._connection = _Connection.CONNECTED
             self._store.move()

@@ -1,6 +1,6 @@
-"""The cluster's part of `high-availability.storageDir`: a local folder, or a URI of any kind that checkpoints take.
+"""The cluster's part of `high-availability.storageDir`: a local folder, or a URI as for checkpoints.
 
-A URI may have credentials in it, which no error shows. The store of `high-availability.type: file` has to have a
+A URI may contain credentials, which errors never show. The store of `high-availability.type: file` requires a
 folder: its locks are the kernel's.
 """
 
@@ -28,7 +28,7 @@ _ID = re.compile(r"/?(?!\.+\Z)[A-Za-z0-9_.\-]{1,120}\Z")
 
 
 class StorageDir(Struct, frozen=True):
-    """What lies where."""
+    """The locations below the storage directory."""
 
     graphs: ContentFiles
     results: ContentFiles
@@ -38,7 +38,7 @@ class StorageDir(Struct, frozen=True):
 
 
 def open_storage_dir(configuration: Configuration) -> StorageDir:
-    """Raises ConfigurationError when the option names nothing that can be used."""
+    """Opens the configured storage. Raises ConfigurationError when it cannot be used."""
     value = configuration.string(_OPTION)
     if _is_local(value):
         folder = _folder(configuration)
@@ -62,7 +62,7 @@ def open_storage_dir(configuration: Configuration) -> StorageDir:
 
 
 def store_folder(configuration: Configuration) -> Path:
-    """Where `high-availability.type: file` has its store. Raises ConfigurationError."""
+    """Returns the folder of the store of `high-availability.type: file`. Raises ConfigurationError."""
     value = configuration.string(_OPTION)
     if not _is_local(value):
         raise ConfigurationError(
@@ -73,7 +73,7 @@ def store_folder(configuration: Configuration) -> Path:
 
 
 def cluster_id(configuration: Configuration) -> str:
-    """`high-availability.cluster-id`, as the name of a folder. Raises ConfigurationError."""
+    """Returns `high-availability.cluster-id`, as the name of a folder. Raises ConfigurationError."""
     value = configuration.string("high-availability.cluster-id")
     if not _ID.match(value):
         raise ConfigurationError(
@@ -83,7 +83,7 @@ def cluster_id(configuration: Configuration) -> str:
 
 
 def _is_local(value: str) -> bool:
-    """Whether it is a path; so is what makes no sense as a URI, which is refused as one."""
+    """Whether the value is a path; an invalid URI counts as one, and is rejected as such."""
     return not is_uri(value) or urlsplit(value).scheme.lower() == "file"
 
 

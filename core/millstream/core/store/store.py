@@ -1,29 +1,29 @@
-"""The store: what has to outlive a process, and who leads. Small values and pointers; large content lies elsewhere.
+"""The store: recovery data that outlives a process, and leader election. Small values and pointers; no large content.
 
-A service has one session with it. A session holds candidacies, and the leaderships that come of them. It is written so
-that ZooKeeper, a local directory with locks and atomic renames, and memory keep the same promises, which the suite in
-`tests/core/store` checks on every implementation. Nothing stronger is promised than all of them can keep.
+A service has one session with it. A session holds candidacies and leaderships. ZooKeeper, a local directory with locks
+and atomic renames, and memory give the same guarantees, which the suite in `tests/core/store` checks on every
+implementation. Nothing stronger is guaranteed than all of them can provide.
 
 **Writes** are linearizable: each takes effect at one moment, entirely or not at all, and each is conditional twice.
 It is made under a leadership, and takes effect only while that is the current one of its contest (`FencedError`); and
 only on the version of the entry that its writer has seen (`ConflictError`). Both are decided by the store, in that
-moment. There is no write without a leadership: a leader that was frozen and wakes up changes nothing.
+moment. There is no write without a leadership: a leader that was frozen has no effect when it resumes.
 
-**Versions** of an entry grow. One that is removed and made again may have an earlier version once more.
+**Versions** of an entry increase. An entry that is removed and created again may have an earlier version again.
 
-**Reads** show a state that was current once, never one from before what this session has read, written, or was refused
-for. When `campaign` returns, reads show all that was written under the earlier leaderships of that contest.
+**Reads** return a state that was current at some time, but never an earlier one than this session has read, written, or
+was rejected for. After `campaign` returns, reads include all writes under earlier leaderships of that contest.
 
-**Leaders.** A contest has one leader at most. Each gets an epoch, higher than all that were given before in this store,
+**Leaders.** A contest has at most one leader. Each gets an epoch, higher than all earlier ones in this store,
 in any contest. A leadership ends when it is resigned, or with the session that it was won in; it never comes back.
 
-**Connections.** Three things happen to them, and are distinguished:
+**Connections.** Three events are distinguished:
 
 - suspended: the store does not respond. Calls raise `SuspendedError`; a write may have taken effect or not. The session
   may still be alive in the store, and its leaderships the current ones.
 - resumed: the same session continues. A client that does not know the outcome of a write reads.
-- lost: the session is over, and its leaderships with it. Calls raise `SessionLostError`, also those that were under
-  way, whose writes may have taken effect or not, until there is a new session, in which one has to campaign again.
+- lost: the session and its leaderships have ended. Calls raise `SessionLostError`, also those in progress, whose writes
+  may have taken effect or not, until there is a new session, in which the service has to campaign again.
 
 Owned by one asyncio loop.
 """
@@ -41,9 +41,9 @@ from millstream.core.jobs.ids import NO_JOB, JobId, LeaderEpoch
 from millstream.core.services.leader_lookup import KnownLeader, Role
 
 MAX_VALUE = 256 * 1024
-"""Bytes. ZooKeeper takes 1 MiB for a whole request."""
+"""In bytes. ZooKeeper accepts 1 MiB for a whole request."""
 ABSENT = 0
-"""The version of an entry that is not there."""
+"""The version of an entry that does not exist."""
 _NAME = re.compile(r"(?!\.+\Z)[A-Za-z0-9_.\-]{1,120}\Z")
 
 
@@ -59,7 +59,7 @@ class ConflictError(StoreError):
 
 
 class FencedError(StoreError):
-    """Not written: the leadership is over. It will not be the current one again."""
+    """Not written: the leadership has ended, for good."""
 
     def __init__(self, leadership: Leadership) -> None:
         super().__init__(f"epoch {leadership.epoch} of {leadership.contest} is over")
@@ -80,7 +80,7 @@ class SessionLostError(StoreError):
 
 
 class Kind(StrEnum):
-    """What an entry is about. The values are names of folders."""
+    """The kinds of entries. The values are names of folders."""
 
     JOB_GRAPH = "job-graphs"
     CHECKPOINTS = "checkpoints"
@@ -88,7 +88,7 @@ class Kind(StrEnum):
 
 
 class Key(Struct, frozen=True):
-    """Of an entry. Its name fits into a path everywhere."""
+    """The key of an entry. Its name is valid in any path."""
 
     kind: Kind
     name: str
@@ -102,14 +102,14 @@ class Key(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """What is stored under a key."""
+    """The value under a key, with its version."""
 
     value: bytes
     version: int
 
 
 class Contest(Struct, frozen=True):
-    """What candidates want to lead: a role of the cluster, or one job as its job manager."""
+    """The subject of an election: a role of the cluster, or the leadership of one job."""
 
     role: Role
     job_id: JobId = NO_JOB
@@ -119,21 +119,21 @@ class Contest(Struct, frozen=True):
 
 
 class Leadership(Struct, frozen=True):
-    """A contest that was won. The epoch alone identifies it."""
+    """A won contest. The epoch alone identifies it."""
 
     contest: Contest
     epoch: LeaderEpoch
 
 
 class Entries(Protocol):
-    """Each entry by itself: nothing here changes two at once."""
+    """Access to single entries: no operation changes two at once."""
 
     async def read(self, key: Key) -> Entry | None:
-        """The entry, or None when it is not there."""
+        """Returns the entry, or None if it does not exist."""
         ...
 
     async def write(self, key: Key, value: bytes, expected: int, under: Leadership) -> int:
-        """Makes an entry that is `ABSENT`, or replaces one of the expected version; returns its new version.
+        """Creates an entry that is `ABSENT`, or replaces one of the expected version; returns its new version.
 
         Raises ValueError for more than `MAX_VALUE` bytes.
         """
@@ -144,18 +144,18 @@ class Entries(Protocol):
         ...
 
     async def names(self, kind: Kind) -> list[str]:
-        """Of the entries of a kind, sorted."""
+        """Returns the names of the entries of a kind, sorted."""
         ...
 
 
 class Elections(Protocol):
-    """Who leads."""
+    """Leader election."""
 
     async def campaign(self, contest: Contest, address: str) -> Leadership:
-        """Returns when this session leads, and is reached at `address` by those who look for the leader.
+        """Waits until this session is the leader; others find it at `address`.
 
-        Candidates wait in line, also two of one session, and through every kind of trouble with the connection. To
-        cancel the call is to stand down.
+        Candidates are queued, also two of one session, and remain candidates through connection errors. Cancelling the
+        call withdraws the candidacy.
         """
         ...
 
@@ -164,34 +164,34 @@ class Elections(Protocol):
         ...
 
     async def leader(self, contest: Contest) -> KnownLeader | None:
-        """Who leads, or None."""
+        """Returns the leader, or None."""
         ...
 
     async def candidates(self, contest: Contest) -> list[str]:
-        """The addresses of all that are in line at this moment, that of the leader first."""
+        """Returns the addresses of all current candidates, that of the leader first."""
         ...
 
     async def changed(self, contest: Contest, epoch: LeaderEpoch) -> KnownLeader | None:
-        """Returns when another leader than that of this epoch is known, or none; the epoch 0 is that of no leader.
+        """Waits until the known leader is not that of this epoch, and returns it or None; epoch 0 stands for no leader.
 
-        What is known stays so while the connection is suspended. When the session is lost, no leader is known: so a
-        leader that waits for its own epoch learns when that is over. Raises nothing.
+        The known leader does not change while the connection is suspended. After the session is lost, no leader is
+        known, so a leader that waits for its own epoch is notified of its end. Never raises.
         """
         ...
 
 
 class Store(Entries, Elections, Protocol):
-    """One service's session."""
+    """The session of one service."""
 
     async def connected(self) -> None:
-        """Returns when the store responds, in this session or in a new one; for callers that try again after an error.
+        """Waits until the store responds, in this session or in a new one; for callers that retry after an error.
 
         Raises SessionLostError after `close`, as all calls do then but `changed`.
         """
         ...
 
     async def close(self) -> None:
-        """Ends the session for good: what it leads is free at once. Does nothing the second time."""
+        """Ends the session for good, which ends its leaderships at once. May be called twice."""
         ...
 
 

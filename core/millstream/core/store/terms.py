@@ -1,4 +1,4 @@
-"""The terms of a service that is one of several: it campaigns, leads, steps down when that is over, and again."""
+"""The terms of a service with standbys: it campaigns, leads until the leadership ends, and campaigns again."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ StepDown = Callable[[], Awaitable[None]]
 async def hold_office(
     store: Store, contest: Contest, address: str, lead: Callable[[Leadership], Awaitable[StepDown]]
 ) -> None:
-    """Runs until cancelled. `lead` begins a term, and returns what ends it.
+    """Runs until cancelled. `lead` begins a term, and returns the callable that ends it.
 
-    A service that cannot begin, because it cannot read what was left to it, leaves the term to another.
+    A service that cannot begin a term, because it cannot read its predecessor's data, resigns.
     """
     while True:
         leadership = await store.campaign(contest, address)
-        log.info("leads as %s, in epoch %d", contest, leadership.epoch)
+        log.info("elected as leader: %s, in epoch %d", contest, leadership.epoch)
         try:
             step_down = await lead(leadership)
         except Exception:
-            log.exception("cannot lead as %s", contest)
+            log.exception("resigning as leader: %s", contest)
             await _resign(store, leadership)
             await asyncio.sleep(_PAUSE)
             continue
         try:
             await store.changed(contest, leadership.epoch)
-            log.warning("leads no more as %s, in epoch %d", contest, leadership.epoch)
+            log.warning("no longer the leader: %s, in epoch %d", contest, leadership.epoch)
         finally:
             await step_down()
 

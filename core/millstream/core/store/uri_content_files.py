@@ -1,7 +1,7 @@
-"""Files of contents in any storage that checkpoints may lie in: `s3://`, `hdfs://`, `gs://`.
+"""Files of contents in any storage for checkpoints: `s3://`, `hdfs://`, `gs://`.
 
-An object gets its name when all of it has arrived; elsewhere a file is written under another name first, and what a
-crash leaves of one is deleted once it is so old that it is not being written any more.
+An object appears under its name when it is complete; in other storage a file is written under a temporary name first,
+and files that a crash leaves are deleted once they are old enough not to be in use.
 """
 
 from __future__ import annotations

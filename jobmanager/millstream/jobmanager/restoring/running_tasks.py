@@ -26,7 +26,7 @@ def why_not(graph: JobGraph, tasks: Iterable[FoundTask], restore_point: int) -> 
         if task.completed > restore_point:
             return f"{name} has committed checkpoint {task.completed}, but the latest stored one is {restore_point}"
         if task.reader is not None and not task.reader.is_known:
-            return f"too many splits were assigned to {name} since checkpoint {restore_point} to be kept"
+            return f"the splits assigned to {name} since checkpoint {restore_point} are too many to be kept"
         if task.reader is not None and task.reader.has_events:
             return f"{name} and its enumerator have exchanged events that the enumerator's state may not include"
     return ""

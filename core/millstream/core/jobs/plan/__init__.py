@@ -1,1 +1,1 @@
-"""What the client hands to the tasks of a job: specifications of operators, in chains, and how edges partition."""
+"""The program of a job, as the client sends it to tasks: specifications of operators, chains and partitioners."""

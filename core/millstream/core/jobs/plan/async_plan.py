@@ -1,4 +1,4 @@
-"""What the client hands to the tasks of asynchronous functions."""
+"""Specifications of asynchronous functions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from millstream.core.jobs.state_kinds import OPERATOR, StateKind
 
 
 class AsyncSpec(FunctionSpec, frozen=True):
-    """An AsyncFunction, whose calls for several records are under way at the same time."""
+    """An AsyncFunction, which is called concurrently for several records."""
 
     kind = "async"
-    timeout: float | None  # seconds for a record, with its retries; None: it may take as long as it likes
-    capacity: int  # records under way at the same time
+    timeout: float | None  # seconds for a record, with its retries; None: no timeout
+    capacity: int  # the maximum number of concurrent records
     retry_strategy: Any  # millstream.datastream.functions.AsyncRetryStrategy
-    ordered: bool  # whether results leave in the order of their records
+    ordered: bool  # whether results are emitted in the order of their records
 
     def held_state(self) -> frozenset[StateKind]:
-        """The records that are under way."""
+        """The records whose calls are in progress."""
         return OperatorSpec.held_state(self) | OPERATOR
 
     def user_code(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What the client hands to the tasks of vectorised windows: which columns are aggregated, and how."""
+"""Specifications of vectorised windows: which columns are aggregated, and how."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.core.records.types import TypeInformation
 
 
 class Aggregation(Enum):
-    """What is made of the values of a column."""
+    """The aggregation of the values of a column."""
 
     COUNT = "count"
     SUM = "sum"
@@ -38,7 +38,7 @@ class PlannedAggregate(Struct, frozen=True):
 class ColumnWindowSpec(OperatorSpec, Struct, frozen=True):
     """Columns of records in windows of each key, aggregated without a call for each record.
 
-    `key_columns` are the names of the columns that the key is made of; none: all records are of the key 0.
+    `key_columns` are the names of the key columns; none: all records have the key 0.
     """
 
     kind = "column_window"
@@ -49,8 +49,8 @@ class ColumnWindowSpec(OperatorSpec, Struct, frozen=True):
     key_type: TypeInformation
     key_columns: tuple[str, ...]
     allowed_lateness: int = 0  # milliseconds
-    late_tag: str | None = None  # the side output for records that come too late
-    only_at_the_end: bool = False  # also windows of processing time fire when all records came, and not before
+    late_tag: str | None = None  # the side output for late records
+    only_at_the_end: bool = False  # windows of processing time, too, fire only when all records have arrived
 
     def keyed_by(self) -> tuple[KeySelector, ...]:
         """Its stream's."""
@@ -61,13 +61,13 @@ class ColumnWindowSpec(OperatorSpec, Struct, frozen=True):
         return BatchInput.AS_IT_COMES
 
     def in_batch(self) -> OperatorSpec:
-        """The clock ends no window."""
+        """Windows fire only at the end of the input."""
         return replace(self, only_at_the_end=True)
 
     def user_code(self) -> tuple[Any, ...]:
-        """None but what selects keys: its windows are of the kinds that come with the API."""
+        """Only the key selectors: its windows are always those of the API."""
         return OperatorSpec.user_code(self)
 
     def keeps_records(self) -> bool:
-        """What it emits is made again each time."""
+        """False: its output is created anew each time."""
         return False

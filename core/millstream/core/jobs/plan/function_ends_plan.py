@@ -1,4 +1,4 @@
-"""Specifications of the two ends of a stream that are functions of the user's: `SourceFunction` and `SinkFunction`."""
+"""Specifications of sources and sinks that are user functions: `SourceFunction` and `SinkFunction`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from millstream.core.records.types import PICKLED, TypeInformation
 
 
 class SourceFunctionSpec(FunctionSpec, frozen=True):
-    """A SourceFunction: it runs in each subtask, on a thread of its own. It has no splits, so nothing enumerates."""
+    """A SourceFunction: it runs in each subtask, on a separate thread. It has no splits and no enumerator."""
 
     inputs = 0
     prefix = "Source: "
@@ -15,7 +15,7 @@ class SourceFunctionSpec(FunctionSpec, frozen=True):
 
 
 class SinkFunctionSpec(FunctionSpec, frozen=True):
-    """A SinkFunction; behind `key_by` it has state by key."""
+    """A SinkFunction; after `key_by` it has keyed state."""
 
     prefix = "Sink: "
     is_sink = True

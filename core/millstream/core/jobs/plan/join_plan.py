@@ -1,4 +1,4 @@
-"""What the client hands to the tasks of joins that are no windows."""
+"""Specifications of joins without windows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from millstream.core.jobs.plan.plan import BatchInput, ConnectedSpec, FunctionSp
 
 
 class IntervalJoinSpec(FunctionSpec, ConnectedSpec, frozen=True):
-    """Each record of the first stream with those of the second that have its key and come close to it in event time.
+    """Joins each record of the first stream with those of the second that have its key and a close event time.
 
     That is, from `lower` to `upper` milliseconds after it, both included; negative numbers are before it.
     """
@@ -16,8 +16,8 @@ class IntervalJoinSpec(FunctionSpec, ConnectedSpec, frozen=True):
     keys: TwoInputKeys
     lower: int
     upper: int
-    late_tags: tuple[str | None, str | None] = (None, None)  # side outputs for what comes too late, of either stream
+    late_tags: tuple[str | None, str | None] = (None, None)  # side outputs for late records of each stream
 
     def batch_input(self, timed: bool) -> BatchInput:
-        """It looks for what is near in time, in whatever order that came."""
+        """Matches by event time, in any order of arrival."""
         return BatchInput.AS_IT_COMES

@@ -1,7 +1,7 @@
-"""What the client hands to the tasks: operator specifications, chains of them, and how edges partition.
+"""The program of a job, as the client sends it to tasks: operator specifications, chains of them, and partitioners.
 
-These objects travel as cloudpickle inside the job graph and are loaded only in the job's own environment. A
-specification names what to run, and declares what that needs; the task manager decides how
+These objects are pickled by cloudpickle into the job graph, and loaded only in the job's own environment. A
+specification describes an operator and declares its requirements; the task manager implements it
 (`millstream.taskmanager.worker.operators`).
 """
 
@@ -18,9 +18,9 @@ from millstream.core.records.types import PICKLED, TypeInformation
 
 
 class KeySelector(Struct, frozen=True):
-    """How the key is taken from a record: by field names or positions (which also works on columns), or by a function.
+    """Selects the key of a record: by field names or positions (which also works on columns), or by a function.
 
-    Exactly one of `fields` and `function` is set. One field gives its bare value as the key, several a tuple.
+    Exactly one of `fields` and `function` is set. The key is the value of one field, or a tuple of several.
     """
 
     fields: tuple[str | int, ...] = ()
@@ -28,7 +28,7 @@ class KeySelector(Struct, frozen=True):
 
 
 class BatchInput(Enum):
-    """In which order an operator gets its records when the job is run as a batch."""
+    """The order in which an operator receives its records when the job is run as a batch."""
 
     AS_IT_COMES = "as it comes"
     KEY_BY_KEY = "key by key"  # all records of a key, in the order of their timestamps, then those of another
@@ -36,28 +36,28 @@ class BatchInput(Enum):
 
 
 class OperatorSpec:
-    """Base of all specifications: what the others have to know of an operator, without knowing which it is.
+    """Base of all specifications: the properties of an operator that other code needs, independent of its class.
 
-    A new operator is a class derived from this one, what makes it in the API, and its file in
+    A new operator consists of a class derived from this one, the method of the API that creates it, and its file in
     `millstream.taskmanager.worker.operators`, which is marked with `builds` for this class.
     """
 
     __slots__ = ()
 
     inputs: ClassVar[int] = 1
-    """How many streams it takes: 0, 1 or 2."""
+    """The number of its inputs: 0, 1 or 2."""
     prefix: ClassVar[str] = ""
-    """What people see before its name."""
+    """The prefix that is shown before its name."""
     is_the_clients: ClassVar[bool] = False
-    """Whether the program did not ask for it: it has no name or uid of the user's."""
+    """Whether it was added implicitly, without a name or uid of the user."""
     is_sink: ClassVar[bool] = False
-    """Whether records leave the job here."""
+    """Whether it is a sink."""
     makes_columns: ClassVar[bool] = False
-    """Whether its function returns columns, which no declared type keeps from being changed."""
+    """Whether its function returns columns, which may be mutable regardless of the declared type."""
 
     @property
     def kind(self) -> str:
-        """What it does, in a word that never changes: ids of operators without a uid are made of it."""
+        """A stable name of the kind of operator, from which ids of operators without a uid are derived."""
         raise NotImplementedError
 
     @property
@@ -75,41 +75,41 @@ class OperatorSpec:
 
     @property
     def makes_event_time(self) -> bool:
-        """Whether records have timestamps from here on."""
+        """Whether its output records have timestamps."""
         return False
 
     @property
     def reads_timestamps(self) -> bool:
-        """Whether it or its user's code may read the timestamps of its records, or keeps them in its state.
+        """Whether it or user code in it may read the timestamps of its records, or keeps them in its state.
 
-        One that does not gives its results the timestamps of their records, or makes all of them again.
+        Otherwise its results have the timestamps of their input records, or new ones.
         """
         return True
 
     def batch_input(self, timed: bool) -> BatchInput:
-        """In which order it gets its records in a batch, whether or not they have timestamps."""
+        """Returns the order of its input records in a batch; `timed`: whether they have timestamps."""
         return BatchInput.KEY_BY_KEY if self.keyed_by() else BatchInput.AS_IT_COMES
 
     def in_batch(self) -> OperatorSpec:
-        """What runs in its place in a batch."""
+        """Returns the operator that replaces it in a batch."""
         return self
 
     def user_code(self) -> tuple[Any, ...]:
-        """What of it is the user's, to name what cannot be pickled."""
+        """Returns its user code, for messages about objects that cannot be pickled."""
         return tuple([selector.function for selector in self.keyed_by() if selector.function is not None])
 
     def keeps_records(self) -> bool:
-        """Whether it may hold on to what it emitted: then records are copied as they are handed over."""
+        """Whether it may keep records that it emitted: these are copied when they are passed on."""
         return True
 
 
 class FunctionSpec(OperatorSpec, Struct, frozen=True):
-    """Base of operators around one function of the user's, which they open and close."""
+    """Base of operators with one user function, which they open and close."""
 
     function: Any
 
     def user_code(self) -> tuple[Any, ...]:
-        """The function, and those that select keys."""
+        """Returns the function, and key selectors."""
         return (self.function, *OperatorSpec.user_code(self))
 
 
@@ -128,15 +128,15 @@ class SourceSpec(OperatorSpec, Struct, frozen=True):
 
     @property
     def makes_event_time(self) -> bool:
-        """With a strategy; what a source has of its own is not known here."""
+        """Whether there is a strategy; timestamps of the source itself are not known here."""
         return self.strategy is not None
 
     def in_batch(self) -> OperatorSpec:
-        """Event time stands still until the end."""
+        """Event time does not advance until the end."""
         return self if self.strategy is None else replace(self, strategy=self.strategy.without_watermarks())
 
     def user_code(self) -> tuple[Any, ...]:
-        """The source, and where its event time comes from."""
+        """Returns the source and its watermark strategy."""
         return (self.source,) if self.strategy is None else (self.source, self.strategy)
 
     def keeps_records(self) -> bool:
@@ -145,7 +145,7 @@ class SourceSpec(OperatorSpec, Struct, frozen=True):
 
 
 class TimestampsSpec(OperatorSpec, Struct, frozen=True):
-    """Event time from here on is what the strategy makes of the records."""
+    """Assigns timestamps and watermarks by the strategy."""
 
     kind = "timestamps"
     makes_event_time = True
@@ -153,11 +153,11 @@ class TimestampsSpec(OperatorSpec, Struct, frozen=True):
 
     @property
     def reads_timestamps(self) -> bool:
-        """A function that assigns timestamps receives the record's last one; without any, that stays."""
+        """A timestamp assigner receives the record's previous timestamp; without an assigner, it is kept."""
         return self.strategy.timestamp_field is None
 
     def in_batch(self) -> OperatorSpec:
-        """Event time stands still until the end."""
+        """Event time does not advance until the end."""
         return replace(self, strategy=self.strategy.without_watermarks())
 
     def user_code(self) -> tuple[Any, ...]:
@@ -198,7 +198,7 @@ class ProcessSpec(FunctionSpec, frozen=True):
 
 
 class KeyedProcessSpec(FunctionSpec, frozen=True):
-    """A KeyedProcessFunction on a keyed stream, also one that stands for an operator of another kind."""
+    """A KeyedProcessFunction on a keyed stream, or one that implements an operator of another kind."""
 
     key_selector: KeySelector
     key_type: TypeInformation = PICKLED
@@ -211,7 +211,7 @@ class KeyedProcessSpec(FunctionSpec, frozen=True):
 
     @property
     def has_side_outputs(self) -> bool:
-        """Unless it stands for an operator that has none."""
+        """True, unless it implements an operator that has none."""
         return not self.stands_for
 
     def keyed_by(self) -> tuple[KeySelector, ...]:
@@ -237,7 +237,7 @@ class ReduceSpec(FunctionSpec, frozen=True):
         return (self.key_selector,)
 
     def batch_input(self, timed: bool) -> BatchInput:
-        """Without timestamps nothing has to be sorted, as only one value of each key is kept."""
+        """Without timestamps no sorting is needed, since only one value per key is kept."""
         return BatchInput.KEY_BY_KEY if timed else BatchInput.AS_IT_COMES
 
     def in_batch(self) -> OperatorSpec:
@@ -254,7 +254,7 @@ class TwoInputKeys(Struct, frozen=True):
 
 
 class ConnectedSpec(OperatorSpec):
-    """What operators on two connected streams have in common; they are keyed when `keys` is set."""
+    """Base of operators on two connected streams; they are keyed when `keys` is set."""
 
     __slots__ = ()
     inputs = 2
@@ -348,7 +348,7 @@ class SinkSpec(OperatorSpec, Struct, frozen=True):
 
 
 class CollectSpec(OperatorSpec, Struct, frozen=True):
-    """Keeps results until the client pulls them."""
+    """Keeps results until the client requests them."""
 
     prefix = "Sink: "
     is_sink = True
@@ -362,18 +362,18 @@ class CollectSpec(OperatorSpec, Struct, frozen=True):
 
 
 class ChainedOutput(Struct, frozen=True):
-    """Where an operator's records go inside its chain: to another operator, or to an output of the task."""
+    """The target of an operator's records in its chain: another operator, or an output of the task."""
 
     operator: int | None = None  # index into Chain.operators
     output: int | None = None  # index of the task's outputs
     tag: str | None = None  # a side output's id; None: the main output
     tag_type: TypeInformation = PICKLED  # of a side output's records
     edge: str = ""  # to another operator: what the edge is named, as in EdgeSpec
-    timed: bool = True  # whether an operator behind it may read timestamps
+    timed: bool = True  # whether a downstream operator may read timestamps
 
 
 class ChainedOperator(Struct, frozen=True):
-    """One operator of a chain. `output_type` is the type of what its main output emits."""
+    """One operator of a chain. `output_type` is the type of its main output."""
 
     operator_id: str
     name: str
@@ -385,16 +385,16 @@ class ChainedOperator(Struct, frozen=True):
 
     @property
     def folder(self) -> str:
-        """What its state files lie under in a snapshot: its uid, or its id when it has none."""
+        """The folder of its state files in a snapshot: its uid, or its id if it has none."""
         return self.uid or self.operator_id
 
     def type_of(self, output: ChainedOutput) -> TypeInformation:
-        """The type of what goes to one of its outputs."""
+        """Returns the type of one of its outputs."""
         return self.output_type if output.tag is None else output.tag_type
 
 
 class Chain(Struct, frozen=True):
-    """The operators of one vertex, in topological order: a tree whose head, index 0, takes the task's input."""
+    """The operators of one vertex, in topological order: a tree whose head, index 0, receives the task's input."""
 
     operators: tuple[ChainedOperator, ...]
 
@@ -430,7 +430,7 @@ class HashPartitioner(Struct, frozen=True):
 
 
 class CustomPartitioner(Struct, frozen=True):
-    """The consumer that the user's function names: `partitioner(key, number of consumers)`."""
+    """The consumer that the user's function returns: `partitioner(key, number of consumers)`."""
 
     partitioner: Any  # a callable, or a millstream.datastream.functions.Partitioner
     key_selector: KeySelector
@@ -460,7 +460,7 @@ STRATEGY_NAMES: dict[type, str] = {
 
 
 def partitioner_code(partitioner: Partitioner) -> tuple[Any, ...]:
-    """What of a partitioner is the user's."""
+    """Returns the user code of a partitioner."""
     match partitioner:
         case HashPartitioner(KeySelector(_, function)):
             return () if function is None else (function,)
@@ -470,7 +470,7 @@ def partitioner_code(partitioner: Partitioner) -> tuple[Any, ...]:
 
 
 class EdgeSpec(Struct, frozen=True):
-    """An edge as its two ends see it: how records are spread, their type, and how long they may wait for company."""
+    """An edge, as its two ends see it: the partitioner, the type of records, and the buffer timeout."""
 
     partitioner: Partitioner
     type: TypeInformation

@@ -1,4 +1,4 @@
-"""What the client hands to the tasks of windows: how records come together, and what is done with them."""
+"""Specifications of windows: how records are assigned, and how they are aggregated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from millstream.core.records.types import PICKLED, TypeInformation
 
 
 class Buffered(Struct, frozen=True):
-    """All records of a window are kept until it fires, and longer where it may fire again.
+    """All records of a window are kept until it fires, and longer if it may fire again.
 
-    With `combine`, its function gets what that makes of them.
+    With `combine`, its function receives the combined records.
     """
 
     type: TypeInformation = PICKLED
@@ -22,21 +22,21 @@ class Buffered(Struct, frozen=True):
 
 
 class Reduced(Struct, frozen=True):
-    """Only one value is kept of a window: `function(value so far, record)`."""
+    """Only one value per window is kept: `function(value so far, record)`."""
 
     function: Any
     type: TypeInformation = PICKLED
 
 
 class Aggregated(Struct, frozen=True):
-    """Only an accumulator is kept of a window, of an AggregateFunction; the type is the accumulator's."""
+    """Only the accumulator of an AggregateFunction is kept per window; the type is the accumulator's."""
 
     function: Any
     type: TypeInformation = PICKLED
 
 
 class Tagged(Struct, frozen=True):
-    """All records of two streams, each with the side that it is of."""
+    """All records of two streams, each with its side."""
 
     first: TypeInformation = PICKLED
     second: TypeInformation = PICKLED
@@ -46,7 +46,7 @@ Contents = Buffered | Reduced | Aggregated | Tagged
 
 
 class WindowSpec(OperatorSpec, Struct, frozen=True):
-    """Records of one key in windows. `function` gets what a window holds when it fires; None: that is the result."""
+    """Records of one key in windows. `function` receives the content of a firing window; None: that is the result."""
 
     kind = "window"
     has_side_outputs = True
@@ -58,20 +58,20 @@ class WindowSpec(OperatorSpec, Struct, frozen=True):
     key_type: TypeInformation = PICKLED
     evictor: Any = None  # millstream.datastream.window.Evictor
     allowed_lateness: int = 0  # milliseconds
-    late_tag: str | None = None  # the side output for records that come too late
+    late_tag: str | None = None  # the side output for late records
 
     def keyed_by(self) -> tuple[KeySelector, ...]:
         """Its stream's."""
         return (self.key_selector,)
 
     def user_code(self) -> tuple[Any, ...]:
-        """Everything that may be the user's own."""
+        """Returns everything that may be user-defined."""
         code = (self.function, getattr(self.contents, "function", None), self.assigner, self.trigger, self.evictor)
         return tuple([part for part in code if part is not None] + list(OperatorSpec.user_code(self)))
 
 
 class CoGroupSpec(WindowSpec, frozen=True):
-    """Records of two streams in windows. `function` gets those of both sides with the same key and window."""
+    """Records of two streams in windows. `function` receives those of both sides with the same key and window."""
 
     kind = "co_group"
     inputs = 2

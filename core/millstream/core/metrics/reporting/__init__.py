@@ -1,1 +1,1 @@
-"""Reporters: plug-ins that carry the metrics of a service to systems that keep and show them."""
+"""Reporters: plug-ins that export the metrics of a service to monitoring systems."""

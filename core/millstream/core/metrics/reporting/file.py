@@ -1,8 +1,8 @@
-"""The file reporter: a line for each figure, appended to a file of the service's own.
+"""The file reporter: appends a line for each figure to a file of the service.
 
     2026-11-18T08:00:00.000Z flink.taskmanager.job.task.numRecordsIn{job_name="count",subtask_index="0"} 12345
 
-A file that has grown to `max-size` takes the place of the former one, `.1`, and a new one is begun.
+A file that has grown to `max-size` is renamed to `.1`, which replaces the previous one, and a new one is started.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class FileReporter(MetricReporter):
         self._most = settings.integer("max-size")
 
     async def open(self, read: Read) -> None:
-        """Makes sure of the folder."""
+        """Creates the folder."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise MillstreamError(f"{self.path.parent}: {error.strerror}") from error
 
     async def report(self, groups: list[MetricGroup]) -> None:
-        """Appends what is measured now."""
+        """Appends the current figures."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         await asyncio.to_thread(self._append, groups, now)
 
@@ -52,7 +52,7 @@ class FileReporter(MetricReporter):
 
 
 def lines(groups: list[MetricGroup]) -> list[str]:
-    """All figures, a line for each; a histogram has several."""
+    """Returns a line for each figure; a histogram has several."""
     found: list[str] = []
     for figure in figures(groups):
         name = ".".join((PREFIX, *figure.parts))

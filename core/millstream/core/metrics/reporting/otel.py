@@ -1,4 +1,4 @@
-"""The OpenTelemetry reporter: pushes metrics over OTLP, as JSON over HTTP, which every collector takes.
+"""The OpenTelemetry reporter: pushes metrics over OTLP, as JSON over HTTP, which every collector accepts.
 
 Names are Flink's scopes and names with dots (`flink.taskmanager.job.task.numRecordsIn`), variables are attributes.
 Counters are cumulative sums from the start of the reporter's process, gauges and the rates of meters are gauges,
@@ -50,7 +50,7 @@ class OtelReporter(MetricReporter):
         self._started = time.time_ns()
 
     async def report(self, groups: list[MetricGroup]) -> None:
-        """Sends what is measured now. Raises what keeps it from arriving."""
+        """Sends the current figures. Raises MillstreamError or OSError if that fails."""
         await asyncio.to_thread(self._post, groups, time.time_ns())
 
     def _post(self, groups: list[MetricGroup], now: int) -> None:

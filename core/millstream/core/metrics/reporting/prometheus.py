@@ -142,7 +142,9 @@ def families(groups: list[MetricGroup], filters_values: bool = True) -> Iterator
     yield from found.values()
 
 
-def _labels(variables: dict[str, str], filters_values: bool) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
+def _labels(
+    variables: dict[str, str], filters_values: bool
+) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
     labels = {
         _INVALID_LABEL.sub("_", name): _INVALID.sub("_", value) if filters_values else value
         for name, value in variables.items()

@@ -1,4 +1,4 @@
-"""One session's way to the folder. Its life there begins with the first turn, and again after it was lost."""
+"""The connection of one session to the folder. Its lock file is created with the first turn, and after a loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millstream.core.store.store import SessionLostError, StoreError, SuspendedE
 
 T = TypeVar("T")
 Work = Callable[[StoreFolder, str], T]
-"""What is done in a turn: in this folder, by the session of this id."""
+"""The work of a turn: in this folder, by the session of this id."""
 
 
 class Connection:
@@ -28,7 +28,7 @@ class Connection:
         self._failed = False
 
     async def turn(self, work: Work[T]) -> T:
-        """What the work returns or raises. Raises SuspendedError and SessionLostError."""
+        """Runs work in the folder; returns its result. Raises SuspendedError and SessionLostError."""
         if self._closed:
             raise SessionLostError
         try:
@@ -46,7 +46,7 @@ class Connection:
         return work(folder, self._life.session)
 
     async def connected(self) -> None:
-        """See `Store`. A store that failed a moment ago is given one: it may serve this, and fail the next write."""
+        """See `Store`. Waits a moment after an error: the store may serve this, and fail the next write."""
         while True:
             if self._failed:
                 await asyncio.sleep(self.shared.look_every)
@@ -74,5 +74,5 @@ class Connection:
         if self._life is not None:
             self._life.end()
             self._life = None
-            with contextlib.suppress(OSError, StoreError):  # else the next process that reads finds it over
+            with contextlib.suppress(OSError, StoreError):  # otherwise the next process that reads detects its end
                 folder.settle()

@@ -1,4 +1,4 @@
-"""What is in the directory of a store, and what is done to it while its lock is held.
+"""The files in the directory of a store, and the operations on them under its lock.
 
     lock                         held for each turn: all is decided, and made durable, under it
     elections                    the `Lines`
@@ -6,8 +6,8 @@
     sessions/<id>                locked by the session as long as it lives
     new                          what the holder of the lock writes before it is renamed; never read
 
-The first process that reads finds a session dead, and brings the lines up to date: its candidates are out, the next
-ones lead. Used by one thread of each process.
+The first process that reads after a session has died updates the lines: its candidates are removed, and the next ones
+become leaders. Used by one thread of each process.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _ENTRY = ".entry"
 
 
 class StoreFolder:
-    """All but `locked` and `look` are called under the lock. They raise OSError when the disk does."""
+    """All methods but `locked` and `look` are called under the lock. They raise OSError for errors of the disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.revision = 0
-        """Of the lines that were read or written last."""
+        """The revision of the lines that were read or written last."""
         self._lines = path / "elections"
         self._entries = path / "entries"
         self._sessions = path / "sessions"
@@ -55,7 +55,7 @@ class StoreFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Waits for the lock, and holds it."""
+        """Waits for the lock, and holds it within the block."""
         make_folder(str(self.path), 0o700)
         held = take_lock(self.path / "lock")
         try:
@@ -96,7 +96,7 @@ class StoreFolder:
         return sorted(re.sub(r"\+(.)", lambda letter: letter[1].upper(), name) for name in found)
 
     def _path_of(self, key: Key) -> Path:
-        """Capital letters are marked: not all file systems distinguish them from small ones."""
+        """Returns the path of an entry. Capital letters are escaped, since some file systems ignore case."""
         return self._entries / key.kind / (re.sub("[A-Z]", lambda letter: f"+{letter[0].lower()}", key.name) + _ENTRY)
 
     # Leaders
@@ -111,17 +111,17 @@ class StoreFolder:
         return [standing.address for standing in self.settle().standings if standing.contest == contest]
 
     def enter(self, standing: Standing) -> LeaderEpoch | None:
-        """The candidate goes to the end of its line. As `epoch_of`."""
+        """Adds the candidate to the end of its line; returns the same as `epoch_of`."""
         entered = self._change(lambda lines: lines.with_last(standing)).of(standing.candidate)
         return entered.epoch if entered is not None else None
 
     def epoch_of(self, candidate: str) -> LeaderEpoch | None:
-        """The epoch under which it leads, `ANY_EPOCH` while it waits, and None when it is not in line any more."""
+        """Returns the candidate's epoch if it is the leader, `ANY_EPOCH` while it waits, None if it was removed."""
         found = self.settle().of(candidate)
         return found.epoch if found is not None else None
 
     def leave(self, candidate: str) -> None:
-        """The candidate stands down, whether it leads or not."""
+        """Removes the candidate, whether it leads or not."""
         self._change(lambda lines: lines.without(candidate))
 
     def resign(self, leadership: Leadership) -> None:
@@ -131,7 +131,7 @@ class StoreFolder:
             self.leave(leader.candidate)
 
     def settle(self) -> Lines:
-        """The lines as they are in this moment."""
+        """Returns the current lines, without candidates of dead sessions."""
         return self._change(lambda lines: lines)
 
     def _change(self, change: Callable[[Lines], Lines]) -> Lines:
@@ -151,7 +151,7 @@ class StoreFolder:
     # Sessions
 
     def begin(self) -> Life:
-        """A new session. What is missing in the folder is made, and what dead sessions have left is deleted."""
+        """Begins a session. Creates missing folders, and deletes files of dead sessions."""
         for folder in (self._sessions, *(self._entries / kind for kind in Kind)):
             make_folder(str(folder), 0o700)
         for left_over in self._sessions.iterdir():
@@ -160,9 +160,9 @@ class StoreFolder:
         return Life(self._sessions / new_id())
 
     def look(self) -> tuple[bytes, frozenset[str]]:
-        """Anything else than the last time means that leaders may have changed. Needs no lock, so it never blocks.
+        """Returns a value that differs from the last one if leaders may have changed. Needs no lock; never blocks.
 
-        What it sees need not be durable yet: a process that acts on it reads again under the lock.
+        The state may not be durable yet: a process that acts on it reads again under the lock.
         """
         try:
             raw = self._lines.read_bytes()

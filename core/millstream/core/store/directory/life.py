@@ -1,4 +1,4 @@
-"""That a session lives, as the other processes see it: a file of its own, locked by the kernel for as long."""
+"""The sign of life of a session for other processes: a file that is locked as long as the session lives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millstream.core.store.directory.lock_files import is_still_at, release_lock
 
 
 class Life:
-    """A session in the folder. It is over when this is ended, when its process is, or when its file was deleted."""
+    """A session in the folder. It ends with `end`, with its process, or when its file is deleted."""
 
     def __init__(self, path: Path) -> None:
         self.session = path.name
@@ -18,11 +18,11 @@ class Life:
         self._held: FileIO = take_lock(path)
 
     def lasts(self) -> bool:
-        """Whether others find it alive."""
+        """Whether the session is alive for others."""
         return is_still_at(self._path, self._held)
 
     def end(self) -> None:
-        """The file is gone first: none is ever seen that is there and not locked, but of those who crashed."""
-        with contextlib.suppress(OSError):  # then it is as after a crash
+        """Deletes the file before its lock is released, so that only crashes leave unlocked files."""
+        with contextlib.suppress(OSError):  # the file remains, as after a crash
             self._path.unlink()
         release_lock(self._held)

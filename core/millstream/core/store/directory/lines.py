@@ -1,7 +1,7 @@
-"""The candidates of all contests, in one value that is replaced at once: who leads, who waits, and the last epoch.
+"""The candidates of all contests, in one value that is replaced atomically: leaders, waiting candidates, last epoch.
 
-Pure: what comes of a change is decided here, when it is made is the folder's. The epoch and the leaders that have it
-are one value, so no crash lies between them, and no epoch is given twice.
+Pure: the result of a change is computed here, and `folder` stores it. The last epoch and the leaders are one value, so
+no crash can separate them, and no epoch is assigned twice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from millstream.core.store.store import Contest
 
 
 class Standing(Struct, frozen=True):
-    """A candidate, by an id that no other one has, and the session that it belongs to; with an epoch, it leads."""
+    """A candidate with a unique id, and its session; it is a leader if it has an epoch."""
 
     candidate: str
     session: str
@@ -27,51 +27,51 @@ class Standing(Struct, frozen=True):
 
 
 class Lines(Struct, frozen=True):
-    """Candidates in the order in which they came: the first one of a contest leads. No revision is like an earlier."""
+    """Candidates in order of arrival: the first one of a contest leads. Revisions are unique."""
 
     revision: int = 0
     epoch: LeaderEpoch = ANY_EPOCH
     standings: tuple[Standing, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """On the way into the file."""
+        """Encodes for the file."""
         return msgspec.json.encode(self)
 
     @staticmethod
     def from_bytes(stored: bytes | None) -> Lines:
-        """On the way out; nothing is the beginning of a store."""
+        """Decodes from the file; None stands for a new store."""
         return msgspec.json.decode(stored, type=Lines) if stored is not None else Lines()
 
     def leader(self, contest: Contest) -> Standing | None:
-        """Who leads, or None."""
+        """Returns the leader, or None."""
         return next((standing for standing in self.standings if standing.contest == contest), None)
 
     def of(self, candidate: str) -> Standing | None:
-        """One candidate, or None when it is in no line."""
+        """Returns a candidate, or None if it was removed."""
         return next((standing for standing in self.standings if standing.candidate == candidate), None)
 
     def sessions(self) -> set[str]:
-        """That have candidates."""
+        """The sessions that have candidates."""
         return {standing.session for standing in self.standings}
 
     def with_last(self, standing: Standing) -> Lines:
-        """With one more candidate, behind all others."""
+        """Returns the lines with one more candidate at the end."""
         return replace(self, standings=(*self.standings, standing))
 
     def without(self, candidate: str) -> Lines:
-        """Without this candidate, whether it leads or not."""
+        """Returns the lines without this candidate, whether it leads or not."""
         return replace(self, standings=tuple(s for s in self.standings if s.candidate != candidate))
 
     def without_sessions(self, sessions: Container[str]) -> Lines:
-        """Without all candidates of these sessions."""
+        """Returns the lines without the candidates of these sessions."""
         return replace(self, standings=tuple(s for s in self.standings if s.session not in sessions))
 
     def revised(self) -> Lines:
-        """The same, to be distinguished from its source."""
+        """Returns equal lines with a new revision."""
         return replace(self, revision=self.revision + 1)
 
     def settled(self) -> Lines:
-        """With an epoch for every first one of a line that has none yet."""
+        """Returns the lines with an epoch for every new leader."""
         epoch, led, standings = self.epoch, set[Contest](), []
         for standing in self.standings:
             if standing.contest not in led and standing.epoch == ANY_EPOCH:

@@ -1,4 +1,4 @@
-"""Files that a process holds locked by the kernel (flock), which lets go of them when the process ends in any way.
+"""Files that a process holds locked (flock); the kernel releases the locks when the process ends in any way.
 
 A forked child does not keep a lock alive: see `keep_file_from_children`.
 """
@@ -16,7 +16,7 @@ from millstream.core.processes.forking import keep_file_from_children
 
 
 def take_lock(path: Path) -> FileIO:
-    """Makes the file when it is missing, waits for its lock, and holds that until `release_lock`."""
+    """Creates the file if it is missing, waits for its lock, and holds it until `release_lock`."""
     while True:
         file = FileIO(str(path), "a", opener=for_user_only)
         try:
@@ -27,17 +27,17 @@ def take_lock(path: Path) -> FileIO:
         except BaseException:
             file.close()
             raise
-        file.close()  # it was removed while it was waited for: another one of the name may be locked by others
+        file.close()  # removed during the wait: others may lock a new file
 
 
 def release_lock(file: FileIO) -> None:
-    """Others may have it from now on."""
-    fcntl.flock(file, fcntl.LOCK_UN)  # to close it does not do while a fork of this process is just beginning
+    """Releases the lock."""
+    fcntl.flock(file, fcntl.LOCK_UN)  # closing it is not sufficient while this process is being forked
     file.close()
 
 
 def is_still_at(path: Path, file: FileIO) -> bool:
-    """Whether the open file is the one that others find by the path."""
+    """Whether the open file is still the one at the path."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     return False
@@ -51,7 +51,7 @@ def is_locked(path: Path) -> bool:
         return False
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who ask at once do not see each other
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: concurrent checks do not conflict
         except BlockingIOError:
             return True
         fcntl.flock(file, fcntl.LOCK_UN)

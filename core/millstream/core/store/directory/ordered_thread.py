@@ -1,6 +1,6 @@
 """A thread that runs one call after another for an asyncio loop, in the order of submission.
 
-It is a daemon: it may wait for a lock that a frozen process holds, which must keep no process from ending.
+It is a daemon thread: it may wait for a lock that a frozen process holds, which must not keep this process alive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 T = TypeVar("T")
 _IDLE = 1.0
-"""Seconds without work, after which the thread ends; the next work starts another."""
+"""Idle time in seconds after which the thread ends; the next work starts another one."""
 
 
 class _Work(Struct, frozen=True, eq=False):
@@ -25,7 +25,7 @@ class _Work(Struct, frozen=True, eq=False):
 
 
 class OrderedThread:
-    """Submitted to from a loop, any number of times."""
+    """Runs work that is submitted from a loop."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -34,7 +34,7 @@ class OrderedThread:
         self._runs = False
 
     def submit(self, do: Callable[[], T]) -> asyncio.Future[T]:
-        """Has it done after all that was submitted before. Cancelled before its turn, it is not done at all."""
+        """Queues work after all that was submitted before. It does not run if it is cancelled before its turn."""
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._starting:
             self._queue.put(_Work(do, outcome))
@@ -55,7 +55,7 @@ class OrderedThread:
             else:
                 if not work.outcome.cancelled():
                     self._do(work)
-                del work  # what it refers to is not kept until there is more to do
+                del work  # releases its references before the thread waits
 
     def _do(self, work: _Work) -> None:
         result, raised = None, None
@@ -63,7 +63,7 @@ class OrderedThread:
             result = work.do()
         except BaseException as error:
             raised = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: there are no waiting callers
             work.outcome.get_loop().call_soon_threadsafe(_settle, work.outcome, result, raised)
 
 

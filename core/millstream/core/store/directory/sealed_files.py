@@ -1,7 +1,7 @@
-"""Small files that are there as they were written, or not at all.
+"""Small files that are written atomically, with a checksum.
 
 A file is written under another name, made durable, and renamed: a crash at any point leaves the old one or the new one.
-A checksum detects what no crash does: a damaged file is an error that names it, and never an entry, nor none.
+The checksum detects other damage: a damaged file raises an error that names it, and is neither read nor ignored.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from millstream.core.store.store import StoreError
 
 
 class DamagedError(StoreError):
-    """A file of the store holds something else than what was written."""
+    """A file of the store does not match its checksum."""
 
     def __init__(self, path: Path | str) -> None:
         super().__init__(f"{path} is damaged: restore it from a backup, or delete it if what it held is not needed")
 
 
 def seal(content: bytes) -> bytes:
-    """The content below a line with its checksum."""
+    """Returns the content after a line with its checksum."""
     return b"%08x\n%b" % (zlib.crc32(content), content)
 
 
 def unseal(path: Path | str, raw: bytes) -> bytes:
-    """The content of the file. Raises DamagedError."""
+    """Returns the content of the file. Raises DamagedError."""
     content = raw[9:]
     if raw != seal(content):
         raise DamagedError(path)
@@ -36,7 +36,7 @@ def unseal(path: Path | str, raw: bytes) -> bytes:
 
 
 def read_sealed(path: Path) -> bytes | None:
-    """The content of the file, or None when there is none. Raises DamagedError."""
+    """Returns the content of the file, or None if it does not exist. Raises DamagedError."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -45,7 +45,7 @@ def read_sealed(path: Path) -> bytes | None:
 
 
 def write_sealed(path: Path, content: bytes, *, by_way_of: Path) -> None:
-    """Returns when the file is durable; what a crash has left at the other name is overwritten."""
+    """Writes the file durably; a file that a crash has left at the temporary name is overwritten."""
     with open(by_way_of, "wb", opener=for_user_only) as file:
         file.write(seal(content))
         file.flush()

@@ -59,7 +59,7 @@ class DirectorySession:
             await self.connected()
 
     async def _stand(self, contest: Contest, address: str) -> LeaderEpoch | None:
-        """One candidacy: returns with the epoch that came of it, or with None when it is over before."""
+        """Runs one candidacy; returns the epoch, or None if the session ends before."""
         candidate = new_id()
         epoch: LeaderEpoch | None = None
         try:
@@ -71,7 +71,7 @@ class DirectorySession:
         return epoch
 
     async def _lead(self, contest: Contest, candidate: str, address: str) -> LeaderEpoch | None:
-        """Returns when the candidate leads, or with None when it is not in line any more."""
+        """Waits until the candidate leads; returns the epoch, or None if it was removed."""
         moved = self._shared.next_move()
         epoch = await self._connection.turn(
             lambda folder, session: folder.enter(Standing(candidate, session, contest, address))
@@ -124,7 +124,7 @@ class DirectorySession:
             await self._shared.wait(moved)
 
     async def _new_session(self) -> None:
-        """Returns when there is one; after `close` never."""
+        """Waits for a new session; after `close`, forever."""
         try:
             await self.connected()
         except SessionLostError:

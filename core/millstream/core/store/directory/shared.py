@@ -1,4 +1,4 @@
-"""What the sessions of one process share: the thread that works in the folder, and the watch for others' changes."""
+"""The parts that all sessions of one process share: the thread that uses the folder, and the watch for changes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class SharedFolder:
         self._seen: object = None
 
     async def turn(self, work: Callable[[StoreFolder], T]) -> T:
-        """What the work returns or raises, which is done under the lock.
+        """Runs work under the lock; returns its result.
 
-        Raises SuspendedError after `patience`. It may be done later even so, but before all that is submitted later.
+        Raises SuspendedError after `patience`. The work may still run later, but before all work submitted after it.
         """
         try:
             async with asyncio.timeout(self.patience):
@@ -45,12 +45,12 @@ class SharedFolder:
             self._now_responds(False, error)
             raise SuspendedError from error
         finally:
-            self._tell()
+            self._notify()
         self._now_responds(True)
         return result
 
     def later(self, work: Callable[[StoreFolder], None]) -> asyncio.Future[None]:
-        """Runs it under the lock, whether a caller waits for it or not; again and again while the disk fails it."""
+        """Runs work under the lock, even if no caller waits for it; retries it while the disk fails."""
         outcome = self._submit(work)
         outcome.add_done_callback(partial(self._done_later, work))
         return outcome
@@ -63,7 +63,7 @@ class SharedFolder:
         return self._thread.submit(under_lock)
 
     def _done_later(self, work: Callable[[StoreFolder], None], outcome: asyncio.Future[None]) -> None:
-        self._tell()
+        self._notify()
         match outcome.exception() if not outcome.cancelled() else None:
             case OSError() as error:
                 self._now_responds(False, error)
@@ -83,16 +83,16 @@ class SharedFolder:
     # Waiting
 
     def move(self) -> None:
-        """Wakes those who wait: something about leaders or connections may be different."""
+        """Wakes waiting calls, because leaders or connections may have changed."""
         self._moved.set()
         self._moved = asyncio.Event()
 
     def next_move(self) -> asyncio.Event:
-        """Set by the next `move`. Taken before a turn, whose result may then be waited for to change."""
+        """Returns an event that the next `move` sets. Taken before a turn, to wait for changes of its result."""
         return self._moved
 
     async def wait(self, moved: asyncio.Event) -> None:
-        """Returns when it is set. While anyone waits, the folder is polled."""
+        """Waits until the event is set. While there are waiters, the folder is polled."""
         self._waiting += 1
         if self._watch is None:
             self._watch = asyncio.create_task(self._look())
@@ -113,7 +113,7 @@ class SharedFolder:
                     self._seen = found
                     self.move()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self._folder.revision != self._revision:
             self._revision = self._folder.revision
             self.move()

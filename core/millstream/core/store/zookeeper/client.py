@@ -1,4 +1,4 @@
-"""The client of kazoo, as the store wants it: it tries again for good, and in time."""
+"""The kazoo client, configured to reconnect without a limit and within the session timeout."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 from millstream.core.store.zookeeper.settings import Acl, ZookeeperSettings
 
 _RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
-# What is below this level holds requests with their content, passwords among it.
+# Messages below this level contain requests with their content, including passwords.
 _log = logging.getLogger("millstream.zookeeper")
 _log.setLevel(logging.INFO)
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Gives each server its part of the session timeout; else one that swallows all packets takes all of it."""
+    """Limits each server to its part of the session timeout, which a server that drops packets would exhaust."""
 
     def __init__(self, servers: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
 
 def new_client(settings: ZookeeperSettings) -> KazooClient:
-    """One that is not started yet."""
+    """Creates a client that is not started yet."""
     sasl = None
     if settings.credentials is not None:
         sasl = {

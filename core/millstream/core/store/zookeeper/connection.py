@@ -1,6 +1,6 @@
-"""The bridge between kazoo, which lives on threads of its own, and the loop that owns the store.
+"""The bridge between kazoo, which runs on its own threads, and the loop that owns the store.
 
-Requests are handed over without waiting; responses, watches and changes of state are posted to the loop, in the order
+Requests are passed to kazoo without waiting; responses, watches and state changes are posted to the loop, in the order
 in which they happened. The loop never waits for a thread.
 
 kazoo's states are the store's: SUSPENDED is suspended, LOST is lost. CONNECTED is not yet connected: what was requested
@@ -38,11 +38,11 @@ _PATIENCE = 5.0  # seconds
 _log = logging.getLogger(__name__)
 
 Request = Callable[[KazooClient], Any]
-"""Hands something over to kazoo; returns its IAsyncResult."""
+"""Passes a request to kazoo; returns its IAsyncResult."""
 
 
 class State(Enum):
-    """What the loop knows of the connection."""
+    """The state of the connection, as known by the loop."""
 
     CONNECTED = auto()
     SUSPENDED = auto()
@@ -50,7 +50,7 @@ class State(Enum):
 
 
 class Connection:
-    """Has a session as soon and as long as it can, until it is closed. Made on the loop that owns it."""
+    """Maintains a session until it is closed. Created on the loop that owns it."""
 
     def __init__(self, settings: ZookeeperSettings) -> None:
         self.layout = Layout(settings.root)
@@ -64,19 +64,19 @@ class Connection:
         self._tasks: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Event()
         self._closed = asyncio.Event()
-        self._turn = 0  # of the state: what was begun in an earlier one does not end in this one
+        self._turn = 0  # number of the state: work of an earlier state is ignored
         self._client: KazooClient | None = self._start()
 
-    # Asking
+    # Requests
 
     async def ask(self, request: Request) -> Any:
-        """The response. Raises SuspendedError, SessionLostError, or ZooKeeper's error for the znode."""
+        """Returns the response. Raises SuspendedError, SessionLostError, or ZooKeeper's error for the znode."""
         if self.state is State.CONNECTED:
             return await self._ask(request)
         raise SuspendedError if self.state is State.SUSPENDED else SessionLostError
 
     async def catch_up(self) -> None:
-        """Returns when reads see all that was written before the call, by any client."""
+        """Waits until reads include all writes of all clients before the call."""
         await self.ask(self._write_root)
 
     async def _ask(self, request: Request) -> Any:
@@ -120,11 +120,11 @@ class Connection:
             await self.moved()
 
     async def moved(self) -> None:
-        """Returns after the next change of the state."""
+        """Waits for the next change of the state."""
         await self._moved.wait()
 
     def later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Starts something in the background; what the connection raises ends it."""
+        """Runs work in the background; errors of the connection end it."""
 
         async def guarded() -> None:
             with suppress(SuspendedError, SessionLostError):
@@ -146,20 +146,20 @@ class Connection:
         def listen(state: KazooState) -> None:
             over = self._why_over(client.client_state)
             session_id = client.client_id[0] if state == KazooState.CONNECTED else 0
-            self._post(lambda: self._heard(client, state, session_id, over))
+            self._post(lambda: self._state_changed(client, state, session_id, over))
 
         client.add_listener(listen)
         client.start_async()
         return client
 
     def _why_over(self, state: KeeperState) -> str:
-        """Empty: kazoo continues by itself."""
+        """Returns why the session cannot continue, or an empty string if kazoo reconnects by itself."""
         if state == KeeperState.AUTH_FAILED:
             who = self._settings.credentials.username if self._settings.credentials else ""
             return f"it refuses the user '{who}', or the password ('high-availability.zookeeper.client.sasl.*')"
         return "the connection has ended" if state == KeeperState.CLOSED else ""
 
-    def _heard(self, client: KazooClient, state: KazooState, session_id: int, over: str) -> None:
+    def _state_changed(self, client: KazooClient, state: KazooState, session_id: int, over: str) -> None:
         if client is not self._client or self._closed.is_set():
             return
         if state == KazooState.CONNECTED:
@@ -208,10 +208,10 @@ class Connection:
                 await self._ask(lambda client: client.create_async(path))
 
     async def _start_again(self, client: KazooClient, reason: str) -> None:
-        """For what kazoo does not try again by itself, such as a wrong password: a service outlasts that, too."""
+        """Restarts after errors that kazoo does not retry, such as a wrong password."""
         if self._failures.is_told(reason, self._loop.time()):
             times = self._failures.times
-            _log.error("no session with ZooKeeper at %s, trying again%s: %s", self._settings.quorum, times, reason)
+            _log.error("no session with ZooKeeper at %s, retrying%s: %s", self._settings.quorum, times, reason)
         self._client = None
         self._become(State.LOST)
         await self._end(client)
@@ -231,7 +231,7 @@ class Connection:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _end(self, client: KazooClient) -> None:
-        """Stopping waits for kazoo's threads, and those for a server that may never respond: not waited for."""
+        """Stops kazoo without waiting for its threads, which may wait for a server that never responds."""
         ended = asyncio.Event()
 
         def end() -> None:

@@ -1,13 +1,13 @@
-"""Elections: candidates in line by their ephemeral znodes, of which the first one leads once it has declared so.
+"""Elections: candidates are ordered by their ephemeral znodes, and the first one leads once it has claimed so.
 
-A candidate that is the first of its line stays so until its znode is gone: it is sure of that without asking again. It
-claims the leadership by writing to its znode, which makes that version 1. The epoch is ZooKeeper's number of this
-write: those grow in the whole ensemble, for good, so no contest has to wait for another to get one. A leader that
-writes under a leadership has ZooKeeper check in the same transaction that its znode is there and claimed.
+The first candidate of a line remains the first until its znode is deleted, so it need not check that again. It claims
+the leadership by writing to its znode, which makes that version 1. The epoch is ZooKeeper's number of this write: these
+increase in the whole ensemble, so no contest has to wait for another to get one. For writes under a leadership,
+ZooKeeper checks in the same transaction that the leader's znode exists and is claimed.
 
-The claim is a write of the new leader, after the last one of all leaders before: it sees what they have written.
+The claim is a write of the new leader after the last write of all earlier leaders, so it sees their writes.
 
-Everybody waits for one znode: a candidate for the one before it, those who look for the leader for the first of all.
+Each client watches one znode: a candidate the one before it, others the first one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ZookeeperElections:
     async def _wait_for_the_turn_of(self, mine: str, line: Line) -> None:
         while True:
             candidates = await line.candidates()
-            if mine not in candidates:  # removed by hand, as nothing of the store does: it goes to the end of the line
+            if mine not in candidates:  # removed manually, never by the store: it goes to the end of the line
                 raise SessionLostError
             place = candidates.index(mine)
             if place == 0:
@@ -75,7 +75,7 @@ class ZookeeperElections:
         return LeaderEpoch(stat.mzxid)
 
     async def _stand_down(self, contest: Contest, token: str) -> None:
-        """Returns when it is certain that the candidate is not in line."""
+        """Returns when it is certain that the candidate was removed."""
         line = Line(self._connection, contest)
         while True:
             await self._connection.connected()
@@ -125,7 +125,7 @@ class ZookeeperElections:
     # For writes
 
     async def claim_of(self, leadership: Leadership) -> str | None:
-        """The znode that is there, in the version `CLAIMED`, while the leadership lasts; None when that is over."""
+        """Returns the znode that exists in version `CLAIMED` while the leadership lasts; None after its end."""
         if leadership in self._won:
             return self._won[leadership]
         await self._connection.catch_up()  # another session may have won it this moment
@@ -135,5 +135,5 @@ class ZookeeperElections:
         return first.path
 
     def forget(self, leadership: Leadership) -> None:
-        """It was found to be over."""
+        """Forgets a leadership that has ended."""
         self._won.pop(leadership, None)

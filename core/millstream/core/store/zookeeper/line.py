@@ -27,7 +27,7 @@ class First(Struct, frozen=True):
 
 
 class Line:
-    """As one session sees it. Its calls raise what `Connection.ask` does."""
+    """The line as one session sees it. Calls raise the same errors as `Connection.ask`."""
 
     def __init__(self, connection: Connection, contest: Contest) -> None:
         self._ask = connection.ask
@@ -35,7 +35,7 @@ class Line:
         self._path = connection.layout.line(contest)
 
     async def candidates(self, watch: Watch | None = None) -> list[str]:
-        """Their paths, the first one first."""
+        """Returns their paths in order."""
         try:
             names = await self._ask(lambda client: client.get_children_async(self._path, watch))
         except NoNodeError:
@@ -43,7 +43,7 @@ class Line:
         return [f"{self._path}/{name}" for name in in_order(names)]
 
     async def addresses(self) -> list[str]:
-        """Where the candidates are reached, in the same order; those that leave meanwhile are left out."""
+        """Returns the addresses of the candidates in the same order, without those that leave in the meantime."""
         found: list[str] = []
         for path in await self.candidates():
             with suppress(NoNodeError):
@@ -52,14 +52,14 @@ class Line:
         return found
 
     async def first(self) -> First | None:
-        """The first, or None when the line is empty."""
+        """Returns the first candidate, or None if the line is empty."""
         while candidates := await self.candidates():
             with suppress(NoNodeError):
                 return await self._look(candidates[0], None)
         return None
 
     async def watched_first(self) -> tuple[First | None, Watch]:
-        """The same with a watch on that one, or on the empty line."""
+        """Returns the first candidate with a watch on it, or on the empty line."""
         watches = self._connection.watches
         while True:
             if candidates := await self.candidates():
@@ -86,11 +86,11 @@ class Line:
     # One candidate
 
     async def enter(self, address: str, token: str) -> str:
-        """Goes to the end of the line, if the token is not in it; its path."""
+        """Adds a candidate to the end of the line, unless the token is in it; returns its path."""
         return await self.find(token) or await self._create(address, token)
 
     async def find(self, token: str) -> str | None:
-        """The znode of a candidate, if it is there. That of a session that was lost is gone or about to be."""
+        """Returns the znode of a candidate, if it exists. That of a lost session is deleted or about to be."""
         for path in await self.candidates():
             if path.startswith(f"{self._path}/{token}-") and await self._is_of_this_session(path):
                 return path
@@ -113,13 +113,13 @@ class Line:
                     await self._ask(lambda client: client.create_async(self._path))
 
     async def left(self, path: str) -> None:
-        """Returns when the candidate may have left the line, or the connection is another."""
+        """Waits until the candidate may have left the line, or the connection has changed."""
         watch = self._connection.watches.on(path)
         if await self._ask(lambda client: client.exists_async(path, watch)) is not None:
             await watch.fired.wait()
 
     async def leave(self, path: str) -> None:
-        """The candidate is not in line any more."""
+        """Removes the candidate from the line."""
         with suppress(NoNodeError):
             await self._ask(lambda client: client.delete_async(path))
         with suppress(NoNodeError, NotEmptyError):  # so that nothing is left of a job that has ended

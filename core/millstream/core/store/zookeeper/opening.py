@@ -1,4 +1,4 @@
-"""Where a service gets its session with ZooKeeper: kazoo is loaded here, and only on request."""
+"""Opens sessions with ZooKeeper; kazoo is imported only here, on demand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from millstream.core.store.zookeeper.settings import ZookeeperSettings
 
 
 def open_store(settings: ZookeeperSettings) -> Store:
-    """A session of the running loop's, which begins to connect at once. Raises MillstreamError without kazoo."""
+    """Opens a session owned by the running loop, which connects at once. Raises MillstreamError without kazoo."""
     try:
         from millstream.core.store.zookeeper.store import ZookeeperStore
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""How a session with ZooKeeper is held, and where in it the store lies."""
+"""The settings of a session with ZooKeeper, and of the store in it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from msgspec import Struct
 
 
 class Acl(StrEnum):
-    """Who may touch what the store creates. The values are Flink's."""
+    """Who may access the znodes of the store. The values are Flink's."""
 
     OPEN = "open"
     CREATOR = "creator"
-    """Only who has authenticated as the one that created it."""
+    """Only clients that authenticate as their creator."""
 
 
 class Credentials(Struct, frozen=True):
@@ -26,7 +26,7 @@ class Credentials(Struct, frozen=True):
 
 
 class ZookeeperSettings(Struct, frozen=True):
-    """One store is one `root` in one ensemble. All services of a cluster are given the same.
+    """A store is identified by its `root` in an ensemble. All services of a cluster use the same.
 
     `quorum` is `host:port,host:port`. The server may grant another session timeout than requested.
     """

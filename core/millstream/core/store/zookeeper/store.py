@@ -1,7 +1,7 @@
-"""The `Store` on ZooKeeper: what it promises, ZooKeeper decides.
+"""The `Store` on ZooKeeper, which provides its guarantees.
 
-A write is one transaction: that the leader's znode is there, and the change of the entry in the version that its writer
-has seen. ZooKeeper's versions begin with 0, which is `ABSENT` here: they are one less than those of the store.
+A write is one transaction: it checks that the leader's znode exists, and changes the entry in the version that its
+writer has seen. ZooKeeper's versions begin with 0, which is `ABSENT` here: they are one less than those of the store.
 
 How long others wait for a session that is cut off, the session timeout decides. It stays in line, and what it leads it
 leads, until it has expired, also when it was closed or stood down meanwhile. A contest whose first candidate is cut off
@@ -38,7 +38,7 @@ from millstream.core.store.zookeeper.settings import ZookeeperSettings
 
 
 class ZookeeperStore:
-    """A `Store`. Made on the loop that owns it, where it begins to connect at once; `connected` waits for that."""
+    """A `Store`. Created on the loop that owns it, where it connects at once; `connected` waits for that."""
 
     def __init__(self, settings: ZookeeperSettings) -> None:
         self._connection = Connection(settings)

@@ -1,4 +1,4 @@
-"""Waiting for changes of a znode in ZooKeeper: one watch for each path, however many wait or gave up."""
+"""Watches for changes of znodes in ZooKeeper: one for each path, shared by all waiters."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 Post = Callable[[Callable[[], None]], None]
-"""Has something done on the loop, from any thread."""
+"""Schedules work on the loop, from any thread."""
 
 
 class Watch:
-    """Fires once: something about the znode is different, or about the connection. Kazoo calls it on its thread."""
+    """Fires once, when the znode or the connection has changed. Kazoo calls it on its thread."""
 
     def __init__(self, post: Post, fire: Callable[[], None]) -> None:
         self._post = post
@@ -18,25 +18,25 @@ class Watch:
         self.fired = asyncio.Event()
 
     def __call__(self, event: object) -> None:
-        """What kazoo does, whatever the event: who waits looks for itself."""
+        """Called by kazoo for any event; waiters read the new state themselves."""
         self._post(self._fire)
 
 
 class Watches:
-    """Those that have not fired. kazoo keeps a watch until it fires, so it is given the same one each time."""
+    """The watches that have not fired. kazoo keeps a watch until it fires, so the same one is passed each time."""
 
     def __init__(self, post: Post) -> None:
         self._post = post
         self._waiting: dict[str, Watch] = {}
 
     def on(self, path: str) -> Watch:
-        """One to hand to kazoo, and to wait for."""
+        """Returns the watch for a path, to pass to kazoo and to wait for."""
         if path not in self._waiting:
             self._waiting[path] = Watch(self._post, lambda: self._fire(path))
         return self._waiting[path]
 
     def fire_all(self) -> None:
-        """The connection is another: kazoo has forgotten them, or is about to."""
+        """Fires all watches after the connection has changed, since kazoo drops them."""
         for path in list(self._waiting):
             self._fire(path)
 
