@@ -63,7 +63,7 @@ def test_a_job_is_resumed_from_its_checkpoint_or_by_its_restart_strategy_and_fai
     wait_until(lambda: lines("repeated").count("1") == 2, "the job to begin again")
     assert lines("kept").count("1") == 1
     for name, words in (
-        ("kept", f"restarts from checkpoint {resumed[1]}:  "),
+        ("kept", f"restarts from checkpoint {resumed[1]}: "),
         ("repeated", "restarts from the beginning, since it has completed no checkpoint: "),
     ):
         assert cluster.get(f"/jobs/{jobs[name]}")["restarts"] == 1

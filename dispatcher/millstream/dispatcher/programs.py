@@ -206,7 +206,7 @@ class ProgramRunner:
 
 
 def _failure(name: str, status: int, output: str) -> ProgramFailedError:
-    lines = [line for line in output.splitlines() if line.strip()]
+    lines = [line for line in output.splitlines() if line.strip() and not line.startswith("warning: ")]
     if status < 0:
         return ProgramFailedError(f"the program of {name} was ended by signal {-status}", output.strip())
     if not lines:

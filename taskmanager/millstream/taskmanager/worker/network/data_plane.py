@@ -323,7 +323,7 @@ class DataPlane:
             lambda: self.send(peer.address, Heartbeat()),
             lambda: accepts_connections(peer.address, self._configuration, liveness.timeout),
         )
-        raise _Refused(f"no sign of life for {liveness.timeout:g} s")
+        raise _Refused(f"no heartbeat for {liveness.timeout:g} s")
 
     async def _write(self, peer: _Peer, stream: Any) -> None:
         outbox = peer.outbox
