@@ -44,7 +44,7 @@ def test_who_sends_next_to_nothing_or_continues_after_the_response_is_given_up()
     for sent, responded in ((KILOBYTES, False), (0, False), (999 * KILOBYTES, True)):
         patience, request = Patience(), object()
         assert not patience.is_over(request, 100, waits=True, responded=responded)
-        assert patience.is_over(request, 100 + sent, waits=True, answered=answered)
+        assert patience.is_over(request, 100 + sent, waits=True, responded=responded)
 
 
 def test_what_a_connection_carries_is_sent_at_once() -> None:
