@@ -30,7 +30,7 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def test_who_sends_at_a_fair_pace_or_waits_for_an_answer_has_all_the_time() -> None:
+def test_who_sends_at_a_fair_pace_or_waits_for_a_response_has_all_the_time() -> None:
     patience, request = Patience(), object()
     for look in range(10):
         assert not patience.is_over(request, look * 40 * KILOBYTES, waits=True, responded=False)
@@ -40,7 +40,7 @@ def test_who_sends_at_a_fair_pace_or_waits_for_an_answer_has_all_the_time() -> N
         assert not patience.is_over(object(), 400 * KILOBYTES, waits=True, responded=True)
 
 
-def test_who_sends_next_to_nothing_or_goes_on_after_the_answer_is_given_up() -> None:
+def test_who_sends_next_to_nothing_or_continues_after_the_response_is_given_up() -> None:
     for sent, responded in ((KILOBYTES, False), (0, False), (999 * KILOBYTES, True)):
         patience, request = Patience(), object()
         assert not patience.is_over(request, 100, waits=True, responded=responded)
