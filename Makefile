@@ -11,6 +11,7 @@ CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
 DASHBOARD := $(shell find dashboard/src -type f) $(wildcard dashboard/*.json dashboard/*.mjs)
 NPM := $(shell command -v npm)
 BUNDLED := $(if $(NPM),dashboard/node_modules/.all)# what the dashboard is checked and tested with
+PYRIGHT := $(if $(NPM),tests/typing/node_modules/.all)
 
 # Compiled modules are kept whatever the shell says: else every worker of pytest, and every process that a test starts,
 # compiles all that it imports.
@@ -45,6 +46,10 @@ dashboard/node_modules/.all: dashboard/package-lock.json
 	cd dashboard && npm ci --silent --ignore-scripts
 	touch $@
 
+tests/typing/node_modules/.all: tests/typing/package-lock.json
+	cd tests/typing && npm ci --silent --ignore-scripts
+	touch $@
+
 check: $(READY)  ## for every change: lint, types, and the tests that start no process, with a quarter of the examples
 	$(MAKE) --jobs=2 --keep-going --output-sync=target lint tests-without-processes
 
@@ -66,7 +71,7 @@ OR_NONE := || test $$? -eq 5# what pytest exits with when PYTEST_FLAGS leave no 
 tests-without-processes: $(READY)  # a test that starts a process carries the marker `process`, or fails
 	$(BIN)/pytest -m 'not process $(WITHOUT_PROCESSES)' --numprocesses=auto --dist=worksteal --hypothesis-profile=$(EXAMPLES) $(PYTEST_FLAGS) $(OR_NONE)
 
-tests-with-processes: $(READY) $(BUNDLED)  # three files at a time: they wait more than they work; the tests of a file may share a cluster
+tests-with-processes: $(READY) $(BUNDLED) $(PYRIGHT)  # three files at a time: they wait more than they work; the tests of a file may share a cluster
 	$(BIN)/pytest -m 'process and not alone $(WITH_PROCESSES)' --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(PYTEST_FLAGS) $(OR_NONE)
 
 tests-alone: $(READY)
@@ -112,4 +117,4 @@ docs-serve: $(READY)  ## shows it at http://127.0.0.1:8000, and again after ever
 clean:
 	rm -rf $(VENV) benchmarks/.peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -f proto/millstream/proto/*_pb2.py proto/millstream/proto/*_pb2.pyi
-	rm -rf dashboard/node_modules dispatcher/millstream/dispatcher/dashboard/built tests/dashboard/screenshots
+	rm -rf dashboard/node_modules tests/typing/node_modules dispatcher/millstream/dispatcher/dashboard/built tests/dashboard/screenshots
