@@ -98,7 +98,7 @@ def test_cancels(cli: Any, fake_cluster: Any) -> None:
     fake_cluster.answers["PATCH /jobs/abc?mode=cancel"] = (202, {})
     fake_cluster.answers["GET /jobs/abc"] = (200, {"state": "RUNNING"})
     done = cli("cancel", "-m", fake_cluster.address, "abc")
-    assert (done.returncode, done.stdout) == (0, "Asked job abc to cancel.\n")
+    assert (done.returncode, done.stdout) == (0, "Cancelling job abc.\n")
     assert fake_cluster.requests == ["GET /jobs/overview", "GET /jobs/abc", "PATCH /jobs/abc?mode=cancel"]
     fake_cluster.answers["GET /jobs/abc"] = (200, {"state": "CANCELED"})
     done = cli("cancel", "-m", fake_cluster.address, "abc")

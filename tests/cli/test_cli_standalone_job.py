@@ -140,7 +140,7 @@ def test_a_signal_ends_all_of_it_and_is_told_from_the_end_of_the_job(application
     applications.running_job()
     application.send_signal(signal.SIGTERM)
     status, _, errors = ended(application)
-    assert (status, "standalone-job is stopping" in errors) == (143, True), errors
+    assert (status, "stopping standalone-job" in errors) == (143, True), errors
     assert processes_with(str(applications.cli.home)) == []
 
 

@@ -82,7 +82,7 @@ class KeyedBootstrap:
         self._function.process_element(value, self._context)
 
     def finish(self) -> list[tuple[StateSnapshot, pa.Table]]:
-        """Closes the function; answers all that it has left, sorted by key group."""
+        """Closes the function. Returns all that it has left, sorted by key group."""
         self._backend.clear_current_key()
         self._function.close()
         captured = self._backend.capture(0)

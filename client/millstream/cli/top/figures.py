@@ -1,4 +1,4 @@
-"""What `millstream top` shows of a cluster and of a job, made of what REST answers. Pure."""
+"""What `millstream top` shows of a cluster and of a job, made of what REST returns. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CheckpointFigures(Struct, frozen=True):
 
 
 class JobFigures(Struct, frozen=True):
-    """A job at a moment; vertices and checkpoints only of the one that is looked at."""
+    """A job at a moment; vertices and checkpoints only of the one that is shown."""
 
     id: str
     name: str
@@ -121,9 +121,9 @@ def with_rates(job: JobFigures, sources: Sequence[VertexFigures], sinks: Sequenc
     )
 
 
-def checkpoint_figures(answer: Mapping[str, Any]) -> CheckpointFigures:
+def checkpoint_figures(response: Mapping[str, Any]) -> CheckpointFigures:
     """Of `/jobs/:jobid/checkpoints`."""
-    counts, last = answer["counts"], answer["latest"]["completed"]
+    counts, last = response["counts"], response["latest"]["completed"]
     figures = CheckpointFigures(int(counts["completed"]), int(counts["failed"]), int(counts["in_progress"]))
     if last is None:
         return figures

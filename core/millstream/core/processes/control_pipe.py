@@ -1,8 +1,8 @@
 """The child's end of the pipe to the process that started it: messages over a socket pair, each behind a header.
 
 The pipe is a file descriptor of a process that runs other people's code, which may write to it by mistake, or read from
-it. So every header begins with a mark: whoever reads something else there knows at once that nothing that follows can
-be understood, instead of taking it for the length of a message that never comes.
+it. So every header begins with a mark: a reader that finds something else there knows at once that nothing that follows
+can be understood, instead of taking it for the length of a message that never comes.
 
 Imports next to nothing: it is on the path of every slot worker's start.
 """
@@ -67,7 +67,7 @@ class ControlPipe:
                     break
                 on_message(message)
         except Exception as error:  # a child that hears nothing more would be there for nothing
-            print(f"what the parent says cannot be understood, so this is the end: {error}", file=sys.stderr)
+            print(f"ending: cannot decode what the parent has sent: {error}", file=sys.stderr)
         on_end()
 
     def close(self) -> None:
