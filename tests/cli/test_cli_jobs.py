@@ -126,7 +126,7 @@ def test_something_that_is_no_cluster(cli: Any, fake_cluster: Any) -> None:
     fake_cluster.answers["GET /jobs/overview"] = (200, b"<html>")
     assert "is it a Millstream cluster?" in cli.fails("list", "-m", fake_cluster.address)
     fake_cluster.answers["GET /jobs/overview"] = (502, b"oops")
-    assert "answered 502 Bad Gateway" in cli.fails("list", "-m", fake_cluster.address)
+    assert "responded 502 Bad Gateway" in cli.fails("list", "-m", fake_cluster.address)
 
 
 def test_details_with_v(cli: Any) -> None:

@@ -362,7 +362,7 @@ def test_a_child_that_does_not_understand_its_parent_ends(capsys: pytest.Capture
         ControlPipe(theirs).start(WORKER_COMMAND.from_bytes, ended.set)
         ours.sendall(framed(b"\xff"))
         assert ended.wait(DEADLINE)
-    assert "cannot be understood, so this is the end: this is no millstream" in capsys.readouterr().err
+    assert "cannot decode what the parent has sent: this is no millstream" in capsys.readouterr().err
 
 
 async def test_a_child_that_is_not_understood_is_ended_with_the_reason() -> None:

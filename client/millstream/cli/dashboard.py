@@ -40,7 +40,7 @@ def dashboard(
 
 
 def dashboard_url(configuration: Configuration) -> str:
-    """Without a token."""
+    """The address of the dashboard, without a token."""
     scheme = "https" if configuration.boolean("security.ssl.rest.enabled") else "http"
     return f"{scheme}://{configuration.string('rest.address')}:{configuration.integer('rest.port')}/"
 

@@ -38,7 +38,7 @@ class LogSource(Struct):
 
     @property
     def path(self) -> str:
-        """Of the file in the API."""
+        """The path of the file in the REST API."""
         return f"{self.owner}/logs/{quote(self.name)}"
 
     @property

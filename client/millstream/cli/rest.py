@@ -36,7 +36,7 @@ _CERTIFICATE = "security.ssl.rest.cert"
 _AUTHORITY = "security.ssl.rest.ca"
 _TOKEN_FILE = "security.rest.auth.token-file"
 _REPEATABLE = frozenset({"GET", "PATCH"})
-_ASK_AGAIN = 0.2
+_PAUSE = 0.2
 _NO_TLS_ANSWER = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_MESSAGE"})
 
 
@@ -118,7 +118,7 @@ class RestClient:
             except (UnreachableError, RestError) as error:
                 if not self._may_ask_again(method, error) or time.monotonic() > deadline:
                     raise
-                time.sleep(_ASK_AGAIN)
+                time.sleep(_PAUSE)
                 tried = self.address
                 if self._follows and not self._found_leader() and not self._was_answered:
                     raise

@@ -39,12 +39,12 @@ class DispatcherLink:
 
     @property
     def stub(self) -> Stub:
-        """The same, by its contract."""
+        """The methods of its contract, called at the current leader."""
         assert self._stub is not None, "connect comes first"
         return self._stub
 
     async def connect(self) -> None:
-        """To the current leader. Raises UnreachableError when none is known."""
+        """Connects to the current leader. Raises UnreachableError when none is known."""
         leader = await self._leaders.lookup.leader_of(Role.DISPATCHER)
         if self._channel is None or leader.address != self.address:
             if self._channel is not None:

@@ -33,7 +33,7 @@ from millstream.datastream.execution.detached import SUBMITTED_FILE_VARIABLE
 from millstream.datastream.execution.executor import Executor, JobClient
 from millstream.datastream.execution.fixed_job_id import JOB_ID_VARIABLE
 
-_ASK_AGAIN_TIMEOUT = 5.0
+_REPEAT_TIMEOUT = 5.0
 _TRY_AGAIN_AFTER = 0.2
 _DETACHED = (
     "It runs detached: see it with millstream list, why it restarts or fails with millstream exceptions {0}, what "
@@ -235,7 +235,7 @@ async def _was_accepted(link: DispatcherLink, job_id: JobId, error: Exception, t
         return False
     try:
         await link.connect()
-        await link.stub.get_job(JobRequest(job_id), timeout=_ASK_AGAIN_TIMEOUT)
+        await link.stub.get_job(JobRequest(job_id), timeout=_REPEAT_TIMEOUT)
     except (grpc.RpcError, UnreachableError):
         return False
     if is_refused and tries == 1:

@@ -227,7 +227,7 @@ class ClusterJobClient:
                 deadline = await self._wait_or_give_up(error, deadline)
 
     async def _wait(self) -> JobDetails:
-        """The details at the job's end."""
+        """Waits for the end of the job. Returns its details."""
         last: JobDetails | None = None
         deadline: float | None = None
         while True:

@@ -55,7 +55,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Ends what is left, and the thread."""
+        """Cancels what still runs, and ends the thread."""
         if self._thread.is_alive():
             self.call(end_tasks())
             self.loop.call_soon_threadsafe(self.loop.stop)

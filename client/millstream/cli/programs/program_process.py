@@ -32,7 +32,7 @@ from millstream.core.settings.secrets import split_options
 
 
 def artifacts_of(files: Sequence[ArtifactFile]) -> list[Artifact]:
-    """The artifacts that the files are."""
+    """The files as artifacts of a job."""
     return [Artifact(sha256_of(file.path), file.name, file.kind) for file in files]
 
 

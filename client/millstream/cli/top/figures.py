@@ -77,7 +77,7 @@ class ClusterFigures(Struct, frozen=True):
 
 
 def job_figures(job: Mapping[str, Any]) -> JobFigures:
-    """Of an item of `/jobs/overview`."""
+    """The figures of a job, from an item of `/jobs/overview`."""
     counts, ended = job["tasks"], job["end-time"] != -1
     cause = job.get("message") or (job.get("last-failure") if job.get("restarts") or ended else "") or ""
     return JobFigures(
@@ -122,7 +122,7 @@ def with_rates(job: JobFigures, sources: Sequence[VertexFigures], sinks: Sequenc
 
 
 def checkpoint_figures(response: Mapping[str, Any]) -> CheckpointFigures:
-    """Of `/jobs/:jobid/checkpoints`."""
+    """The figures of checkpoints, from `/jobs/:jobid/checkpoints`."""
     counts, last = response["counts"], response["latest"]["completed"]
     figures = CheckpointFigures(int(counts["completed"]), int(counts["failed"]), int(counts["in_progress"]))
     if last is None:

@@ -31,7 +31,7 @@ class LogBounds(Struct, frozen=True):
 
     @staticmethod
     def of(configuration: Configuration) -> LogBounds:
-        """From the options."""
+        """The bounds that the options set."""
         return LogBounds(configuration.integer("env.log.max-size"), configuration.integer("env.log.max"))
 
 
