@@ -105,7 +105,7 @@ def test_the_files_that_a_name_means() -> None:
         ("taskmanager-9", "no task manager taskmanager-9 is registered; there are: tm-1, tm-2, silent"),
         ("silent", "writes no log files: .* env.log.dir"),
         ("resourcemanager", "resourcemanager has no log files"),
-        ("nobody", "'nobody' is no job id .*, no task manager .tm-1, tm-2, silent.*, and none of dispatcher, jobman"),
+        ("nobody", "'nobody' is no job .*, no task manager .tm-1, tm-2, silent.*, and none of dispatcher, jobman"),
     ],
 )
 def test_what_there_is_no_log_of(wanted: str, reason: str) -> None:

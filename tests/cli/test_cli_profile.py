@@ -107,7 +107,7 @@ def test_profile(played: PlayedCluster, tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_vertices_and_processes_by_name(played: PlayedCluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "-m", "h:1", JOB, "nothing"]) == 1
-    assert "no vertex is called 'nothing': say which, v1 (Source: in), v2" in capsys.readouterr().err
+    assert "no vertex is called 'nothing': name one of them, v1 (Source: in), v2" in capsys.readouterr().err
     assert main(["profile", "-m", "h:1", JOB, "s"]) == 1
     assert "2 vertices have 's' in their name" in capsys.readouterr().err
     assert main(["thread-dump", "-m", "h:1", "127.0.0.1:7"]) == 0

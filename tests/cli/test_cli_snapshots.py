@@ -93,7 +93,7 @@ def test_a_dispatcher_that_has_followed_another_is_asked_for_the_same_once_more(
     fake_cluster.answers[f"POST {stop}"] = lambda: next(asked)
     fake_cluster.answers[f"GET {path}/t1"] = lost
     told = cli.fails("stop", "-m", fake_cluster.address, "abc")
-    assert "what came of it is not known: it is already FINISHED" in told
+    assert "its result is not known: it is already FINISHED" in told
 
 
 def test_failures_are_one_line(cli: Any, fake_cluster: Any) -> None:

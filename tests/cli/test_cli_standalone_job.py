@@ -127,7 +127,7 @@ def test_takes_no_other_jobs_and_cancelling_its_own_is_no_failure(applications: 
     assert applications.running_job()["jid"] == "b" * 32
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"http://{applications.rest}/jars")
-    assert "takes no others" in applications.cli.fails("run", "-m", applications.rest, "tinyjob-1.0-py3-none-any.whl")
+    assert "accepts no others" in applications.cli.fails("run", "-m", applications.rest, "tinyjob-1.0-py3-none-any.whl")
     assert applications.cli("cancel", "-m", applications.rest, "b" * 32).returncode == 0
     status, _, errors = ended(application)
     assert (status, "the application was CANCELED" in errors) == (0, True), errors
@@ -140,7 +140,7 @@ def test_a_signal_ends_all_of_it_and_is_told_from_the_end_of_the_job(application
     applications.running_job()
     application.send_signal(signal.SIGTERM)
     status, _, errors = ended(application)
-    assert (status, "standalone-job is stopping" in errors) == (143, True), errors
+    assert (status, "stopping standalone-job" in errors) == (143, True), errors
     assert processes_with(str(applications.cli.home)) == []
 
 

@@ -400,7 +400,7 @@ def test_a_child_that_receives_an_invalid_message_ends(capsys: pytest.CaptureFix
         ControlPipe(theirs).start(WORKER_COMMAND.from_bytes, ended.set)
         ours.sendall(framed(b"\xff"))
         assert ended.wait(DEADLINE)
-    assert "cannot be understood, so this is the end: this is no millstream" in capsys.readouterr().err
+    assert "cannot decode what the parent has sent: this is no millstream" in capsys.readouterr().err
 
 
 async def test_a_child_that_sends_an_invalid_message_is_ended_with_the_reason() -> None:

@@ -9,7 +9,7 @@ from ports import free_port
 from waiting import DEADLINE, run
 
 from millstream.core.errors import MillstreamError
-from millstream.core.processes.health import answer, served_health
+from millstream.core.processes.health import health_response, served_health
 from millstream.core.settings.configuration import Configuration
 
 
@@ -39,19 +39,19 @@ async def send_request(address: str, request: bytes) -> bytes:
         ("HEAD /healthz HTTP/1.1", "200 OK", ""),
         ("GET /readyz HTTP/1.1", "503 Service Unavailable", "not registered at the resource manager\n"),
         ("GET / HTTP/1.1", "404 Not Found", "there are /healthz and /readyz\n"),
-        ("POST /healthz HTTP/1.1", "405 Method Not Allowed", "only GET is answered\n"),
-        ("nonsense", "405 Method Not Allowed", "only GET is answered\n"),
+        ("POST /healthz HTTP/1.1", "405 Method Not Allowed", "only GET is supported\n"),
+        ("nonsense", "405 Method Not Allowed", "only GET is supported\n"),
     ],
 )
 def test_the_response_to_each_request(request_line: str, status: str, body: str) -> None:
-    response = asyncio.run(answer(f"{request_line}\r\nHost: here\r\n\r\n".encode(), a_peer)).decode()
+    response = asyncio.run(health_response(f"{request_line}\r\nHost: here\r\n\r\n".encode(), a_peer)).decode()
     head, _, content = response.partition("\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status}\r\n")
     assert content == body
 
 
 def test_a_service_that_lacks_nothing_is_ready() -> None:
-    assert b" 200 " in asyncio.run(answer(b"GET /readyz HTTP/1.1\r\n\r\n", nothing))
+    assert b" 200 " in asyncio.run(health_response(b"GET /readyz HTTP/1.1\r\n\r\n", nothing))
 
 
 def test_silent_connections_do_not_block_probes() -> None:

@@ -47,7 +47,7 @@ def test_a_kill_counted_by_the_kernel_is_evidence(tmp_path: Path, cgroup: str, f
     watch = MemoryWatch.begin(host(tmp_path, **files))
     assert watch.blamed(54 * MB) == "", "those before it was started do not count"
     host(tmp_path, **{**files, file: text.format(kills=4)})
-    assert "has killed a process for lack of memory meanwhile: it held up to 54 mb of 23 gb" in watch.blamed(54 * MB)
+    assert "has killed a process for lack of memory while it ran: it held up to 54 mb of 23 gb" in watch.blamed(54 * MB)
 
 
 @pytest.mark.parametrize(

@@ -407,14 +407,14 @@ async def test_https(tmp_path: Path) -> None:
     async with running(configuration(tmp_path, **tls)) as service:
         assert await asyncio.to_thread(request, service.rest_address) == 200
         for options, advice in (
-            ({}, r"It speaks HTTPS: set 'security\.ssl\.rest\.enabled'"),
+            ({}, r"It uses HTTPS: set 'security\.ssl\.rest\.enabled'"),
             ({"security.ssl.rest.enabled": "true"}, r"Name a file with its authority in 'security\.ssl\.rest\.c"),
         ):
             with pytest.raises(MillstreamError, match=advice):
                 await asyncio.to_thread(rest_client(service, options).get, "/overview")
         assert await asyncio.to_thread(rest_client(service, tls).get, "/overview")
     async with running(configuration(tmp_path)) as service:
-        with pytest.raises(MillstreamError, match=r"does not speak HTTPS, but 'security\.ssl\.rest\.enabled'"):
+        with pytest.raises(MillstreamError, match=r"does not use HTTPS, but 'security\.ssl\.rest\.enabled'"):
             await asyncio.to_thread(rest_client(service, tls).get, "/overview")
     for wrong in ({"security.ssl.rest.key": ""}, {"security.ssl.rest.key": str(cert)}):
         broken = DispatcherService(configuration(tmp_path, **{**tls, **wrong}))

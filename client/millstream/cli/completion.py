@@ -24,7 +24,7 @@ def completion(shell: str) -> int:
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
-    assert kind is not None, "one of the shells that click knows"
+    assert kind is not None, "one of the shells that click supports"
     root = click.get_current_context().find_root().command
     if shell == "bash":  # click would run a bash for its version, which need not be that of the user
         kind = type("Bash", (kind,), {"_check_version": staticmethod(lambda: None)})
@@ -45,6 +45,6 @@ def complete_job(ctx: click.Context, parameter: click.Parameter, incomplete: str
         jobs = RestClient(found, timeout=_TIMEOUT, advises=False).get("/jobs/overview")["jobs"]
         names = {str(job["name"]): f"{job['state']} {job['jid']}" for job in jobs}
         ids = {str(job["jid"]): f"{job['state']} {job['name']}" for job in jobs}
-        texts = {text: told for text, told in {**names, **ids}.items() if text.isprintable()}
-        return [CompletionItem(text, help=told) for text, told in texts.items() if text.startswith(incomplete)]
+        texts = {text: description for text, description in {**names, **ids}.items() if text.isprintable()}
+        return [CompletionItem(text, help=about) for text, about in texts.items() if text.startswith(incomplete)]
     return []

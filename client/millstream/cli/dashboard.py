@@ -1,6 +1,6 @@
 """`millstream dashboard`: where the web dashboard is, with a token that lets its user in.
 
-The token is in the address's fragment, which a browser sends to nobody; the page takes it out of the address bar.
+The token is in the address's fragment, which a browser does not send; the page takes it out of the address bar.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOKEN_FILE = "security.rest.auth.token-file"
 def dashboard(
     config_dir: str | None, overrides: tuple[str, ...], address: str | None, verbose: bool, role: str, opens: bool
 ) -> int:
-    """Print the address of the web dashboard, with a token that logs in. Whoever has it may do the same."""
+    """Print the address of the web dashboard, with a token that logs in. Anyone who has it can log in."""
     configuration = client_configuration(config_dir, overrides, address)
     url = dashboard_url(configuration)
     token = _token(configuration, role)
@@ -40,7 +40,7 @@ def dashboard(
 
 
 def dashboard_url(configuration: Configuration) -> str:
-    """Without a token."""
+    """The address of the dashboard, without a token."""
     scheme = "https" if configuration.boolean("security.ssl.rest.enabled") else "http"
     return f"{scheme}://{configuration.string('rest.address')}:{configuration.integer('rest.port')}/"
 

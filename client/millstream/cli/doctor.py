@@ -65,7 +65,7 @@ def doctor(config_dir: str | None, overrides: tuple[str, ...], verbose: bool, as
 
 
 def python_version(configuration: Configuration) -> Iterator[Finding]:
-    """Of the interpreter that runs this."""
+    """The version of the interpreter that runs this command."""
     found, oldest = ".".join(map(str, sys.version_info[:3])), ".".join(map(str, _OLDEST))
     if sys.version_info[:2] < _OLDEST:
         yield Finding("python", "FAIL", f"Python {found} at {sys.executable}", f"install Python {oldest} or later")

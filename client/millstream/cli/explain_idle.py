@@ -29,7 +29,7 @@ def explain_idle(
     as_json: bool,
     job: str,
 ) -> int:
-    """Say why nothing comes out of a job: what holds it back, since when, and what to do about it."""
+    """Explain why nothing comes out of a job: what holds it back, since when, and what to do about it."""
     client = RestClient(client_configuration(config_dir, overrides, address))
     stall = client.get(f"/jobs/{job_id_of(client, job)}/stall")
     if as_json:

@@ -17,7 +17,7 @@ INTERRUPTED = 130
 
 
 class CommandFailedError(Exception):
-    """A user's error on its way out, with the command that it came from. The cause is the error."""
+    """A user's error, with the command that raised it. The cause is the error."""
 
     def __init__(self, command_path: str, verbose: bool, status: int) -> None:
         super().__init__(command_path)
@@ -40,7 +40,7 @@ class Command(click.Command):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; its answer is the exit status."""
+        """Runs the command. Returns the exit status."""
         try:
             return super().invoke(ctx)
         except MillstreamError as error:
@@ -63,16 +63,16 @@ def run(group: click.Group, arguments: list[str] | None) -> int:
         if failed.verbose and failed.__cause__ is not None:
             print(without_secrets("".join(traceback.format_exception(failed.__cause__))), end="", file=sys.stderr)
         cause = failed.__cause__
-        _say(failed.command_path, str(cause), isinstance(cause, MillstreamError) and cause.keeps_lines)
+        _print_failure(failed.command_path, str(cause), isinstance(cause, MillstreamError) and cause.keeps_lines)
         return failed.status
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return MISUSED
     except click.UsageError as error:
-        _say(error.ctx.command_path if error.ctx else "millstream", error.format_message())
+        _print_failure(error.ctx.command_path if error.ctx else "millstream", error.format_message())
         return MISUSED
     except click.ClickException as error:
-        _say("millstream", error.format_message())
+        _print_failure("millstream", error.format_message())
         return FAILED
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -82,6 +82,6 @@ def run(group: click.Group, arguments: list[str] | None) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _say(command_path: str, message: str, keeps_lines: bool = False) -> None:
+def _print_failure(command_path: str, message: str, keeps_lines: bool = False) -> None:
     shown = without_secrets(message if keeps_lines else " ".join(message.split()))
     print(f"{command_path}: {shown}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Jobs as people name them: by an id, by the beginning of one, or by their names."""
+"""Jobs as users name them: by an id, by the beginning of one, or by their names."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from millstream.core.logs.times import duration
 
 SCHEDULED = frozenset({"CREATED", "INITIALIZING"})
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
-_TOLD_BY_FAILURE = frozenset({"RESTARTING", "FAILING", "FAILED"})
+_SHOWN_BY_FAILURE = frozenset({"RESTARTING", "FAILING", "FAILED"})
 _POLL = 0.2
 _CAUSE_LENGTH = 120
 _COLUMNS = ("JOB ID", "NAME", "STATE", "STARTED", "DURATION", "RESTARTS")
@@ -43,7 +43,7 @@ def list_jobs(
     everything: bool,
     as_json: bool,
 ) -> int:
-    """List the jobs of a cluster: those that run or wait to run, unless asked otherwise."""
+    """List the jobs of a cluster: those that run or wait to run, unless an option selects others."""
     client = RestClient(client_configuration(config_dir, overrides, address))
     found = client.get("/jobs/overview")["jobs"]
     jobs = [job for job in found if _wanted(job["state"], running, scheduled, everything)]
@@ -69,11 +69,11 @@ def _wanted(state: str, running: bool, scheduled: bool, everything: bool) -> boo
 
 def _row(job: dict[str, Any]) -> list[str]:
     started = datetime.fromtimestamp(job["start-time"] / 1000).strftime("%Y-%m-%d %H:%M:%S")
-    waiting = "" if job["state"] in _TOLD_BY_FAILURE else job.get("message")  # what a job waits for that does not run
+    waiting = "" if job["state"] in _SHOWN_BY_FAILURE else job.get("message")  # what a job waits for that does not run
     state = f"{job['state']} ({waiting})" if waiting else job["state"]
     restarts, cause = str(job.get("restarts", 0)), job.get("last-failure")
-    told = f"{restarts} ({shortened(cause, _CAUSE_LENGTH)})" if cause else restarts
-    return [job["jid"], job["name"], state, started, duration(job["duration"]), told]
+    shown = f"{restarts} ({shortened(cause, _CAUSE_LENGTH)})" if cause else restarts
+    return [job["jid"], job["name"], state, started, duration(job["duration"]), shown]
 
 
 @click.command(cls=Command)
@@ -94,7 +94,7 @@ def cancel(
     state = client.get(f"/jobs/{job_id}")["state"]
     client.patch(f"/jobs/{job_id}?mode=cancel")
     if not wait:
-        click.echo(f"Job {job_id} is {state} already." if state in ENDED else f"Asked job {job_id} to cancel.")
+        click.echo(f"Job {job_id} is {state} already." if state in ENDED else f"Cancelling job {job_id}.")
         return 0
     with progress_on_terminal(verbose) as progress:
         while (state := client.get(f"/jobs/{job_id}")["state"]) not in ENDED:

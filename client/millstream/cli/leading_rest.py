@@ -1,4 +1,4 @@
-"""Where the REST API of the dispatcher that leads is, as the store of the cluster says."""
+"""Where the REST API of the dispatcher that leads is, as recorded in the store of the cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millstream.core.settings.configuration import Configuration
 from millstream.core.store.high_availability import HaType, open_leaders
 
 _PATIENCE = 10.0
-_LOCAL_PATIENCE = 1.0  # the kernel says who is dead: nobody leads for moments only, or for long
+_LOCAL_PATIENCE = 1.0  # the kernel reports a dead leader at once: else there is none for long
 _LOOK_AGAIN = 0.1
 
 
@@ -35,6 +35,6 @@ async def _look(configuration: Configuration) -> KnownLeader:
                     raise
                 await asyncio.sleep(_LOOK_AGAIN)
     except TimeoutError:
-        raise UnreachableError(f"the store of the cluster does not answer within {patience:g} s") from None
+        raise UnreachableError(f"the store of the cluster does not respond within {patience:g} s") from None
     finally:
         await leaders.close()

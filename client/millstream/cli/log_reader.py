@@ -66,8 +66,8 @@ def follow(
 ) -> Iterator[tuple[LogSource, bytes]]:
     """Whole lines as they come, forever. Files that were moved aside are read to their end first.
 
-    `listed` answers the files that there are by now: a job that restarts may do so in other slots. New ones are added.
-    A cluster that cannot be reached meanwhile is waited for, and said so once, on stderr.
+    `listed` returns the files that there are by now: a job that restarts may do so in other slots. New ones are added.
+    While the cluster cannot be reached, it waits; one line on stderr reports that.
     """
     is_away = False
     for polls in count():

@@ -1,4 +1,4 @@
-"""Which log files there are of a job, a task manager or a service, asked over REST."""
+"""Which log files there are of a job, a task manager or a service, read over REST."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LogSource(Struct):
 
     `older` are those that were moved aside. `tail` is what stands right before what comes next, by which the file is
     known again when another one has got its name; `part` is the beginning of a line whose end has not come. `is_shared`
-    says that it has events of others too.
+    reports that it has events of others too.
     """
 
     owner: str  # the path of the service in the API
@@ -38,7 +38,7 @@ class LogSource(Struct):
 
     @property
     def path(self) -> str:
-        """Of the file in the API."""
+        """The path of the file in the REST API."""
         return f"{self.owner}/logs/{quote(self.name)}"
 
     @property
@@ -50,7 +50,7 @@ class LogSource(Struct):
 def sources_of(client: RestClient, wanted: str, suffixes: tuple[str, ...]) -> list[LogSource]:
     """The files of a job's workers, of a task manager by its id or name, or of a service. Raises when none is there.
 
-    With those of a job's workers, the logs of job managers, which tell of its restarts.
+    With those of a job's workers, the logs of job managers, which contain its restarts.
     """
     if wanted.partition("-")[0].partition("@")[0] in SERVICES:
         found = _of_services(client, wanted, suffixes)
@@ -64,7 +64,7 @@ def sources_of(client: RestClient, wanted: str, suffixes: tuple[str, ...]) -> li
     if not found and re.fullmatch("[0-9a-fA-F]{32}", wanted) is None:
         _none(_no_name(wanted, managers))
     if not found:
-        client.get(f"/jobs/{quote(wanted, safe='')}")  # says so when there is no such job
+        client.get(f"/jobs/{quote(wanted, safe='')}")  # raises when there is no such job
         _none(
             f"no task manager has log files of job {wanted}: it got no slots, they are gone, or there is no env.log.dir"
         )
@@ -77,7 +77,7 @@ def sources_of(client: RestClient, wanted: str, suffixes: tuple[str, ...]) -> li
 
 
 def _of_services(client: RestClient, wanted: str, suffixes: tuple[str, ...]) -> list[LogSource]:
-    """By its id, or all of a role: each is asked itself. One that has ended is known by the names of its files."""
+    """By its id, or all of a role: a request is sent to each. One that has ended is known by the names of its files."""
     services = client.get("/jobmanagers")["jobmanagers"]
     shared = [source for source in _listed(client, "/jobmanager", suffixes) if _is_named(source.name, wanted)]
     here = {_host(one) for one in services if one["id"] == "dispatcher"}
@@ -118,7 +118,7 @@ def _no_task_manager(wanted: str, managers: Sequence[str]) -> str:
 def _no_name(wanted: str, managers: Sequence[str]) -> str:
     known = ", ".join(managers) or "none is there"
     return (
-        f"'{wanted}' is no job id (`millstream list -a` shows them), no task manager ({known}, or by its name in"
+        f"'{wanted}' is no job (`millstream list -a` shows them), no task manager ({known}, or by its name in"
         f" `millstream cluster status`), and none of {', '.join(SERVICES)}"
     )
 

@@ -25,7 +25,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 @click.command(cls=Command)
 @client_options
-@click.option("-f", "--follow", is_flag=True, help="Goes on with what comes, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Prints new lines as they come, until Ctrl-C.")
 @click.option(
     "-n", "--lines", type=click.IntRange(min=0), default=1000, show_default=True,
     help="How many of the last events; with --out, the last lines of each file.",
@@ -82,12 +82,12 @@ def _logged(
     from millstream.cli.progress import progress_on_terminal
     from millstream.core.logs.log_events import LogFilter
 
-    with progress_on_terminal(verbose) as say:
-        say("looking for log files")
+    with progress_on_terminal(verbose) as show:
+        show("looking for log files")
         sources = sources_of(client, name, LOGS)
         found = []
         for index, source in enumerate(sources):
-            say(f"reading log file {index + 1} of {len(sources)}: {source.name}")
+            show(f"reading log file {index + 1} of {len(sources)}: {source.name}")
             found += last_events(client, source, _of(source, name, wanted), number)
     found.sort(key=lambda event: event.line.time)
     for event in found[-number:] if number else []:

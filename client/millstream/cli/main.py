@@ -36,7 +36,7 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool)
 
 
 @click.group(cls=failures.Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="And exit.")
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Prints it.")
 def millstream() -> None:
     """Run stateful stream processing jobs written in Python."""
 
@@ -50,7 +50,7 @@ for _command in _COMMANDS:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; the answer is the exit status."""
+    """Runs the command line. Returns the exit status."""
     return failures.run(millstream, arguments)
 
 

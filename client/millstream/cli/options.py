@@ -61,7 +61,7 @@ def dir_option(command: F) -> F:
 
 
 def cluster_directory(directory: str | None) -> Path:
-    """The directory that was asked for, or the default one, as an absolute path."""
+    """The given directory, or the default one, as an absolute path."""
     chosen = directory or os.environ.get(CLUSTER_DIR_VARIABLE) or str(Path.home() / ".millstream" / "cluster")
     return Path(os.path.abspath(Path(chosen).expanduser()))
 
@@ -71,7 +71,7 @@ def client_configuration(config_dir: str | None, overrides: tuple[str, ...], add
 
     Without `-m`, a configured address or a configuration directory, the cluster that `millstream cluster start` runs
     in the default directory is taken, with its configuration. With them, that of a cluster of this user's at the same
-    address says how it is secured. With high availability, its leader is looked for.
+    address defines how it is secured. With high availability, its leader is looked up.
     """
     configuration = Configuration.load(config_dir, overrides)
     if address is not None:  # what is configured may be about another cluster
@@ -93,7 +93,7 @@ def client_configuration(config_dir: str | None, overrides: tuple[str, ...], add
 def _with_security(configuration: Configuration) -> Configuration:
     """With the secret and the certificates of the cluster there, when `millstream cluster start` of this user made it.
 
-    Nobody has to name files that are in the cluster's folder. What the options say themselves is left as it is.
+    The files in the cluster's folder need not be named. Options that are set stay as they are.
     """
     from millstream.cli.cluster.directory import cluster_serving
 
@@ -114,7 +114,7 @@ def absolute_location(location: str) -> str:
 
 
 def job_argument(command: F) -> F:
-    """A job as people name it, as the parameter `job`; `job_names.job_id_of` tells its id."""
+    """A job as users name it, as the parameter `job`; `job_names.job_id_of` returns its id."""
     return click.argument("job", metavar="JOB", shell_complete=complete_job)(command)
 
 

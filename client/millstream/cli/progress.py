@@ -1,4 +1,4 @@
-"""Progress for people: a line that changes on a terminal, lines with -v elsewhere, nothing otherwise.
+"""Progress for users: a line that changes on a terminal, lines with -v elsewhere, nothing otherwise.
 
 `run` prints lines everywhere: what it does is part of the job's story, which continues below them.
 """
@@ -26,14 +26,14 @@ def progress_on_terminal(verbose: bool) -> Iterator[Callable[[str], None]]:
 
 
 def progress_in_lines(details: bool) -> Callable[[str], None]:
-    """What to call with each step: a line on stderr for each that is new; with details, for all that pip says."""
+    """What to call with each step: a line on stderr for each that is new; with details, for each line of pip."""
     last: list[str] = []
 
-    def say(message: str) -> None:
+    def show(message: str) -> None:
         if not details:
             message = message.partition(": ")[0]
         if last != [message]:
             last[:] = [message]
             print(message, file=sys.stderr, flush=True)
 
-    return say
+    return show

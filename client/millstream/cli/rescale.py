@@ -68,13 +68,13 @@ def _outcome(client: RestClient, path: str, parallelism: int, trigger_id: str) -
     pause = _FIRST_POLL
     while True:
         try:
-            answer = client.get(f"{path}/{trigger_id}")
+            status = client.get(f"{path}/{trigger_id}")
         except RestError as error:
             if error.status != 404:
                 raise
             trigger_id = client.patch(f"{path}?parallelism={parallelism}")["request-id"]
             continue
-        if answer["status"]["id"] == "COMPLETED":
-            return trigger_id, answer.get("operation") or {}
+        if status["status"]["id"] == "COMPLETED":
+            return trigger_id, status.get("operation") or {}
         time.sleep(pause)
         pause = min(pause * 1.5, _LAST_POLL)

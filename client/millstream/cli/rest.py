@@ -1,6 +1,6 @@
 """A client of the cluster's REST API. Every failure is a `MillstreamError` that names the address.
 
-With high availability the client follows the leader: what is asked once more does nothing twice, and is, for as long as
+With high availability the client follows the leader: a repeated request does nothing twice, and is, for as long as
 programs wait for a dispatcher. With an address that the user named it stays there.
 
 No token is sent to a process that has merely taken the port of the cluster. With the cluster's secret, each connection
@@ -36,12 +36,12 @@ _CERTIFICATE = "security.ssl.rest.cert"
 _AUTHORITY = "security.ssl.rest.ca"
 _TOKEN_FILE = "security.rest.auth.token-file"
 _REPEATABLE = frozenset({"GET", "PATCH"})
-_ASK_AGAIN = 0.2
+_PAUSE = 0.2
 _NO_TLS_ANSWER = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_MESSAGE"})
 
 
 class RestError(MillstreamError):
-    """The cluster answered with an error; the message is its own."""
+    """The cluster responded with an error; the message is its own."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class RestError(MillstreamError):
 
 
 class RestClient:
-    """One request, one connection. Blocks for at most `timeout` seconds a step, and while a leader is looked for."""
+    """One request, one connection. Blocks for at most `timeout` seconds a step, and while a leader is looked up."""
 
     def __init__(self, configuration: Configuration, timeout: float = 30.0, advises: bool = True) -> None:
         host, port = configuration.string("rest.address"), configuration.integer("rest.port")
@@ -60,7 +60,7 @@ class RestClient:
         self._patience = leader_patience(configuration)
         self._was_answered = False
         self._timeout = timeout
-        self._advises = advises  # false for those who start or watch the cluster, and need no telling
+        self._advises = advises  # false for those who start or watch the cluster, and need no advice
         own = identity_of_secret(configuration)
         self._secured_by_secret = own is not None and not configuration.boolean(_HTTPS)
         self._tls = client_context(own) if own is not None and self._secured_by_secret else _tls(configuration)
@@ -70,11 +70,11 @@ class RestClient:
 
     @property
     def address(self) -> str:
-        """Where the cluster was asked last."""
+        """Where the last request was sent."""
         return f"{self._host}:{self._port}"
 
     def get(self, path: str) -> Any:
-        """The JSON that the path answers."""
+        """The JSON that the path returns."""
         return self._request("GET", path)
 
     def get_bytes(self, path: str, part: str) -> tuple[bytes, int, int]:
@@ -82,16 +82,16 @@ class RestClient:
         body, headers = self._send("GET", path, None, {"Range": part})
         given = re.match(r"bytes (?:(\d+)-\d+|\*)/(\d+)", headers.get("Content-Range", ""))
         if given is None:
-            raise MillstreamError(f"{self.address} answers {path} without a range: is it a Millstream cluster?")
+            raise MillstreamError(f"{self.address} responds to {path} without a range: is it a Millstream cluster?")
         size = int(given.group(2))
         return body, int(given.group(1)) if given.group(1) is not None else size, size
 
     def patch(self, path: str) -> Any:
-        """The JSON that the path answers to PATCH without a body."""
+        """The JSON that the path returns to PATCH without a body."""
         return self._request("PATCH", path)
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        """The JSON that the path answers to POST with a JSON body."""
+        """The JSON that the path returns to POST with a JSON body."""
         return self._request("POST", path, json.dumps(body))
 
     def _connection(self) -> http.client.HTTPConnection:
@@ -106,7 +106,7 @@ class RestClient:
         try:
             return json.loads(body) if body.strip() else {}
         except ValueError as error:
-            raise MillstreamError(f"{self.address} answers {path} with no JSON: is it a Millstream cluster?") from error
+            raise MillstreamError(f"{self.address}{path} returns no JSON: is it a Millstream cluster?") from error
 
     def _send(
         self, method: str, path: str, content: str | None, headers: dict[str, str]
@@ -114,29 +114,29 @@ class RestClient:
         deadline = time.monotonic() + self._patience
         while True:
             try:
-                answer = self._send_once(method, path, content, dict(headers))
+                response = self._send_once(method, path, content, dict(headers))
             except (UnreachableError, RestError) as error:
                 if not self._may_ask_again(method, error) or time.monotonic() > deadline:
                     raise
-                time.sleep(_ASK_AGAIN)
-                asked = self.address
+                time.sleep(_PAUSE)
+                tried = self.address
                 if self._follows and not self._found_leader() and not self._was_answered:
                     raise
-                if isinstance(error.__cause__, TimeoutError) and self.address == asked:
-                    raise  # it leads, and says nothing: it has had its time
+                if isinstance(error.__cause__, TimeoutError) and self.address == tried:
+                    raise  # it leads, and did not respond within the timeout
             else:
                 self._was_answered = True
-                return answer
+                return response
 
     def _may_ask_again(self, method: str, error: UnreachableError | RestError) -> bool:
-        """Whether the next leader may answer, and the request does nothing twice if this one has done it."""
+        """Whether the next leader may respond, and a repeated request does nothing twice."""
         if isinstance(error, RestError):
             return error.status == 503 and method in _REPEATABLE and (self._follows or self._was_answered)
         never_sent = isinstance(error.__cause__, ConnectionRefusedError)
         return self._follows and (never_sent or method in _REPEATABLE)
 
     def _found_leader(self) -> bool:
-        """Whether somebody leads, who is asked from now on."""
+        """Whether there is a leader, which requests are sent to from now on."""
         from millstream.cli.leading_rest import leading_rest
 
         try:
@@ -160,14 +160,14 @@ class RestClient:
             headers["Millstream-User"] = quote(user_name())
         response, body = self._exchange(method, path, content, headers)
         if response.status == 401 and "Authorization" not in headers:
-            asked = f"set '{SECRET_FILE}' as the cluster has it, or '{_TOKEN_FILE}'"
-            raise RestError(f"the cluster at {self.address} serves only those whom it knows: {asked}", 401)
+            missing = f"set '{SECRET_FILE}' as the cluster has it, or '{_TOKEN_FILE}'"
+            raise RestError(f"the cluster at {self.address} requires credentials: {missing}", 401)
         if response.status >= 400:
             raise RestError(self._reason(response.status, response.reason, body), response.status)
         return body, response.headers
 
     def _challenge(self) -> None:
-        """Raises unless the server knows the token, which is not sent before."""
+        """Raises unless the server proves that it has the token, which is not sent before."""
         nonce = os.urandom(16).hex()
         query = urlencode({"token": challenge.name_of_token(self._token), "nonce": nonce})
         response, body = self._exchange("GET", f"{challenge.PATH}?{query}", None, {"Accept": "application/json"})
@@ -202,7 +202,7 @@ class RestClient:
         return response, body
 
     def _advice(self) -> str:
-        """What to do when nobody listens: of this user's own cluster there, the dispatcher alone may be missing."""
+        """What to do when no process listens: of this user's own cluster there, the dispatcher alone may be missing."""
         from millstream.cli.cluster.directory import ClusterDirectory
 
         own = ClusterDirectory(cluster_directory(None))
@@ -213,7 +213,7 @@ class RestClient:
         return NO_CLUSTER
 
     def _advice_on_tls(self, error: Exception) -> str:
-        """What to do when only one of both sides speaks HTTPS, or this one does not trust the other; else nothing."""
+        """What to do when only one side uses HTTPS, or this one does not trust the other; else nothing."""
         if self._secured_by_secret and isinstance(error, ssl.SSLError):
             return (
                 "The server there does not know the cluster's secret: it is another program, or a cluster whose "
@@ -222,15 +222,15 @@ class RestClient:
         if isinstance(error, ssl.SSLCertVerificationError):
             return f"Name a file with its authority in '{_AUTHORITY}' (-D {_AUTHORITY}=...)"
         if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS_ANSWER:
-            return f"It does not speak HTTPS, but '{_HTTPS}' is true here: set it to false (-D {_HTTPS}=false)"
+            return f"It does not use HTTPS, but '{_HTTPS}' is true here: set it to false (-D {_HTTPS}=false)"
         closed = isinstance(error, (http.client.RemoteDisconnected, http.client.BadStatusLine, ConnectionResetError))
         if self._tls is None and closed and self._speaks_tls():
-            return f"It speaks HTTPS: set '{_HTTPS}' (-D {_HTTPS}=true) and '{_AUTHORITY}' as the cluster has them"
+            return f"It uses HTTPS: set '{_HTTPS}' (-D {_HTTPS}=true) and '{_AUTHORITY}' as the cluster has them"
         return ""
 
     def _speaks_tls(self) -> bool:
         context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent, it is only asked
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent
         try:
             with socket.create_connection((self._host, self._port), self._timeout) as connection:
                 context.wrap_socket(connection, server_hostname=self._host).close()
@@ -244,7 +244,7 @@ class RestClient:
         except (ValueError, KeyError, TypeError):
             errors = []
         first = next((text for text in errors if text), "")
-        return first.splitlines()[0] if first else f"{self.address} answered {status} {phrase}"
+        return first.splitlines()[0] if first else f"{self.address} responded {status} {phrase}"
 
 
 class _SecretConnection(http.client.HTTPSConnection):

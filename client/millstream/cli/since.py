@@ -1,4 +1,4 @@
-"""Moments as people type them: so long ago, or a date and time of this host's zone."""
+"""Moments as users type them: so long ago, or a date and time of this host's zone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Commands that take and delete snapshots: `savepoint`, `stop` and `checkpoint`.
 
-Each asks the cluster over REST, gets a trigger id, and asks for that until the operation has ended.
+Each sends a request to the REST API, which returns a trigger id, and polls that until the operation has ended.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _savepoint_text(outcome: dict[str, Any]) -> str:
 
 
 class _Operation:
-    """One operation of the cluster: where it is triggered, where its status is, and what it is asked with."""
+    """One operation of the cluster: where it is triggered, where its status is, and the request's body."""
 
     def __init__(self, client: RestClient, trigger: str, status: str, body: dict[str, Any]) -> None:
         self._client = client
@@ -157,15 +157,15 @@ class _Operation:
 
     def _outcome(self, trigger_id: str) -> dict[str, Any]:
         pause = _FIRST_POLL
-        while (answer := self._answer(trigger_id))["status"]["id"] != "COMPLETED":
+        while (status := self._polled(trigger_id))["status"]["id"] != "COMPLETED":
             time.sleep(pause)
             pause = min(pause * 1.5, _LAST_POLL)
-        return answer.get("operation") or {}
+        return status.get("operation") or {}
 
-    def _answer(self, trigger_id: str) -> dict[str, Any]:
-        """How far it is. A dispatcher that has followed another one does not know: it is asked under the same id.
+    def _polled(self, trigger_id: str) -> dict[str, Any]:
+        """How far it is. A dispatcher that has followed another one does not know: the request is repeated.
 
-        The job manager takes that for the same request, and answers what came of it.
+        The job manager takes that for the same request, and returns its result.
         """
         path = f"{self._status}/{trigger_id}"
         try:
@@ -179,6 +179,6 @@ class _Operation:
             if error.status != 409:
                 raise
             raise MillstreamError(
-                f"the dispatcher that was asked is gone, and what came of it is not known: {error}"
+                f"the dispatcher of the request is gone, and its result is not known: {error}"
             ) from error
         return dict(self._client.get(path))

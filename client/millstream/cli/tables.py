@@ -1,4 +1,4 @@
-"""Tables for people: fitted to the terminal, plain aligned columns when the output goes elsewhere."""
+"""Tables for users: fitted to the terminal, plain aligned columns when the output goes elsewhere."""
 
 from __future__ import annotations
 

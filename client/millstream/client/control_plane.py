@@ -52,7 +52,7 @@ class ControlPlane:
 
     @property
     def leads(self) -> bool:
-        """Whether its dispatcher does."""
+        """Whether its dispatcher leads."""
         return self._dispatcher is not None and self._dispatcher.leads
 
     async def lacks(self) -> str:

@@ -15,7 +15,7 @@ from millstream.core.wire.contracts import DISPATCHER
 
 
 class DispatcherLink:
-    """One program's. Closed once."""
+    """The connection of one program to the leading dispatcher. Closed once."""
 
     def __init__(self, leaders: FoundLeaders, configuration: Configuration) -> None:
         self.address = ""
@@ -24,7 +24,7 @@ class DispatcherLink:
         self._channel: grpc.aio.Channel | None = None
         self._stub: Stub | None = None
         self.patience = leader_patience(configuration)
-        """How long a dispatcher is waited for that does not answer."""
+        """How long the client waits for a dispatcher that does not respond."""
 
     @property
     def follows(self) -> bool:
@@ -39,12 +39,12 @@ class DispatcherLink:
 
     @property
     def stub(self) -> Stub:
-        """The same, by its contract."""
+        """The methods of its contract, called at the current leader."""
         assert self._stub is not None, "connect comes first"
         return self._stub
 
     async def connect(self) -> None:
-        """To whoever leads now. Raises UnreachableError when nobody is known."""
+        """Connects to the current leader. Raises UnreachableError when none is known."""
         leader = await self._leaders.lookup.leader_of(Role.DISPATCHER)
         if self._channel is None or leader.address != self.address:
             if self._channel is not None:
@@ -53,7 +53,7 @@ class DispatcherLink:
             self._stub = Stub(self._channel, DISPATCHER)
 
     async def close(self) -> None:
-        """Ends the connection, and the session that leaders were looked for with."""
+        """Ends the connection, and the session that leaders were looked up with."""
         if self._channel is not None:
             await self._channel.close()
         await self._leaders.close()

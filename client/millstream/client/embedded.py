@@ -33,7 +33,7 @@ class EmbeddedCluster:
         self._task_manager: TaskManagerService | None = None
 
     async def start(self) -> str:
-        """Starts all services; answers the dispatcher's address."""
+        """Starts all services. Returns the dispatcher's address."""
         await self._services.start()
         self._task_manager = TaskManagerService(self._services.found)
         await self._task_manager.start()

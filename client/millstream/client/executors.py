@@ -33,11 +33,11 @@ from millstream.datastream.execution.detached import SUBMITTED_FILE_VARIABLE
 from millstream.datastream.execution.executor import Executor, JobClient
 from millstream.datastream.execution.fixed_job_id import JOB_ID_VARIABLE
 
-_ASK_AGAIN_TIMEOUT = 5.0
+_REPEAT_TIMEOUT = 5.0
 _TRY_AGAIN_AFTER = 0.2
 _DETACHED = (
     "It runs detached: see it with millstream list, why it restarts or fails with millstream exceptions {0}, what "
-    "its tasks say with millstream logs {0}, and stop it with millstream cancel {0}"
+    "its tasks log with millstream logs {0}, and stop it with millstream cancel {0}"
 )
 
 
@@ -79,7 +79,7 @@ class RemoteExecutor:
 
 
 def _record(job_id: str) -> None:
-    """Tells who runs the program of a job that is about to be submitted: after it, there may be no time for that."""
+    """Reports a job that is about to be submitted to the program's parent: after it, there may be no time for that."""
     record = os.environ.get(SUBMITTED_FILE_VARIABLE)
     if record:
         with Path(record).open("a") as file:
@@ -221,21 +221,21 @@ def _refusal(address: str, error: Exception) -> MillstreamError:
         return error
     cause = error.__cause__ if isinstance(error, ArtifactError) else error
     if isinstance(cause, grpc.RpcError) and _is_unavailable(error):
-        return UnreachableError(f"no dispatcher answers at {address}: {explain(cause)}. {NO_CLUSTER}")
+        return UnreachableError(f"no dispatcher responds at {address}: {explain(cause)}. {NO_CLUSTER}")
     if isinstance(error, grpc.RpcError):
         return SubmissionError(f"the dispatcher refused the job: {explain(error)}")
     return SubmissionError(str(error))
 
 
 async def _was_accepted(link: DispatcherLink, job_id: JobId, error: Exception, tries: int) -> bool:
-    """Whether only the dispatcher's answer was lost: to submit the job again would then run it twice."""
+    """Whether only the dispatcher's response was lost: to submit the job again would then run it twice."""
     may_be_there = tries > 1 or os.environ.get(JOB_ID_VARIABLE) == job_id  # as one that an earlier process submitted
     is_refused = may_be_there and _code_of(error) is grpc.StatusCode.INVALID_ARGUMENT
     if isinstance(error, UnreachableError) or not (_is_unavailable(error) or is_refused):
         return False
     try:
         await link.connect()
-        await link.stub.get_job(JobRequest(job_id), timeout=_ASK_AGAIN_TIMEOUT)
+        await link.stub.get_job(JobRequest(job_id), timeout=_REPEAT_TIMEOUT)
     except (grpc.RpcError, UnreachableError):
         return False
     if is_refused and tries == 1:

@@ -16,7 +16,7 @@ from millstream.core.errors import MillstreamError
 
 IGNORE_FILE = ".millstreamignore"
 MOST_FILES = 2_000
-MOST_ENTRIES = 20_000  # looked at, whether they are sent or not: a scan takes a second or so at most
+MOST_ENTRIES = 20_000  # scanned, whether they are sent or not: a scan takes a second or so at most
 
 
 class FolderTooLargeError(MillstreamError):
@@ -81,7 +81,7 @@ def _rules(folder: Path) -> IgnoreRules:
 
 
 def _listed(folder: Path, only: frozenset[str] | None) -> list[tuple[str, int, int]]:
-    """Names, modes and sizes; not more than are looked at. What cannot be read is not there."""
+    """Names, modes and sizes; at most `MOST_ENTRIES`. What cannot be read is not there."""
     listed: list[tuple[str, int, int]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         names = islice((entry.name for entry in entries), MOST_ENTRIES + 1) if only is None else only

@@ -16,7 +16,7 @@ INTERRUPTED = 130
 
 @contextlib.contextmanager
 def cancelling(job_id: str) -> Iterator[None]:
-    """Around the cancellation of the job. Ends the process with status 130 when Ctrl-C comes again meanwhile."""
+    """Around the cancellation of the job. Ends the process with status 130 when Ctrl-C comes again until then."""
     print(f"\nCancelling job {job_id}. Press Ctrl-C again to leave without waiting for its end.", file=sys.stderr)
     sys.stderr.flush()
 

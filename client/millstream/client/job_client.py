@@ -1,4 +1,4 @@
-"""A submitted job, for the program that submitted it; speaks to the dispatcher over gRPC."""
+"""A submitted job, for the program that submitted it; calls the dispatcher over gRPC."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ClusterJobClient:
         return CompletableFuture(self._loop.start(self._status()))
 
     def cancel(self) -> CompletableFuture[None]:
-        """Asks for the job to be cancelled."""
+        """Requests that the job is cancelled. Does not wait for its end."""
         return CompletableFuture(self._loop.start(self._cancel()))
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
@@ -89,7 +89,7 @@ class ClusterJobClient:
         return self._savepoint(SnapshotKind.STOP, savepoint_directory, format_type, advance_to_end_of_event_time)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """What the job answers at its end; Ctrl-C while that is waited for cancels the job and waits for that."""
+        """The result of the job at its end; Ctrl-C in the meantime cancels the job and waits for that."""
         return CompletableFuture(self._loop.start(self._wait()), self._take_result)
 
     def _take_result(self, waiting: Future[JobDetails], timeout: float | None) -> JobExecutionResult:
@@ -112,7 +112,7 @@ class ClusterJobClient:
     def collect(self, operator_id: str) -> Iterator[Any]:
         """The results of a collect sink as they come; leaving early cancels the job."""
         finished = False
-        following = self._loop.start(self._wait())  # results are asked for elsewhere; restarts are told meanwhile
+        following = self._loop.start(self._wait())  # results are fetched elsewhere; restarts are printed here
         try:
             yield from self._collect(operator_id)
             finished = True
@@ -158,7 +158,7 @@ class ClusterJobClient:
             except grpc.RpcError as error:
                 response = CollectResponse(error=explain(error))
             is_news = not response.error and results.is_news(response)
-            pace.answered(is_news, sum(map(len, response.batches)))
+            pace.responded(is_news, sum(map(len, response.batches)))
             if is_news:
                 return response
             if response.error:
@@ -178,7 +178,7 @@ class ClusterJobClient:
         return CompletableFuture(self._loop.start(self._snapshot(request)))
 
     async def _snapshot(self, request: SnapshotRequest) -> str:
-        """Its path; asked for again when the connection breaks, which the trigger id makes the same request."""
+        """Its path. The request is repeated when the connection breaks; its trigger id makes it the same one."""
         deadline: float | None = None
         while True:
             try:
@@ -227,7 +227,7 @@ class ClusterJobClient:
                 deadline = await self._wait_or_give_up(error, deadline)
 
     async def _wait(self) -> JobDetails:
-        """The details at the job's end."""
+        """Waits for the end of the job. Returns its details."""
         last: JobDetails | None = None
         deadline: float | None = None
         while True:
@@ -241,7 +241,7 @@ class ClusterJobClient:
                 deadline = await self._wait_or_give_up(error, deadline)
 
     def _tell(self, details: JobDetails) -> None:
-        """Tells whoever waits what is new; what the job waits for, if that lasts."""
+        """Prints what is new; what the job waits for, if that lasts."""
         for line in self._story.news(details):
             _say(line)
         waiting = self._story.waiting(details)
@@ -259,7 +259,7 @@ class ClusterJobClient:
         _say(line)
 
     async def _wait_or_give_up(self, error: grpc.RpcError, deadline: float | None) -> float:
-        """Waits before another try, and answers until when there is one: as long as no try succeeds, patience ends."""
+        """Waits before another try, and returns until when there is one: as long as no try succeeds, patience ends."""
         code = error.code() if isinstance(error, grpc.aio.AioRpcError) else None
         if code == grpc.StatusCode.NOT_FOUND:
             raise JobExecutionError(f"the dispatcher does not know job {self._job_id} any more") from error
@@ -267,7 +267,7 @@ class ClusterJobClient:
         if deadline is not None and now > deadline:
             raise UnreachableError(f"the dispatcher is unreachable: {explain(error)}") from error
         await asyncio.sleep(_RETRY_AFTER)
-        with contextlib.suppress(UnreachableError):  # nobody leads: it is asked again
+        with contextlib.suppress(UnreachableError):  # there is no leader: the next request follows
             await self._link.connect()
         return now + self._patience if deadline is None else deadline
 

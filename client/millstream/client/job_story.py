@@ -1,8 +1,8 @@
-"""What happens to a job, told line by line to whoever waits for it. Pure: details in, lines out.
+"""What happens to a job, printed line by line for the client that waits for it. Pure: details in, lines out.
 
-Every line is told once. A restart is told with its number, its delay and its cause; a traceback is shown the first time
-that its error comes, and later ones say how often it came. A job that restarts over and over for the same reason is
-told the 10th time, the 100th and so on (`millstream.core.logs.repeats`). In local mode only restarts are told:
+Every line is printed once. A restart is printed with its number, its delay and its cause; a traceback is shown the
+first time that its error comes, and later lines have a count. A job that restarts over and over for the same reason is
+printed the 10th time, the 100th and so on (`millstream.core.logs.repeats`). In local mode only restarts are printed:
 everything else would stand between the lines of the program.
 """
 
@@ -42,19 +42,19 @@ class JobStory:
         return lines
 
     def waiting(self, details: JobDetails) -> str:
-        """What the job waits for, worth telling if it lasts; empty when it waits for nothing, or that was told last."""
+        """What the job waits for, to print if it lasts; empty when it waits for nothing, or that was printed last."""
         is_waiting = details.message and not details.state.is_terminal and details.state is not JobStatus.FAILING
         told_as_restart = details.message.startswith("restart ")
         if not self._everything or not is_waiting or told_as_restart:
             return ""
         message = details.message
-        if message.startswith(_INSTALLING):  # and what pip says, line by line
+        if message.startswith(_INSTALLING):  # and each line of pip
             message = message.partition(": ")[0]
         line = f"Job '{printable(details.name)}': {message}"
         return "" if line == self._waited else line
 
     def waited(self, line: str) -> None:
-        """It lasted, and was told."""
+        """It lasted, and was printed."""
         self._waited = line
 
     def has_shown(self, failure: TaskFailure) -> bool:

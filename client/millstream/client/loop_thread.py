@@ -39,7 +39,7 @@ class LoopThread:
         self.loop.run_forever()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Has the coroutine run; nobody has to wait for it."""
+        """Has the coroutine run, without waiting for it."""
         if self.was_left:
             work.close()
             raise MillstreamError("a forked child cannot use the job of its parent; do it in the parent")
@@ -55,7 +55,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Ends what is left, and the thread."""
+        """Cancels what still runs, and ends the thread."""
         if self._thread.is_alive():
             self.call(end_tasks())
             self.loop.call_soon_threadsafe(self.loop.stop)

@@ -9,9 +9,9 @@ The process is in the job's own environment. How the program's jobs are to be ru
 API and its executor read. The exit status is 0 when the program returned or was only to be planned, and 1 when it was
 to run jobs and executed none; an exception is shown as the traceback of the user's own frames, with status 1, and a
 cluster that does not take or finish the job as one message. A program that fails after it has submitted jobs that it
-does not wait for (`run -d`) has done what it was run for: they run, and whoever took its end for a failure and tried
-again would run them twice. So the status is 0, and what went wrong is shown. A program that the dispatcher runs ends
-with it; there the dispatcher decides what a failure is, and is told the truth.
+does not wait for (`run -d`) has done what it was run for: they run, and a caller that took its end for a failure and
+tried again would run them twice. So the status is 0, and what went wrong is shown. A program that the dispatcher runs
+ends with it; there the dispatcher decides what a failure is, and gets the real status.
 
 With MILLSTREAM_STATES_FILE set as well as the file for the plan, the states that the planned job declares are written
 there, for which its functions are opened.
@@ -48,11 +48,11 @@ STATES_FILE_VARIABLE = "MILLSTREAM_STATES_FILE"
 VERBOSE_VARIABLE = "MILLSTREAM_VERBOSE"
 PARENT_VARIABLE = "MILLSTREAM_PARENT_FD"
 _ASKED_ELSEWHERE = {PLAN_FILE_VARIABLE, "MILLSTREAM_SUBMITTED_FILE"}
-"""Set by those who start the program for its plan or its job's id, and say themselves what is missing."""
+"""Set by those who start the program for its plan or its job's id, and report themselves what is missing."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs what the arguments name; answers the exit status."""
+    """Runs what the arguments name. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="millstream.client.program", allow_abbrev=False)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--entry", metavar="PKG.MODULE:CALLABLE")
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _status_of_end() -> int:
-    """Of a program that ended in order, as `millstream run` answers it: one that ran no job is told so."""
+    """Of a program that ended in order, as `millstream run` returns it. A program that ran no job gets a message."""
     if CONFIGURATION_VARIABLE not in os.environ or _ASKED_ELSEWHERE & os.environ.keys():
         return 0
     for thread in threading.enumerate():
@@ -126,7 +126,7 @@ def _failed(status: int) -> int:
     if not submitted or os.environ.get(SUBMITTED_FILE_VARIABLE):
         return status
     print(
-        f"The program did not end well, after it had submitted {' and '.join(submitted)}: what it submitted goes on, "
+        f"The program failed after it had submitted {' and '.join(submitted)}: what it submitted keeps running, "
         "and running it again would submit it again",
         file=sys.stderr,
     )

@@ -25,7 +25,7 @@ class ResultBuffer:
         self._committed = 0
 
     def request(self, job_id: JobId, operator_id: str) -> CollectRequest:
-        """Asks for what follows, which confirms what came."""
+        """The request for what follows, which confirms what came."""
         return CollectRequest(job_id, operator_id, self._version, self._next + len(self._held))
 
     def is_news(self, response: CollectResponse) -> bool:
@@ -33,7 +33,7 @@ class ResultBuffer:
         return bool(response.batches) or response.finished or response.committed > self._committed
 
     def take(self, response: CollectResponse) -> list[Any]:
-        """Keeps what is new, and answers what can be handed out now."""
+        """Keeps what is new, and returns what can be handed out now."""
         if response.version != self._version:
             self._change_version(response)
         results = [result for batch in response.batches for result in pickle.loads(batch)]

@@ -82,7 +82,7 @@ class KeyedBootstrap:
         self._function.process_element(value, self._context)
 
     def finish(self) -> list[tuple[StateSnapshot, pa.Table]]:
-        """Closes the function; answers all that it has left, sorted by key group."""
+        """Closes the function. Returns all that it has left, sorted by key group."""
         self._backend.clear_current_key()
         self._function.close()
         captured = self._backend.capture(0)
@@ -114,7 +114,7 @@ class OperatorBootstrap:
         self._function.process_element(value)
 
     def finish(self) -> list[tuple[StateSnapshot, pa.Table]]:
-        """Has the function bring its state up to date, and closes it; answers all that it has left."""
+        """Has the function bring its state up to date, and closes it. Returns all that it has left."""
         self._function.snapshot_state(TaskSnapshotContext(0, self._clock.now_ms()))
         self._function.close()
         return [

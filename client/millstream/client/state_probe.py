@@ -35,7 +35,7 @@ Failed = Callable[[BaseException], None]
 
 
 def declared_operators(graph: JobGraph, failed: Failed = lambda error: None) -> tuple[ProgramOperator, ...]:
-    """All operators of a job, with what they declare. Runs user code; `failed` is told what that raises."""
+    """All operators of a job, with what they declare. Runs user code; `failed` is called with what that raises."""
     return tuple(operator for vertex in graph.vertices for operator in _probed(graph, vertex, failed))
 
 
@@ -71,7 +71,7 @@ def _build(graph: JobGraph, vertex: JobVertex) -> OperatorChain:
         make_keyed_backend=lambda name, key_type: backend.keyed_backend(name, key_type, index, clock),
         make_operator_backend=backend.operator_backend,
     )
-    dropped = LocalOutput(_drop)  # nothing is processed; what open() may emit goes nowhere
+    dropped = LocalOutput(_drop)  # nothing is processed; what open() may emit is dropped
     builder = ChainBuilder(services, [dropped] * outputs, (inputs.get(0, PICKLED), inputs.get(1, PICKLED)))
     chain: plan.Chain = pickle.loads(vertex.chain)
     return builder.build(chain)
@@ -93,7 +93,7 @@ def _opened(chain: OperatorChain, failed: Failed) -> dict[str, str]:
                 cause = error.__cause__ or error
                 errors[operator_id] = _told(cause)
                 failed(cause)
-    chain.close()  # what fails here says nothing of the states
+    chain.close()  # a failure here does not concern the states
     return errors
 
 

@@ -52,7 +52,7 @@ def start(
     """Start a cluster: a dispatcher, a job manager, a resource manager and task managers.
 
     With SERVICE, only that one of the cluster which is there: dispatcher, jobmanager, resourcemanager; taskmanager adds
-    one more, or as many as --taskmanagers says, and taskmanager-2 is that one.
+    one more, or as many as --taskmanagers, and taskmanager-2 is that one.
     """
     from millstream.cli.cluster.directory import UNIX_SOCKET, ClusterDirectory
     from millstream.cli.cluster.resumed_jobs import jobs_that_start
@@ -129,7 +129,7 @@ def _check_there_is_one(files: ClusterDirectory) -> None:
 def stop(directory: str | None, verbose: bool, timeout: float, services: tuple[str, ...]) -> int:
     """Stop a cluster and everything that it started, also what a crash left behind.
 
-    With SERVICE, only that one: taskmanager is all task managers, taskmanager-2 one of them. The others go on.
+    With SERVICE, only that one: taskmanager is all task managers, taskmanager-2 one of them. The others keep running.
     """
     from millstream.cli.cluster.directory import ClusterDirectory
     from millstream.cli.cluster.resumed_jobs import jobs_that_stop
@@ -198,7 +198,7 @@ def restart(directory: str | None, verbose: bool, timeout: float, services: tupl
 @verbose_option
 @role_option("submit")
 @click.option(
-    "--hours", type=click.IntRange(1, 8784), default=12, show_default=True, help="How long the token counts."
+    "--hours", type=click.IntRange(1, 8784), default=12, show_default=True, help="How long the token is valid."
 )
 def token(directory: str | None, verbose: bool, role: str, hours: int) -> int:
     """Print a token for the REST API of a cluster, for tools other than this one.

@@ -7,7 +7,7 @@
     conf/<service>-<n>/config.yaml    that of one that was started with options of its own
     run/<service>-<n>.json    a record of each process (millstream.resourcemanager.process_records)
     log/<service>-<n>.log, .out    what it wrote to stderr and stdout; with .1, .2 and so on behind, older parts
-    tmp/    what the services keep, unless io.tmp.dirs says otherwise
+    tmp/    what the services keep, unless io.tmp.dirs is set
 
 A process belongs to the cluster when it is recorded here, was recorded by the cluster's resource manager, or carries
 the directory in its environment: everything that a service starts inherits that, so nothing is out of reach after a
@@ -39,7 +39,7 @@ MARK = "MILLSTREAM_CLUSTER_MEMBER"  # not the variable that users set to choose 
 
 
 class ClusterDirectory:
-    """Names and reads the files of one directory; creates nothing until asked."""
+    """Names and reads the files of one directory; creates nothing by itself."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -126,7 +126,7 @@ class ClusterDirectory:
         return any(record.is_running() for record in self.services().values())
 
     def members(self) -> list[ProcessRecord]:
-        """Every running process of the cluster, whoever started it."""
+        """Every running process of the cluster, also one that another process started."""
         found = {record.pid: record for record in processes_with(MARK, str(self.root))}
         found.update({record.pid: record for record in self._provided().values()})
         found.update({record.pid: record for record in self.services().values()})
@@ -139,7 +139,7 @@ class ClusterDirectory:
                 path.unlink(missing_ok=True)
 
     def address_of(self, name: str) -> str:
-        """Where a service said that it listens, from its log; empty when it did not say."""
+        """The address that a service listens on, from its log; empty when it is not there."""
         log = self.log / f"{name}.log"
         for path in (log, *(rotated(log, number) for number in range(1, 100))):
             try:

@@ -1,8 +1,9 @@
-"""The ports of a local cluster: chosen where the configuration says 0, and held until the services listen on them.
+"""The ports of a local cluster: chosen where the configuration has 0, and held until the services listen on them.
 
-A port that was only found free is anybody's until its daemon has come up, some seconds later. So it stays bound, by a
-socket that never listens. Without SO_REUSEADDR it is bound only when nobody else has it bound, listening or not; with
-the option set afterwards, the daemon, whose server sets it as well, may bind the same port beside it.
+Another process may take a port that was only found free before its daemon has come up, some seconds later. So it stays
+bound, by a socket that never listens. Without SO_REUSEADDR it is bound only when no other socket has it bound,
+listening or not; with the option set afterwards, the daemon, whose server sets it as well, may bind the same port
+beside it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _OWN_PORTS = range(12_000, 32_000)
 
 @contextlib.contextmanager
 def held_ports(configuration: Configuration) -> Iterator[Configuration]:
-    """The configuration with a free port in place of each 0: nobody else chooses one of them within.
+    """The configuration with a free port in place of each 0: no other process chooses one of them within.
 
     Raises when a port that was named is taken.
     """
@@ -51,7 +52,7 @@ def held_ports(configuration: Configuration) -> Iterator[Configuration]:
 
 
 def _bind_any(holder: socket.socket, host: str) -> None:
-    """Binds a port that nobody has, below those that the system hands out for connections if there is one."""
+    """Binds a free port, below those that the system hands out for connections if there is one."""
     for candidate in random.sample(_OWN_PORTS, 50):
         with contextlib.suppress(OSError):
             holder.bind((host, candidate))

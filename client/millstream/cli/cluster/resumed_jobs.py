@@ -1,6 +1,6 @@
 """What becomes of the jobs of a cluster that stops, and which of them it resumes when it starts again.
 
-Job managers report how a job would go on (`millstream.core.jobs.resumption`); these are the words for it.
+Job managers report how a job would continue (`millstream.core.jobs.resumption`); these are the words for it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _when_started(job: dict[str, Any]) -> str:
         case Resumption.NONE:
             outcome = f"is not resumed, and ends as FAILED: {_WHY_NONE}"
         case Resumption.LOST | Resumption.UNKNOWN:
-            outcome = "is left from before: no job manager leads it yet; `millstream list` shows what becomes of it"
+            outcome = "is left from before: no job manager leads it yet; `millstream list` shows its state later"
     return f"{_named(job)} {outcome}."
 
 

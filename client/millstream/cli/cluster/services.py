@@ -117,7 +117,7 @@ def wait_until_up(
     timeout: float,
     progress: Callable[[str], None],
 ) -> None:
-    """Returns once these services answer and have found each other. Raises ServiceFailedError."""
+    """Returns once these services respond and have found each other. Raises ServiceFailedError."""
     configuration = cluster.configuration()
     client = RestClient(configuration, timeout=2.0, advises=False)
     deadline = time.monotonic() + timeout
@@ -159,7 +159,7 @@ def _missing(
             return f"the cluster to be ready ({error})", late
     started = [daemon for daemon in daemons if kind_of(daemon.name) == TASK_MANAGER]
     if not started or not running.issuperset(("dispatcher-1", "resourcemanager-1")):
-        return "", None  # nobody to ask: it registers as soon as they run
+        return "", None  # no REST API yet: it registers as soon as they run
     wanted = [name for name in running if kind_of(name) == TASK_MANAGER]
     try:
         registered = int(client.get("/overview")["taskmanagers"])

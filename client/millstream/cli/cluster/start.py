@@ -19,7 +19,7 @@ def start_cluster(
     timeout: float,
     progress: Callable[[str], None],
 ) -> Configuration:
-    """Starts the services and answers their configuration once all are up. On any failure nothing is left running."""
+    """Starts the services and returns their configuration once all are up. On any failure all of them are stopped."""
     if cluster.members():
         down = [name for name, record in cluster.services().items() if not record.is_running()]
         more = f"; {', '.join(down)} is down: `millstream cluster start {' '.join(down)}`" if down else ""
@@ -39,7 +39,7 @@ def start_cluster(
 def start_again(
     cluster: ClusterDirectory, names: Sequence[str], timeout: float, progress: Callable[[str], None]
 ) -> None:
-    """Starts all services of a cluster that is configured. On any failure nothing is left running."""
+    """Starts all services of a cluster that is configured. On any failure all of them are stopped."""
     try:
         wait_until_up(cluster, [start_daemon(cluster, name) for name in names], timeout, progress)
     except BaseException:
@@ -54,7 +54,7 @@ def start_services(
     timeout: float,
     progress: Callable[[str], None],
 ) -> list[str]:
-    """Starts those that do not run yet, and answers which those were.
+    """Starts those that do not run yet, and returns which those were.
 
     `options` are over the cluster's; None: as they were started before.
 

@@ -15,7 +15,7 @@ _KILL_TIMEOUT = 10.0
 
 
 def stop_cluster(cluster: ClusterDirectory, timeout: float) -> int:
-    """Ends every member within the timeout, and answers how many there were. Raises when one cannot be killed."""
+    """Ends every member within the timeout, and returns how many there were. Raises when one cannot be killed."""
     members = cluster.members()
     for record in members:
         record.signal_group(signal.SIGTERM)
@@ -33,7 +33,7 @@ def stop_cluster(cluster: ClusterDirectory, timeout: float) -> int:
 
 
 def stop_services(cluster: ClusterDirectory, names: Sequence[str], timeout: float) -> list[str]:
-    """Ends single services, and answers which of them were running. Task managers are forgotten with that."""
+    """Ends single services, and returns which of them were running. Task managers are forgotten with that."""
     records = {name: record for name, record in cluster.services().items() if name in names}
     running = {name: record for name, record in records.items() if record.is_running()}
 

@@ -48,7 +48,7 @@ _SHOWN = 25
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Writes the graph: a page to look at (.html), speedscope's format (.json), else collapsed stacks.",
+    help="Writes the graph: a page for browsers (.html), speedscope's format (.json), else collapsed stacks.",
 )
 @job_argument
 @click.argument("vertex")
@@ -96,20 +96,20 @@ def profile(
     if rows:
         print_table(["ITSELF", "WITH CALLS", "FUNCTION"], rows)
     elif not graph["problems"]:
-        click.echo("Whenever it was looked at, the thread of its slot worked for other vertices.", err=True)
+        click.echo("In every sample, the thread of its slot worked for other vertices.", err=True)
     return 0
 
 
 def _vertex(job: dict[str, Any], wanted: str) -> dict[str, Any]:
-    """The vertex that is meant."""
+    """The vertex of this id or name. Raises MillstreamError when there is none, or several."""
     vertices: list[dict[str, Any]] = job["vertices"]
     found = [v for v in vertices if v["id"] == wanted] or [v for v in vertices if v["name"] == wanted]
     found = found or [v for v in vertices if wanted.lower() in v["name"].lower()]
     if len(found) == 1:
         return found[0]
     known = ", ".join(f"{v['id']} ({printable(v['name'])})" for v in found or vertices)
-    told = f"{len(found)} vertices have '{wanted}' in their name" if found else f"no vertex is called '{wanted}'"
-    raise MillstreamError(f"{told}: say which, {known}")
+    problem = f"{len(found)} vertices have '{wanted}' in their name" if found else f"no vertex is called '{wanted}'"
+    raise MillstreamError(f"{problem}: name one of them, {known}")
 
 
 def _sampled(client: RestClient, path: str, duration: float, verbose: bool) -> dict[str, Any]:

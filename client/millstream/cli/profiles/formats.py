@@ -1,6 +1,6 @@
-"""Flame graphs in the forms that tools and people read: collapsed stacks, speedscope, a page of its own, a table.
+"""Flame graphs in the formats of tools, and for users: collapsed stacks, speedscope, a page of its own, a table.
 
-Pure functions of the tree that the REST API answers. Trees are as deep as stacks, so nothing here recurses.
+Pure functions of the tree that the REST API returns. Trees are as deep as stacks, so nothing here recurses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An application: a program, its jobs, and a dispatcher, a resource manager and a job manager for nobody else.
+"""An application: a program, its jobs, and a dispatcher, a resource manager and a job manager of its own.
 
 The services run in this process, the program as a child beside them, as user code never runs in a service. When the
 program has ended and all that it submitted, the application has: FAILED when a job failed or the program did, FINISHED
@@ -65,7 +65,7 @@ class Application:
         await self._services.stop()
 
     async def lacks(self) -> str:
-        """What one of its services does."""
+        """What its services lack, each with its name."""
         return await self._services.lacks()
 
     async def failure(self) -> MillstreamError:
@@ -79,7 +79,7 @@ class Application:
             broken.cancel()
 
     async def _run(self) -> MillstreamError:
-        """Until the application is over. With high availability, another process may lead it meanwhile."""
+        """Returns at the end of the application. With high availability, another process may lead it until then."""
         while True:
             await self._until(leading=True)
             program = asyncio.ensure_future(self._to_its_end())
@@ -98,7 +98,7 @@ class Application:
                 for task in (program, deposed):
                     task.cancel()
                 await asyncio.gather(program, deposed, return_exceptions=True)
-            log.warning("another process leads now: the program is ended here")
+            log.warning("ending the program: another process leads the application")
 
     async def _until(self, leading: bool) -> None:
         while self._services.leads is not leading:  # noqa: ASYNC110  # it changes with the store, at any time
@@ -117,7 +117,7 @@ class Application:
         return outcome(status, states)
 
     async def _run_program(self) -> int:
-        """Its exit status."""
+        """Runs the program in a process of its own. Returns its exit status."""
         configuration = self._services.found.merged({"execution.target": "remote"})
         environment, artifacts = await submit_artifacts(self._source, configuration, log.info)
         more = {JOB_ID_VARIABLE: self._job_id} if self._job_id is not None else {}
@@ -126,17 +126,17 @@ class Application:
 
 
 def _id_of_application(configuration: Configuration) -> JobId | None:
-    """With high availability, whoever runs the program next has to find the job that the process before left."""
+    """With high availability, the process that runs the program next has to find the job that the one before left."""
     if not is_highly_available(configuration):
         return None
     return JobId(stable_id("application", configuration.string("high-availability.cluster-id")))
 
 
 async def _cancel(stub: Stub, jobs: Sequence[JobDetails]) -> None:
-    """Ends the jobs of a program that failed: nobody is left to say what is to become of them."""
+    """Ends the jobs of a program that failed: no process is left that decides about them."""
     left = [job for job in jobs if not job.state.is_terminal]
     for job in left:
-        log.warning("the program has failed: its job %s is cancelled", job.job_id)
+        log.warning("cancelling job %s: the program that submitted it has failed", job.job_id)
         await stub.cancel_job(JobRequest(job.job_id))
     for job in left:
         await _end_of(stub, job)

@@ -50,7 +50,7 @@ _RESULTS = {
 def compare_with_snapshot(
     source: ProgramSource, configuration: Configuration, scratch: Path, as_json: bool, verbose: bool
 ) -> int:
-    """Prints the comparison. Answers the exit status: 0 when a restore works, 1 when not."""
+    """Prints the comparison. Returns the exit status: 0 when a restore works, 1 when not."""
     pointer = configuration.string(_PATH)
     if not pointer:
         raise click.UsageError("--dry-run compares the program with a snapshot: name it with -s")
@@ -82,7 +82,7 @@ def _damage(snapshot: OpenedSnapshot, found: Fit, verbose: bool) -> list[str]:
 def _declared(
     source: ProgramSource, configuration: Configuration, scratch: Path, verbose: bool
 ) -> tuple[tuple[ProgramOperator, ...], int]:
-    """What the program declares, and the exit status of its process, which has said what went wrong."""
+    """What the program declares, and the exit status of its process, which has printed what went wrong."""
     with progress_on_terminal(verbose) as progress:
         environment, artifacts = asyncio.run(prepare_environment(source.files, configuration, progress))
     plan, states = scratch / "plan", scratch / "states.json"
@@ -111,7 +111,7 @@ def _print(snapshot: OpenedSnapshot, found: Fit, damage: list[str], allowed: boo
         click.echo("A restore works.")
         return
     is_clear = found.problems or damage
-    click.echo("A restore does not work:" if is_clear else "It cannot be told whether a restore works:")
+    click.echo("A restore does not work:" if is_clear else "Whether a restore works is not known:")
     for problem in (*damage, *found.problems, *found.unknown):
         click.echo(f"  {problem}")
     if not allowed and found.leaves_state:

@@ -32,7 +32,7 @@ from millstream.core.settings.secrets import split_options
 
 
 def artifacts_of(files: Sequence[ArtifactFile]) -> list[Artifact]:
-    """The artifacts that the files are."""
+    """The files as artifacts of a job."""
     return [Artifact(sha256_of(file.path), file.name, file.kind) for file in files]
 
 
@@ -78,10 +78,10 @@ def become_program(
     """
     command = _command(environment, source)
     plain, secret = split_options(configuration.to_dict())
-    with secret_options(secret) as (descriptors, told), in_use(environment.lock) as held:
+    with secret_options(secret) as (descriptors, secret_variables), in_use(environment.lock) as held:
         for descriptor in (*descriptors, *held):
             os.set_inheritable(descriptor, True)
-        variables = child_variables(environment, variables={**_variables(plain, artifacts), **told, **more})
+        variables = child_variables(environment, variables={**_variables(plain, artifacts), **secret_variables, **more})
         sys.stdout.flush()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the program's `main`
@@ -108,8 +108,8 @@ def running_program(
     plain, secret = split_options(configuration.to_dict())
     theirs, ours = os.pipe()  # however this process ends, the program reads the end of it and ends as well
     try:
-        with secret_options(secret) as (descriptors, told), in_use(environment.lock) as held:
-            orders = {**_variables(plain, artifacts), **told, **more, "MILLSTREAM_PARENT_FD": str(theirs)}
+        with secret_options(secret) as (descriptors, secret_variables), in_use(environment.lock) as held:
+            orders = {**_variables(plain, artifacts), **secret_variables, **more, "MILLSTREAM_PARENT_FD": str(theirs)}
             process = subprocess.Popen(
                 command,
                 env=child_variables(environment, variables=orders),
@@ -138,13 +138,13 @@ def write_plan(
 ) -> int:
     """Runs the program until it has written the plan of its first job. What it prints goes to stderr.
 
-    `more` are variables for the program's process. Answers its exit status.
+    `more` are variables for the program's process. Returns its exit status.
     """
     plain, secret = split_options(configuration.to_dict())
     program = {**_variables(plain, artifacts), "MILLSTREAM_PLAN_FILE": str(plan_file), **(more or {})}
     command = _command(environment, source)
-    with secret_options(secret) as (descriptors, told), in_use(environment.lock) as held:
-        variables = child_variables(environment, variables={**program, **told})
+    with secret_options(secret) as (descriptors, secret_variables), in_use(environment.lock) as held:
+        variables = child_variables(environment, variables={**program, **secret_variables})
         try:
             status = subprocess.run(
                 command, env=variables, stdout=sys.stderr.fileno(), check=False, pass_fds=(*descriptors, *held)

@@ -35,7 +35,7 @@ class ProgramSource(Struct, frozen=True):
 
 
 class ProgramOptions(Struct, frozen=True):
-    """The options of `run` and `info` that say what to run; those for what it needs are in the configuration."""
+    """The options of `run` and `info` for what to run; those for what it needs are in the configuration."""
 
     entry: str | None
     python_file: str | None

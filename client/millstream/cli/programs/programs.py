@@ -179,7 +179,7 @@ def info(
 
 
 def job_source(program: dict[str, Any], configuration: Configuration, scratch: Path) -> ProgramSource:
-    """The program that the options name. What they say about its needs has to be in the configuration already."""
+    """The program that the options name. The options of its needs have to be in the configuration already."""
     from millstream.cli.programs.program_source import ProgramOptions, program_source
 
     return program_source(ProgramOptions(**program), configuration, scratch)
@@ -208,16 +208,16 @@ def state_recovery(savepoint: str | None, allow_non_restored: bool, claim_mode: 
 
 
 def _dispatcher_of(client: RestClient, configuration: Configuration) -> dict[str, str]:
-    """Where the cluster's dispatcher takes jobs: as its REST API says, else as configured."""
-    told = client.get("/config")
-    if not told.get("features", {}).get("web-submit", True):
-        raise MillstreamError(f"{client.address} is of an application that runs its own jobs, and takes no others")
-    address = str(told.get("dispatcher-rpc-address", ""))
+    """Where the cluster's dispatcher accepts jobs: as its REST API reports, else as configured."""
+    reported = client.get("/config")
+    if not reported.get("features", {}).get("web-submit", True):
+        raise MillstreamError(f"{client.address} is of an application that runs its own jobs, and accepts no others")
+    address = str(reported.get("dispatcher-rpc-address", ""))
     if ":" in address:
         return address_options(Role.DISPATCHER, address)
     if configuration.is_set("dispatcher.rpc.port") and configuration.integer("dispatcher.rpc.port"):
         return {}
     raise MillstreamError(
-        f"{client.address} does not say where its dispatcher takes jobs: is it a Millstream cluster?"
+        f"{client.address} does not report where its dispatcher accepts jobs: is it a Millstream cluster?"
         " If so, set dispatcher.rpc.address and dispatcher.rpc.port"
     )

@@ -14,7 +14,7 @@ _SNAPSHOT = ("-s", "--fromSavepoint", "-claim", "--claimMode")
 def rerun_arguments(command_line: Sequence[str], program: int) -> str:
     """For a shell: the words behind `run`, of which the last `program` are the program and its own arguments.
 
-    What says where the state came from is left out, and values of options that hold credentials are hidden.
+    The options for where the state came from are left out, and values of options that hold credentials are hidden.
     """
     words = list(command_line[command_line.index("run") + 1 :]) if "run" in command_line else []
     options, rest = words[: len(words) - program], words[len(words) - program :]

@@ -61,4 +61,4 @@ def standalone_job(
         from millstream.core.processes.daemon import run_service
 
         chosen = JobId(job_id) if job_id else None
-        return run_service(NAME, lambda options: Application(source, options, chosen), configuration, tells_signal=True)
+        return run_service(NAME, lambda given: Application(source, given, chosen), configuration, signal_status=True)

@@ -32,7 +32,7 @@ def security() -> None:
     help="A name or address of a host of the cluster; may be repeated.",
 )
 @click.option(
-    "--days", type=click.IntRange(min=1, max=3650), default=825, show_default=True, help="How long certificates count."
+    "--days", type=click.IntRange(min=1, max=3650), default=825, show_default=True, help="How long they are valid."
 )
 @click.argument("directory", metavar="DIR")
 def init(verbose: bool, hosts: tuple[str, ...], days: int, directory: str) -> int:

@@ -32,7 +32,7 @@ class SecurityFolder:
         self._root = root
 
     def fill(self, hosts: Sequence[str], days: int) -> Iterator[str]:
-        """Writes what is missing and new certificates; says what it does. Raises MillstreamError."""
+        """Writes what is missing and new certificates; prints what it does. Raises MillstreamError."""
         from millstream.core.services.authority import Authority
 
         private_folder(self._root.parent, self._root.name, option="DIR", is_shared=True)
@@ -82,7 +82,7 @@ class SecurityFolder:
             raise ConfigurationError(f"the authority in {self._root} cannot be used: {reason}") from error
 
     def _write(self, name: str, content: bytes) -> None:
-        """In place of what was there, at once: a service that starts meanwhile finds a whole file."""
+        """In place of what was there, at once: a service that starts at the same time finds a whole file."""
         partial = self._root / f".{name}.partial"
         with open(partial, "wb", opener=for_user_only) as file:
             file.write(content)

@@ -1,1 +1,1 @@
-"""`millstream state`: looks into savepoints and checkpoints."""
+"""`millstream state`: reads savepoints and checkpoints."""

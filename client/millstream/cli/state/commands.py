@@ -1,4 +1,4 @@
-"""`millstream state`: looks into savepoints and checkpoints. Needs no cluster and none of the program's classes."""
+"""`millstream state`: reads savepoints and checkpoints. Needs no cluster and none of the program's classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SNAPSHOT = "A snapshot is named by its folder or its _metadata.json: a path or 
 
 
 class _DiffCommand(Command):
-    """As diff(1): 1 says that there are differences, so failures are 2."""
+    """As diff(1): 1 means that there are differences, so failures are 2."""
 
     failure_status = MISUSED
 

@@ -17,12 +17,12 @@ _CONTEXT = 40
 
 
 def print_differences(found: SnapshotDiff, shown: Shown) -> None:
-    """For people: `-` is only in the first snapshot, `+` only in the second, `~` differs."""
+    """For users: `-` is only in the first snapshot, `+` only in the second, `~` differs."""
     for operator in found.operators:
         if not operator.equal:
             scaled = scaling(operator.first, operator.second)
-            told = f"{_named(operator)}, {scaled}" if scaled else _named(operator)
-            click.echo(f"{_side(operator.first, operator.second)} operator {told}")
+            line = f"{_named(operator)}, {scaled}" if scaled else _named(operator)
+            click.echo(f"{_side(operator.first, operator.second)} operator {line}")
             for state in operator.states:
                 if not state.equal:
                     _print_state(state, shown)
@@ -34,13 +34,13 @@ def print_differences(found: SnapshotDiff, shown: Shown) -> None:
 
 def _print_state(state: StateDiff, shown: Shown) -> None:
     total = state.added + state.removed + state.changed
-    told = f"{state.added} added, {state.removed} removed, {state.changed} changed"
+    changes = f"{state.added} added, {state.removed} removed, {state.changed} changed"
     if state.first is None or state.second is None:
         total = sum(file.rows for side in (state.first, state.second) if side is not None for file in side.files)
-        told = f"{total} rows"
+        changes = f"{total} rows"
     elif state.types:
-        told = f"{state.types}; {told}" if total else state.types
-    click.echo(f"  {_side(state.first, state.second)} state {state.name}: {told}")
+        changes = f"{state.types}; {changes}" if total else state.types
+    click.echo(f"  {_side(state.first, state.second)} state {state.name}: {changes}")
     for entry in state.entries:
         path = printable(" | ".join(readable(shown.value(part)) for part in entry.path))
         click.echo(f"    {entry.sign} {path}{_values(entry, shown)}")

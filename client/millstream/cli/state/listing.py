@@ -15,7 +15,7 @@ _STATES = ["OPERATOR", "STATE", "KIND", "KEY", "NAMESPACE", "VALUE", "TTL", "ROW
 
 
 def print_listing(snapshot: OpenedSnapshot) -> None:
-    """For people."""
+    """Prints the operators and states of a snapshot, for users."""
     metadata, operators = snapshot.metadata, snapshot.metadata.operators
     files = list(metadata.files())
     taken = moment(metadata.created_ms)

@@ -14,7 +14,7 @@ from millstream.core.snapshot.tables.columns import Pickled
 
 
 def print_rows(found: StateRows, key: str | None, unpickled: bool) -> None:
-    """For people; what is not shown is said on stderr."""
+    """For users; stderr reports what is not shown."""
     rows, key_type = list(found), found.state.key_type
     total = sum(file.rows for file in found.state.files)
     if rows:

@@ -88,7 +88,7 @@ def _write(
 @_options
 @click.option(
     "--format", "form", type=click.Choice(["parquet", "csv", "json", "table"]), default="parquet", show_default=True,
-    help="What TARGET is: a folder of such files, or a table that Spark knows.",
+    help="What TARGET is: a folder of such files, or a table of Spark's catalog.",
 )  # fmt: skip
 @click.option(
     "--mode", type=click.Choice(["error", "overwrite", "append"]), default="error", show_default=True,

@@ -36,8 +36,8 @@ def spark_work(master: str | None, conf: tuple[str, ...], doing: str, verbose: b
     from millstream.spark.spark_failures import spark_errors
 
     with contextlib.ExitStack() as stack:
-        with progress_on_terminal(verbose) as say:
-            say("starting Spark")
+        with progress_on_terminal(verbose) as show:
+            show("starting Spark")
             spark = stack.enter_context(spark_session(master, settings, verbose))
         stack.enter_context(spark_errors())
         stack.enter_context(stages_on_terminal(spark, doing, verbose))

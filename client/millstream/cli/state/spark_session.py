@@ -77,7 +77,7 @@ def _new_session(master: str | None, settings: dict[str, str], verbose: bool) ->
 
 
 def _fit_to_host(spark: SparkSession) -> None:
-    """On one host, unless somebody says so, no 200 parts: most are empty, and half of a small bootstrap's time."""
+    """On one host, unless it is configured, no 200 parts: most are empty, and half of a small bootstrap's time."""
     context = spark.sparkContext
     if context.master.startswith("local[") and not context.getConf().contains(_PARTS):
         spark.conf.set(_PARTS, 2 * context.defaultParallelism)
@@ -122,20 +122,20 @@ def _started(builder: Any, log: Path | None) -> SparkSession:
         from millstream.spark.spark_failures import cause_of
 
         exited = isinstance(error, PySparkException) and error.getCondition() == "JAVA_GATEWAY_EXITED"
-        told = (exited and _last_words(log)) or cause_of(str(error))
-        raise SparkUnavailableError(f"Spark does not start: {told:.500}") from error
+        reason = (exited and _last_words(log)) or cause_of(str(error))
+        raise SparkUnavailableError(f"Spark does not start: {reason:.500}") from error
 
 
 def _last_words(log: Path | None) -> str:
-    """Why the JVM gave up, by its log."""
+    """The error in the log of a JVM that has ended."""
     lines = [] if log is None or not log.exists() else log.read_text(errors="replace").splitlines()
-    told = [line for line in lines if "Error" in line or "Exception" in line] or lines[-1:]
-    return told[0].strip() if told else ""
+    errors = [line for line in lines if "Error" in line or "Exception" in line] or lines[-1:]
+    return errors[0].strip() if errors else ""
 
 
 @contextlib.contextmanager
 def _errors_to(log: Path) -> Iterator[None]:
-    """What processes that are started meanwhile print as errors goes to a file, until they end."""
+    """Standard error of the processes that are started within goes to a file, until they end."""
     sys.stderr.flush()
     before = os.dup(2)
     try:

@@ -39,10 +39,10 @@ def job_lines(job: JobFigures) -> list[str]:
     if job.cause:
         lines.append(shortened(job.cause, 2 * _CAUSE))
     if (taken := job.checkpoints) is not None:
-        told = f"checkpoints: {taken.completed} completed, {taken.failed} failed, {taken.in_progress} under way"
+        line = f"checkpoints: {taken.completed} completed, {taken.failed} failed, {taken.in_progress} under way"
         if taken.last_duration_ms is not None and taken.last_size is not None:
-            told += f"; the last took {duration(taken.last_duration_ms)} and has {size(taken.last_size)}"
-        lines.append(told)
+            line += f"; the last took {duration(taken.last_duration_ms)} and has {size(taken.last_size)}"
+        lines.append(line)
     return lines
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("-a", "--all", "everything", is_flag=True, help="Ended jobs too.")
 @click.option(
     "--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, metavar="SECONDS",
-    help="Between one look and the next.",
+    help="Seconds between two refreshes.",
 )  # fmt: skip
 @click.argument("job", metavar="[JOB]", default="", shell_complete=complete_job)
 def top(

@@ -1,4 +1,4 @@
-"""What `millstream top` shows of a cluster and of a job, made of what REST answers. Pure."""
+"""What `millstream top` shows of a cluster and of a job, made of what REST returns. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CheckpointFigures(Struct, frozen=True):
 
 
 class JobFigures(Struct, frozen=True):
-    """A job at a moment; vertices and checkpoints only of the one that is looked at."""
+    """A job at a moment; vertices and checkpoints only of the one that is shown."""
 
     id: str
     name: str
@@ -77,7 +77,7 @@ class ClusterFigures(Struct, frozen=True):
 
 
 def job_figures(job: Mapping[str, Any]) -> JobFigures:
-    """Of an item of `/jobs/overview`."""
+    """The figures of a job, from an item of `/jobs/overview`."""
     counts, ended = job["tasks"], job["end-time"] != -1
     cause = job.get("message") or (job.get("last-failure") if job.get("restarts") or ended else "") or ""
     return JobFigures(
@@ -121,9 +121,9 @@ def with_rates(job: JobFigures, sources: Sequence[VertexFigures], sinks: Sequenc
     )
 
 
-def checkpoint_figures(answer: Mapping[str, Any]) -> CheckpointFigures:
-    """Of `/jobs/:jobid/checkpoints`."""
-    counts, last = answer["counts"], answer["latest"]["completed"]
+def checkpoint_figures(response: Mapping[str, Any]) -> CheckpointFigures:
+    """The figures of checkpoints, from `/jobs/:jobid/checkpoints`."""
+    counts, last = response["counts"], response["latest"]["completed"]
     figures = CheckpointFigures(int(counts["completed"]), int(counts["failed"]), int(counts["in_progress"]))
     if last is None:
         return figures

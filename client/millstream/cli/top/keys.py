@@ -15,7 +15,7 @@ _ESCAPE = b"\x1b"
 
 
 class Key(Enum):
-    """What can be pressed."""
+    """The keys that `millstream top` reacts to."""
 
     QUIT = "q"
     UP = "up"

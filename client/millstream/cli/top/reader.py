@@ -1,4 +1,4 @@
-"""Asks a cluster over REST for what `millstream top` shows."""
+"""Reads what `millstream top` shows from a cluster's REST API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from millstream.cli.top.figures import (
 )
 
 _ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
-_MOST_VERTICES = 100  # whose metrics are asked for at a time: one request each
+_MOST_VERTICES = 100  # whose metrics are requested at a time: one request each
 _AGGREGATES = "sum,min,max,avg"
 _MOST_JOBS = 50  # whose rates are read at a time: a request for each source and sink, and one more
 

@@ -10,7 +10,7 @@ from millstream.core.linux.losses import is_linux
 
 
 def command_line(platform: str = sys.platform) -> tuple[int, bytes] | None:
-    """Its address and its bytes; None when it is not where the kernel says, or was written over, and elsewhere."""
+    """Its address and its bytes; None when it is not where the kernel reports it, and elsewhere."""
     if not is_linux(platform):
         return None
     import ctypes

@@ -1,4 +1,4 @@
-"""Threads of this process: processor time, state, and a look at them from outside the interpreter."""
+"""Threads of this process: processor time, state, and what reads them from outside the interpreter."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Logs, prints, and how failures are told."""
+"""Logs, prints, and the text of failures."""

@@ -1,4 +1,4 @@
-"""Failures of jobs as people read them: the cause in one line, how often it came, and what came of it. Pure."""
+"""Failures of jobs as users read them: the cause in one line, how often it came, and its result. Pure."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def restart_line(failure: TaskFailure, times: int = 0) -> str:
     """What a root cause led to. `times`: how often it came in a row, also at other records."""
     times = max(times, failure.times)
     again = f"the same error, {ordinal(times)} time" if times > 1 else ""
-    told = f"{again}: {cause_line(failure)}" if again else cause_line(failure)
-    return f"restart {failure.restart} in {failure.restart_delay_ms / 1000:.1f} s: {told}"
+    cause = f"{again}: {cause_line(failure)}" if again else cause_line(failure)
+    return f"restart {failure.restart} in {failure.restart_delay_ms / 1000:.1f} s: {cause}"
 
 
 def location_lines(failure: TaskFailure) -> list[str]:
@@ -67,5 +67,5 @@ def failure_lines(failure: TaskFailure) -> list[str]:
 
 
 def has_traceback(failure: TaskFailure) -> bool:
-    """Whether there is more to show than what the one line says."""
+    """Whether there is more to show than the one line."""
     return bool(failure.traceback.strip()) and failure.traceback.strip() != failure.exception.strip()

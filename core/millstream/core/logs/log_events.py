@@ -1,4 +1,4 @@
-"""Events read back from the lines of log files, and which of them somebody wants to see. Pure.
+"""Events read back from the lines of log files, and which of them a filter selects. Pure.
 
 A line that begins no event, such as one of a traceback, belongs to the event before it.
 """
@@ -26,7 +26,7 @@ _TEXT = re.compile(
 _ID = re.compile("[0-9a-fA-F]{4,32}")
 _RANKS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "WARNING": 30, "ERROR": 40, "CRITICAL": 50, "FATAL": 50}
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-"""What can be asked for as the least level."""
+"""The values of the least level."""
 
 
 class LogEvent(Struct, frozen=True):
@@ -42,7 +42,7 @@ class LogEvent(Struct, frozen=True):
 
 
 class LogFilter(Struct, frozen=True):
-    """What somebody wants to see. What is left empty does not matter."""
+    """Which events to show. What is left empty does not matter."""
 
     job_id: str = ""
     vertex: str = ""
@@ -53,7 +53,7 @@ class LogFilter(Struct, frozen=True):
     since_ms: int = 0
 
     def passes(self, line: Line) -> bool:
-        """Whether it is one of those. What services say of a job names it in the message."""
+        """Whether it is one of those. What services log of a job names it in the message."""
         origin = line.origin
         if round(line.time * 1000) < self.since_ms or _rank(line.level) < _rank(self.level):
             return False
@@ -70,7 +70,7 @@ class LogFilter(Struct, frozen=True):
 
     @property
     def of_tasks(self) -> bool:
-        """Whether only lines are wanted that a task logged or printed."""
+        """Whether it selects only lines that a task logged or printed."""
         return bool(self.vertex) or self.subtask is not None
 
 
@@ -123,5 +123,5 @@ def _of_json(text: str) -> Line | None:
             job, name, vertex, task = (str(event.get(key, "")) for key in ("job", "jobName", "vertex", "task"))
             origin = Origin(job, name, vertex, task, int(event.get("subtask", 0)), int(event.get("attempt", 0)))
     except (ValueError, KeyError, TypeError):
-        return None  # an object that somebody printed
+        return None  # an object that a program printed
     return Line(time, level, service, logger, message, origin, more)

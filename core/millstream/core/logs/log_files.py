@@ -1,8 +1,8 @@
 """The files that a process's standard output and standard error go to, kept within bounds.
 
-Whoever starts the process opens them below `env.log.dir`, to append, so that a process which dies at once leaves its
+The starter of the process opens them below `env.log.dir`, to append, so that a process which dies at once leaves its
 reason there and what an earlier one wrote stays. The process itself moves a file that has grown too large aside and
-puts a new one in its place: one system call exchanges the descriptor, so no line is lost, whoever writes it. Children
+puts a new one in its place: one system call exchanges the descriptor, so no line is lost, of any writer. Children
 that share the files only follow.
 """
 
@@ -31,7 +31,7 @@ class LogBounds(Struct, frozen=True):
 
     @staticmethod
     def of(configuration: Configuration) -> LogBounds:
-        """From the options."""
+        """The bounds that the options set."""
         return LogBounds(configuration.integer("env.log.max-size"), configuration.integer("env.log.max"))
 
 
@@ -53,7 +53,7 @@ class OutputFile:
                 os.ftruncate(self._descriptor, 0)
 
     def follow(self) -> None:
-        """Goes on in the file of this name when the owner has exchanged it."""
+        """Continues in the file of this name when the owner has exchanged it."""
         here, named = self._same_file()
         if here is not None and named is not None and here != named:
             self._open()
@@ -91,7 +91,7 @@ def rotated(path: Path, number: int) -> Path:
 
 
 def log_folder(configuration: Configuration) -> Path | None:
-    """`env.log.dir`, when there is one."""
+    """The folder of `env.log.dir`; None when it is not set."""
     folder = configuration.string("env.log.dir")
     return Path(folder) if folder else None
 
@@ -118,7 +118,7 @@ def open_to_append(path: Path) -> int:
 
 
 def bound_output(configuration: Configuration, owner: bool = True) -> None:
-    """Looks after this process's files from now on, on a thread. Does nothing when they are not in `env.log.dir`."""
+    """Keeps this process's files within bounds, on a thread. Does nothing when they are not in `env.log.dir`."""
     files = [OutputFile(number, path) for number, path in output_files(log_folder(configuration)).items()]
     bounds = LogBounds.of(configuration)
 

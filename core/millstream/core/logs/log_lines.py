@@ -75,7 +75,7 @@ def json_event(line: Line) -> dict[str, Any]:
 
 
 def written_as(configuration: Configuration) -> Written:
-    """How `logging.format` has it."""
+    """How lines of the log are written: as `logging.format` sets it."""
     return as_json if configuration.string("logging.format") == "json" else as_text
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from millstream.core.messages.logs import LogContent, LogFile
 
-LIMIT = 8 * 1024 * 1024  # bytes in one answer
+LIMIT = 8 * 1024 * 1024  # bytes in one response
 
 
 def list_logs(folder: Path | None, wanted: Callable[[str], bool]) -> list[LogFile]:
-    """The files of the folder whose names are wanted, by name."""
+    """The files of the folder that the filter selects, by name."""
     found: list[LogFile] = []
     if folder is not None:
         with contextlib.suppress(OSError):

@@ -43,7 +43,7 @@ class EventFormatter(logging.Formatter):
 
 
 def set_up_logging(service: str, configuration: Configuration, where: Where = lambda: None) -> None:
-    """Called once by each process's main. `where` answers what the process works on, such as a task, for each line."""
+    """Called once by each process's main. `where` returns what the process works on, such as a task, for each line."""
     origins_are(where)
     shown = logging.StreamHandler(sys.stderr)
     shown.setFormatter(EventFormatter(service, written_as(configuration)))

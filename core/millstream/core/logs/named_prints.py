@@ -1,6 +1,6 @@
 """What user code prints in a worker, as events: each line with its time and the task that printed it.
 
-A task manager's workers print into files that people read long after, so a line has to say whose it is and when it
+A task manager's workers print into files that people read long after, so a line has to show whose it is and when it
 came; so it can be put between what the task has logged. Print sinks write through `plain`: their lines are the job's
 output, and stay as they are.
 """
@@ -66,7 +66,7 @@ class NamedPrints:
 
 
 def name_prints(configuration: Configuration) -> None:
-    """From now on, everything that this process prints says where it comes from."""
+    """From now on, everything that this process prints shows where it comes from."""
     written = written_as(configuration)
     sys.stdout = NamedPrints(sys.stdout, STDOUT, written)
     sys.stderr = NamedPrints(sys.stderr, STDERR, written)

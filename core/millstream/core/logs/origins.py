@@ -1,9 +1,9 @@
 """Which job, and which attempt of which subtask, a line of a log comes from.
 
-A process says once how to tell (`set_up_logging`). A thread that works for one task only, such as that of an async
-function, is started with `for_this_task` around what it runs: its lines are then that task's, whatever the process's
-main thread does meanwhile. Users start threads without that: in a process that runs their functions, a thread notes
-when it is started whether that is done for a task (`threads_are_their_starters`), and so do those that it starts.
+A process defines once how this is found (`set_up_logging`). A thread that works for one task only, such as that of an
+async function, is started with `for_this_task` around what it runs: its lines are then that task's, whatever the
+process's main thread does meanwhile. Users start threads without that: in a process that runs their functions, a thread
+notes when it is started whether that is done for a task (`threads_are_their_starters`), and so do those that it starts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Origin(Struct, frozen=True):
 
 P = ParamSpec("P")
 Where = Callable[[], Origin | None]
-"""Answers what the calling thread works on."""
+"""Returns what the calling thread works on."""
 
 
 class _Bound(threading.local):
@@ -54,7 +54,7 @@ _process: list[Where] = []
 
 
 def origins_are(where: Where) -> None:
-    """From now on, the process asks this for what a thread works on that is bound to nothing."""
+    """From now on, the process calls this for what a thread works on that is bound to nothing."""
     _process[:] = [where]
 
 
@@ -107,5 +107,5 @@ def threads_are_their_starters() -> None:
 
 
 def thread_is_nobodys() -> None:
-    """The calling thread works for any task, whoever had it started: for pools of the runtime."""
+    """The calling thread works for any task, whichever started it: for pools of the runtime."""
     setattr(threading.current_thread(), _STARTED_FOR, None)

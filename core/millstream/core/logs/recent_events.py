@@ -1,6 +1,6 @@
-"""The last events of a log file that somebody wants, found from its end backwards, over files that were moved aside.
+"""The last events of a log file that match a filter, found from its end backwards, over files that were moved aside.
 
-Pure: the search asks for pieces of files and is sent them, so that whoever reads them, over REST or over gRPC, waiting
+Pure: the search requests pieces of files and is sent them, so that the reader, over REST or over gRPC, waiting
 or not, searches in the same way. It ends with enough events, with one from before the wanted time, or after so many
 bytes: a file of which nothing passes must not be read to its beginning.
 """
@@ -16,7 +16,7 @@ from millstream.core.logs.log_lines import Line
 from millstream.core.messages.logs import LogContent
 
 BLOCK = 256 * 1024
-MOST = 32 * 1024 * 1024  # bytes that are looked at for one file and those of it that were moved aside
+MOST = 32 * 1024 * 1024  # bytes that are read for one file and those of it that were moved aside
 
 
 class Piece(Struct, frozen=True):

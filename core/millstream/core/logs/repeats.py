@@ -1,8 +1,8 @@
-"""Which of many equal events are told: the first, then ever fewer, with how many there were. Pure.
+"""Which of many equal events are reported: the first, then ever fewer, with how many there were. Pure.
 
-A job that restarts forever, or a peer that cannot be reached, says the same thing a thousand times, and hides what
-else happened. It is told the first three times, the 10th, the 100th and so on, and once in an hour, so that whoever
-looks at the end of the log sees that it still continues.
+A job that restarts forever, or a peer that cannot be reached, repeats one message a thousand times, and hides what
+else happened. It is reported the first three times, the 10th, the 100th and so on, and once in an hour, so that
+the end of the log shows that it still continues.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from millstream.core.logs.failure_texts import ordinal
 
 _HOUR = 3600.0
 ALL_TOLD = 3
-"""As many as come in a row are all told."""
+"""As many as come in a row are all reported."""
 
 
 class Repeats:
     """Of one thing that may happen again and again, such as the restarts of a job.
 
-    Events are equal when what they say is, and when they come `within` so many seconds of each other.
+    Events are equal when their texts are, and when they come `within` so many seconds of each other.
     """
 
     def __init__(self, within: float = _HOUR) -> None:
@@ -27,10 +27,10 @@ class Repeats:
         self.count = 0
         """How often the last one came in a row."""
         self.untold = 0
-        """How many of those were not told, since the last that was."""
+        """How many of those were not reported, since the last that was."""
 
     def is_told(self, what: str, now: float, count: int | None = None) -> bool:
-        """Whether this one is. `count` is how often it came in a row, where somebody else counts; `now` in seconds."""
+        """Whether this one is. `count` is how often it came in a row, where the caller counts; `now` in seconds."""
         is_new = what != self._what or now - self._came_at >= self._within
         self._came_at = now
         self.count = count if count is not None else 1 if is_new else self.count + 1
@@ -47,11 +47,11 @@ class Repeats:
         return f" ({ordinal(self.count)} time)" if self.count > 1 else ""
 
     def take_untold(self) -> int:
-        """How many were not told since the last that was; asked when one is told."""
+        """How many were not reported since the last that was; called when one is reported."""
         untold, self.untold = self.untold, 0
         return untold
 
 
 def is_told_at(count: int) -> bool:
-    """Whether the one that came so often in a row is told, however long ago the last was."""
+    """Whether the one that came so often in a row is reported, however long ago the last was."""
     return count <= ALL_TOLD or str(count).rstrip("0") == "1"

@@ -20,7 +20,7 @@ class SharedFileHandler(WatchedFileHandler):
         self._bounds = bounds
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes, then looks at the size."""
+        """Writes, then checks the size."""
         super().emit(record)
         with contextlib.suppress(OSError, ValueError):  # a full disk or a folder that is gone: the next time, maybe
             if self.stream is not None and os.fstat(self.stream.fileno()).st_size > self._bounds.size:

@@ -1,4 +1,4 @@
-"""Times and spans of time, as people are told of them."""
+"""Times and spans of time, as users see them."""
 
 from __future__ import annotations
 

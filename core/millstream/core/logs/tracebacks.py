@@ -1,4 +1,4 @@
-"""Exceptions of user code, told as if the runtime had not been there."""
+"""Exceptions of user code, shown without the frames of the runtime."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def encodable(text: str) -> str:
 
 
 def shortened(text: str, limit: int = LONGEST) -> str:
-    """The text, or its beginning and its end, which say where it happened and what."""
+    """The text, or its beginning and its end, which have the place and the error."""
     if len(text) <= limit:
         return text
     left_out = f"\n... {len(text) - limit} characters are left out here ...\n"
@@ -57,17 +57,17 @@ def shortened(text: str, limit: int = LONGEST) -> str:
 def user_traceback(error: BaseException) -> str:
     """The traceback from the first frame that is the user's; of an error meant for the user, to the last that is."""
     trace = _user_frames(error.__traceback__)
-    told = traceback.TracebackException(type(error), error, trace, compact=True)
+    shown_error = traceback.TracebackException(type(error), error, trace, compact=True)
     if isinstance(error, MillstreamError):
         frames = [frame for frame, _ in traceback.walk_tb(trace)]
         while frames and _is_ours(frames.pop()):
-            told.stack.pop()
-        _drop_causes_of_ours(told, error)
-    return encodable(shortened("".join(told.format())) + _advice(error))
+            shown_error.stack.pop()
+        _drop_causes_of_ours(shown_error, error)
+    return encodable(shortened("".join(shown_error.format())) + _advice(error))
 
 
 def _advice(error: BaseException) -> str:
-    """What to do about it, where the error itself says too little."""
+    """What to do about it, where the error itself does not."""
     if isinstance(error, PicklingError) and "__main__" in one_line(error):
         return (
             "\nWhat is handed to multiprocessing, or pickled, by a function of a job has to be in a module beside the"
@@ -76,7 +76,7 @@ def _advice(error: BaseException) -> str:
         )
     if type(error).__name__ == "BdbQuit" and type(error).__module__ == "bdb":
         return (
-            "\nThe debugger was left: its `continue` goes on, `quit` and the end of its input end the function."
+            "\nThe debugger was left: `continue` resumes the function, `quit` and the end of the input end it."
             " Use breakpoint() in local mode (python job.py in a terminal): pdb.set_trace() has no input in a worker.\n"
         )
     if not isinstance(error, ModuleNotFoundError) or not error.name:
@@ -88,13 +88,13 @@ def _advice(error: BaseException) -> str:
     )
 
 
-def _drop_causes_of_ours(told: traceback.TracebackException, error: BaseException) -> None:
-    """Our message says what the cause is: of the causes, those stay in which the user's code had a part."""
+def _drop_causes_of_ours(shown_error: traceback.TracebackException, error: BaseException) -> None:
+    """Our message has the cause: of the causes, those stay in which the user's code had a part."""
     for name in ("__cause__", "__context__"):
-        cause, shown = getattr(error, name), getattr(told, name)
+        cause, shown = getattr(error, name), getattr(shown_error, name)
         while cause is not None and shown is not None and not is_users(cause):
             cause, shown = cause.__cause__ or cause.__context__, shown.__cause__ or shown.__context__
-        setattr(told, name, shown)
+        setattr(shown_error, name, shown)
 
 
 def is_users(error: BaseException) -> bool:

@@ -61,7 +61,7 @@ def _debugger(terminal: FileIO) -> Pdb:
     writer = io.TextIOWrapper(io.BufferedWriter(terminal), errors="replace", write_through=True)
 
     class OnTerminal(Pdb):
-        """Holds the terminal while it asks, and until the function goes on."""
+        """Holds the terminal while it prompts, and until the function continues."""
 
         def interaction(self, frame: FrameType | None, *event: Any) -> None:
             fcntl.flock(terminal, fcntl.LOCK_EX)  # one stays with its holder

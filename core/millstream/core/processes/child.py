@@ -31,9 +31,9 @@ from millstream.core.processes.process_session import kill_session
 _SENT: Final = frozenset(
     {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 )
-"""Signals that people, services and the kernel's out-of-memory killer end a process with. A crash has others."""
+"""Signals that users, services and the kernel's out-of-memory killer end a process with. A crash has others."""
 _KEEPING_MEMORY: Final = {"MALLOC_MMAP_THRESHOLD_": str(2 << 20), "MALLOC_TRIM_THRESHOLD_": str(8 << 20)}
-"""For glibc, unless somebody has said otherwise: network buffers come and go, and it would give their memory back to
+"""For glibc, unless the environment has others: network buffers come and go, and it would give their memory back to
 the kernel each time. To get it again took a slot worker with event time a page fault for every 330 records, which is a
 twentieth of its processor time; a quarter of those are left, and 8 MiB of free memory at the most."""
 
@@ -45,13 +45,13 @@ class Child(Protocol):
     """Once it has ended: whether it did so by itself, with a status or in a crash. A kill from outside is none."""
 
     def send(self, message: bytes) -> None:
-        """Queues a message for the child; goes nowhere when it is dead."""
+        """Queues a message for the child; drops it when the child has ended."""
 
     async def receive(self, on_message: Callable[[bytes], None]) -> None:
         """Delivers the child's messages until it closes its end. Raises BrokenPipeContentError."""
 
     async def wait(self) -> str:
-        """Waits for the end and says how it came about."""
+        """Waits for the end. Returns how it came about."""
 
     def kill(self) -> None:
         """Ends it at once, as far as that can be done."""
@@ -60,7 +60,7 @@ class Child(Protocol):
 class ChildProcess:
     """A process of its own. Owned by one asyncio loop.
 
-    A thread waits for the process itself. The end of the pipe says nothing about it: what the process has started may
+    A thread waits for the process itself. The end of the pipe is no sign of it: what the process has started may
     hold the pipe open. When the process has ended, so has what it left behind in its session, and the pipe: what the
     process wrote before is still delivered.
     """
@@ -122,7 +122,7 @@ class ChildProcess:
             theirs.close()
         try:
             reader, writer = await asyncio.open_connection(sock=ours)
-        except BaseException:  # nobody would end it
+        except BaseException:  # else it would run on
             kill_session(process.pid)
             process.wait()
             raise
@@ -153,7 +153,7 @@ class ChildProcess:
             self._close_when_over()
 
     async def wait(self) -> str:
-        """Waits for the end and says how it came about."""
+        """Waits for the end. Returns how it came about."""
         return await asyncio.shield(self._ended)
 
     def kill(self) -> None:
@@ -164,7 +164,7 @@ class ChildProcess:
                 kill_session(self.pid)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """On a thread of its own."""
+        """Waits for the end of the process, on a thread."""
         waited = None
         with contextlib.suppress(ChildProcessError):
             if not await_end(self.pid):
@@ -173,7 +173,7 @@ class ChildProcess:
             kill_session(self.pid)
             reason = self._waited_for(waited)
             self._is_gone = True
-        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(self._has_ended, reason)
 
     def _waited_for(self, waited: tuple[int, int, resource.struct_rusage] | None) -> str:
@@ -252,7 +252,7 @@ class ChildThread:
                 reason = f"its thread ended with {error!r}"
             finally:
                 theirs.close()
-                with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits
+                with contextlib.suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(_set_once, ended, reason)
 
         threading.Thread(target=run, name=name, daemon=True).start()

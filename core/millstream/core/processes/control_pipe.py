@@ -83,7 +83,7 @@ class ControlPipe:
                     break
                 on_message(message)
         except Exception as error:  # a child that reads no more commands would be there for nothing
-            print(f"what the parent says cannot be understood, so this is the end: {error}", file=sys.stderr)
+            print(f"ending: cannot decode what the parent has sent: {error}", file=sys.stderr)
         if not self._is_open():
             threading.Event().wait(self._patience)
         on_end()

@@ -1,7 +1,7 @@
-"""Runs one service as a daemon: starts it, waits for a signal or for its failure, stops it, answers an exit status.
+"""Runs one service as a daemon: starts it, waits for a signal or for its failure, stops it, returns an exit status.
 
-A service is started and stopped once. What keeps it from starting or going on is a `MillstreamError`, printed as one
-line.
+A service is started and stopped once. What keeps it from starting or from running is a `MillstreamError`, printed as
+one line.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class Service(Protocol):
         """Ends everything that it started, processes included. May be called twice."""
 
     async def lacks(self) -> str:
-        """Whom or what it needs and does not have, so that it cannot do its work now; empty when it can."""
+        """The peers or files that it lacks, so that it cannot do its work now; empty when it can."""
 
     async def failure(self) -> MillstreamError:
-        """Returns only when the service cannot go on, such as a peer unreachable after its timeout."""
+        """Returns only when the service cannot continue, such as a peer unreachable after its timeout."""
 
 
 def run_service(
-    name: str, make: Callable[[Configuration], Service], configuration: Configuration, tells_signal: bool = False
+    name: str, make: Callable[[Configuration], Service], configuration: Configuration, signal_status: bool = False
 ) -> int:
     """The body of `millstream <service>`: 0 after SIGTERM or SIGINT, 1 after a failure.
 
-    `tells_signal`: as a shell does, 143 and 130, where 0 says that the service has done what it is there for.
+    `signal_status`: as a shell does, 143 and 130, where 0 means that the service has done its work.
     """
     allow_open_files()
     bound_output(configuration)
@@ -67,11 +67,11 @@ def run_service(
     except MillstreamError as error:
         print(f"millstream {name}: {error}", file=sys.stderr)
         return 1
-    return 128 + number if tells_signal else 0
+    return 128 + number if signal_status else 0
 
 
 async def _run(name: str, make: Callable[[Configuration], Service], configuration: Configuration) -> int:
-    """Until a signal, which it answers."""
+    """Until a signal, which it returns."""
     from millstream.core.processes.health import served_health  # not for the services of `python job.py`
 
     loop = asyncio.get_running_loop()
@@ -100,7 +100,7 @@ async def _run(name: str, make: Callable[[Configuration], Service], configuratio
             failure = waits[1].result()
             assert isinstance(failure, MillstreamError)
             raise failure
-        log.info("%s is stopping", name)
+        log.info("stopping %s", name)
         return received[0]
     finally:
         for wait in waits:

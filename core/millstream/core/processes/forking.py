@@ -2,11 +2,12 @@
 
 Such a child has a copy of everything but the threads. Two things must not happen in it:
 
-- It must not hold or touch our connections. One that outlives its parent would keep them open, and nobody would notice
-  that the parent is gone; one that ends in order would shut them down under its parent. So the first thing in a forked
-  child is that our sockets are replaced by the null device. They are known by the ports that we listen on and dial,
-  because gRPC keeps its sockets to itself; the user's own stay as they are.
-- It must not continue with our loops, as a second worker that nobody knows. When the user's function is over, so is it.
+- It must not hold or touch our connections. One that outlives its parent would keep them open, and its peers would not
+  notice that the parent is gone; one that ends in order would shut them down under its parent. So the first thing in a
+  forked child is that our sockets are replaced by the null device. They are known by the ports that we listen on and
+  dial, because gRPC keeps its sockets to itself; the user's own stay as they are.
+- It must not continue with our loops, as a second worker that is not registered. When the user's function is over, so
+  is it.
 
 A program that is started in place of the child (`subprocess`, spawn, forkserver) inherits nothing of ours anyway.
 """
@@ -106,9 +107,9 @@ def _of_our_ports() -> Iterator[int]:
             yield number
 
 
-def _port(ask: Callable[[], object]) -> int | None:
+def _port(address_of: Callable[[], object]) -> int | None:
     try:
-        address = ask()
+        address = address_of()
     except OSError:  # it is not connected
         return None
     return address[1] if isinstance(address, tuple) else None

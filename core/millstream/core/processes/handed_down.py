@@ -1,8 +1,8 @@
-"""What a process hands to a child that nobody else on the host may see: in a file in memory without a name.
+"""What a process hands to a child that no other user of the host may see: in a file in memory without a name.
 
 Command lines are public, and environment variables are inherited by whatever the child starts. The child gets an open
-descriptor, and is told its number with the file's identity: a process further down, which does not inherit the
-descriptor, is told so and does not read another file of the same number.
+descriptor, and its number with the file's identity: a process further down, which does not inherit the
+descriptor, gets an error and does not read another file of the same number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SECRET_OPTIONS_VARIABLE = "MILLSTREAM_SECRET_OPTIONS"
 
 @contextlib.contextmanager
 def handed_down(value: Any) -> Iterator[tuple[int, str]]:
-    """A descriptor to pass on while a child is started, and what to tell the child. The value is made JSON."""
+    """A descriptor to pass on while a child is started, and the text by which the child finds it. The value is JSON."""
     descriptor = file_in_memory("millstream")
     try:
         with open(descriptor, "wb", closefd=False) as file:
@@ -31,9 +31,9 @@ def handed_down(value: Any) -> Iterator[tuple[int, str]]:
         os.close(descriptor)
 
 
-def take_up(told: str) -> Any:
+def take_up(place: str) -> Any:
     """The value that was handed down. It can be taken up again. Raises ConfigurationError when it is not there."""
-    number, _, identity = told.partition(":")
+    number, _, identity = place.partition(":")
     try:
         if str(os.fstat(int(number)).st_ino) != identity:
             raise OSError
@@ -51,16 +51,16 @@ def secret_options(options: Mapping[str, str]) -> Iterator[tuple[tuple[int, ...]
     if not options:
         yield (), {}
         return
-    with handed_down(dict(options)) as (descriptor, told):
-        yield (descriptor,), {SECRET_OPTIONS_VARIABLE: told}
+    with handed_down(dict(options)) as (descriptor, place):
+        yield (descriptor,), {SECRET_OPTIONS_VARIABLE: place}
 
 
 def handed_down_options() -> dict[str, str]:
     """The options with credentials that this process was given; none when it was given none."""
-    told = os.environ.get(SECRET_OPTIONS_VARIABLE)
-    return dict(take_up(told)) if told else {}
+    place = os.environ.get(SECRET_OPTIONS_VARIABLE)
+    return dict(take_up(place)) if place else {}
 
 
 def keep_to_this_process() -> None:
-    """The processes that this one starts from now on are not told of options that they do not get."""
+    """The processes that this one starts from now on do not look for options that they do not get."""
     os.environ.pop(SECRET_OPTIONS_VARIABLE, None)

@@ -1,8 +1,8 @@
-"""What tells a supervisor how a service is: two paths over plain HTTP, on a port of their own (`health.port`).
+"""The health of a service, for a supervisor: two paths over plain HTTP, on a port of their own (`health.port`).
 
-`/healthz` is answered by the service's own loop: one that does not turn any more answers nothing. `/readyz` says
-whether the service can do its work, or what it still lacks. Nothing can be sent here, and nothing else is told, so
-neither TLS nor credentials are asked for, which those who probe mostly do not have. Owned by the loop of the service.
+The service's own loop responds to `/healthz`: one that hangs does not respond. `/readyz` reports
+whether the service can do its work, or what it still lacks. Nothing can be sent here, and nothing else is returned, so
+neither TLS nor credentials are required, which probes mostly do not have. Owned by the loop of the service.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Lacks = Callable[[], Awaitable[str]]
 
 @contextlib.asynccontextmanager
 async def served_health(lacks: Lacks, configuration: Configuration) -> AsyncIterator[str]:
-    """Answers probes within the block, at this address; at none when `health.port` is 0."""
+    """Serves probes within the block, at this address; at none when `health.port` is 0."""
     host, port = configuration.string("health.bind-address"), configuration.integer("health.port")
     if not port:
         yield ""
@@ -35,9 +35,9 @@ async def served_health(lacks: Lacks, configuration: Configuration) -> AsyncIter
         server.close()
 
 
-async def answer(request: bytes, lacks: Lacks) -> bytes:
+async def health_response(request: bytes, lacks: Lacks) -> bytes:
     """The response to a request, both as they are on the wire."""
-    return await respond(request, lambda asked: _probed(asked, lacks))
+    return await respond(request, lambda probe: _probed(probe, lacks))
 
 
 async def _probed(request: PlainRequest, lacks: Lacks) -> PlainResponse:

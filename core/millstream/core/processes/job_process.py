@@ -49,7 +49,7 @@ async def start_job_process(
     progress: Callable[[str], None],
     outputs: Callable[[], tuple[int, int] | None] = lambda: None,
 ) -> ChildProcess:
-    """Answers the process once it runs. Raises MillstreamError with the reason when that cannot be.
+    """Returns the process once it runs. Raises MillstreamError with the reason when that cannot be.
 
     `outputs` opens its standard output and error; without them, it writes where this process does.
     """

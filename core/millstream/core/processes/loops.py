@@ -14,7 +14,7 @@ _PATIENCE = 5.0  # seconds; far more than handlers need whose calls are over
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A loop, made on a thread whose name says that what asyncio logs about it is not the program's."""
+    """A loop, made on a thread whose name shows that what asyncio logs about it is not the program's."""
     with ThreadPoolExecutor(1, thread_name_prefix="millstream") as maker:
         return maker.submit(asyncio.new_event_loop).result()
 

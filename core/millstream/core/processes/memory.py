@@ -1,4 +1,4 @@
-"""Amounts of memory, as they are told to users, and what is known about a process that had none left."""
+"""Amounts of memory, as they are shown to users, and what is known about a process that had none left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def amount(size: int) -> str:
 
 
 class MemoryWatch(Struct, frozen=True):
-    """What the kernel says about a lack of memory, from now on: of this process's control group, or of the host."""
+    """What the kernel reports about a lack of memory, from now on: of this process's control group, or of the host."""
 
     root: Path
     kills: int
@@ -35,14 +35,14 @@ class MemoryWatch(Struct, frozen=True):
         return MemoryWatch(root, kills_for_memory(root))
 
     def blamed(self, peak: int) -> str:
-        """What is to be said of a process that was killed by no one known; empty without evidence.
+        """What to report of a process that was killed by an unknown sender; empty without evidence.
 
         `peak` is the most memory that it held.
         """
         available = available_memory(self.root)
         held = f"it held up to {amount(peak)}" + (f" of {amount(available)}" if available else "")
         if kills_for_memory(self.root) > self.kills:
-            cause = "the kernel has killed a process for lack of memory meanwhile"
+            cause = "the kernel has killed a process for lack of memory while it ran"
         elif available and peak >= _NEAR * available:
             cause = "the system running out of memory is a likely cause"
         else:

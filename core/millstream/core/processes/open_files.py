@@ -12,5 +12,5 @@ def allow_open_files() -> None:
     A file sink has one file open for each bucket, and a service's connections must not run into the low soft limit.
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # macOS grants fewer than it says
+    with contextlib.suppress(ValueError, OSError):  # macOS grants fewer than its limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -6,8 +6,8 @@ displaced. When there are more connections than places, the client with the most
 them. A request that arrives at once is served whatever else is open. A reserve beyond the places is for requests that
 are served even when all places are taken by requests under work.
 
-Clients are told apart by their address, as far as one client cannot choose many: all of loopback is one, and so is an
-IPv6 network of 64 bits.
+Clients are distinguished by their address, as far as one client cannot choose many: all of loopback is one, and so is
+an IPv6 network of 64 bits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ C = TypeVar("C")
 
 
 class Places(Generic[C]):
-    """Of one listener."""
+    """The connections of one listener."""
 
     def __init__(self, most: int, reserve: int) -> None:
         self._most = most
@@ -54,14 +54,14 @@ class Places(Generic[C]):
         return displaced
 
     def is_silent(self, connection: C) -> None:
-        """It is the client's turn, from now on."""
+        """The server waits for the client from now on."""
         client = self._clients.get(connection)
         if client is not None and connection not in self._silent.get(client, ()):
             self._silent[client][connection] = None
             self._silent_count += 1
 
     def is_busy(self, connection: C) -> None:
-        """A request is under work."""
+        """The server works on a request from now on."""
         client = self._clients.get(connection)
         if client is not None and connection in self._silent.get(client, ()):
             del self._silent[client][connection]

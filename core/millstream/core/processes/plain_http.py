@@ -1,4 +1,4 @@
-"""A small HTTP server on the loop of its service: answers GET with what it is given, one request a connection.
+"""A small HTTP server on the loop of its service: responds to GET by a handler, one request a connection.
 
 For what is probed and scraped from outside: nothing can be sent here. When there are more connections than places, the
 oldest silent ones are displaced.
@@ -21,7 +21,7 @@ _PLACES = 100
 
 
 class PlainRequest(Struct, frozen=True):
-    """What is asked for: a path, and what the client accepts."""
+    """A path, and what the client accepts."""
 
     method: str
     path: str
@@ -29,17 +29,17 @@ class PlainRequest(Struct, frozen=True):
 
 
 class PlainResponse(Struct, frozen=True):
-    """What is answered."""
+    """A response of the handler."""
 
     status: HTTPStatus
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
 
 
-Answer = Callable[[PlainRequest], Awaitable[PlainResponse]]
+Handler = Callable[[PlainRequest], Awaitable[PlainResponse]]
 
 
-async def serve_plain(answer: Answer, host: str, port: int) -> asyncio.Server:
+async def serve_plain(handler: Handler, host: str, port: int) -> asyncio.Server:
     """Listens until the server is closed. Raises OSError when it cannot."""
     places: Places[asyncio.StreamWriter] = Places(_PLACES, 0)
 
@@ -54,7 +54,7 @@ async def serve_plain(answer: Answer, host: str, port: int) -> asyncio.Server:
                     request = await reader.readuntil(b"\r\n\r\n")
                 places.is_busy(writer)
                 async with asyncio.timeout(_PATIENCE):
-                    writer.write(await respond(request, answer))
+                    writer.write(await respond(request, handler))
                     await writer.drain()
         finally:
             places.leave(writer)
@@ -63,17 +63,17 @@ async def serve_plain(answer: Answer, host: str, port: int) -> asyncio.Server:
     return await asyncio.start_server(connected, host, port, limit=_LONGEST_REQUEST)
 
 
-async def respond(request: bytes, answer: Answer) -> bytes:
+async def respond(request: bytes, handler: Handler) -> bytes:
     """The response to a request, both as they are on the wire."""
     head, *lines = request.split(b"\r\n")
     method, _, rest = head.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
     if method not in (b"GET", b"HEAD"):
-        response = PlainResponse(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET is answered\n")
+        response = PlainResponse(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET is supported\n")
     else:
         headers = dict(line.lower().partition(b":")[::2] for line in lines if b":" in line)
         accept = headers.get(b"accept", b"").decode("latin-1").strip()
-        response = await answer(PlainRequest(method.decode(), path.decode("latin-1"), accept))
+        response = await handler(PlainRequest(method.decode(), path.decode("latin-1"), accept))
     begin = (
         f"HTTP/1.1 {response.status.value} {response.status.phrase}\r\nContent-Type: {response.content_type}\r\n"
         f"Content-Length: {len(response.body)}\r\nConnection: close\r\n\r\n"

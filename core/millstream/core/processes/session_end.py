@@ -15,7 +15,7 @@ async def end_of_session(process: subprocess.Popen[bytes]) -> int:
     try:
         await _end_of(process)
     finally:
-        kill_session(process.pid)  # not waited for yet: nobody else can have its number
+        kill_session(process.pid)  # not waited for yet on Linux: no other process has its id
         status = await asyncio.shield(asyncio.to_thread(process.wait))
     return status
 

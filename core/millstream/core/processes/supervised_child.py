@@ -1,4 +1,4 @@
-"""The whole life of a child: launched, spoken with, asked to stop, killed when it does not, waited for."""
+"""The whole life of a child: launched, sent messages, stopped, killed when it does not stop, waited for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SupervisedChild:
         self._early: list[bytes] = []
         self._killed_because = ""
         self.is_stopping = False
-        self.is_impossible = False  # that it ended is nothing that another try would mend
+        self.is_impossible = False  # another try would end in the same way
 
     @property
     def process(self) -> ChildProcess | None:
@@ -41,13 +41,13 @@ class SupervisedChild:
     @property
     def crashed(self) -> bool:
         """Whether it ended by itself, unasked, in whatever way."""
-        asked = self.is_stopping or self._killed_because
-        return not asked and self._child is not None and self._child.crashed
+        requested = self.is_stopping or self._killed_because
+        return not requested and self._child is not None and self._child.crashed
 
     async def run(self, first_message: bytes, on_message: Callable[[bytes], None]) -> str:
-        """From the launch to the end; answers why it ended. The launch ends early when the child is not needed.
+        """From the launch to the end. Returns why it ended. The launch ends early when the child is not needed.
 
-        A child that says what cannot be understood ends there; `on_message` may raise WireError for that.
+        A child whose message cannot be decoded is killed; `on_message` may raise WireError for that.
         """
         if self.is_stopping:
             return _NOT_NEEDED
@@ -65,7 +65,7 @@ class SupervisedChild:
         except OSError as error:
             return f"it could not be started: {error}"
         try:
-            if not self.is_stopping:  # else it was asked to end in the moment in which it was started
+            if not self.is_stopping:  # else `stop` was called in the moment in which it was started
                 for message in (first_message, *self._early):
                     child.send(message)
                 try:
@@ -119,7 +119,7 @@ class SupervisedChild:
             return self._killed_because
 
     async def _stop_launching(self) -> None:
-        """Ends what the launch waits for, such as an install. Whoever waits for the same environment makes it."""
+        """Ends what the launch waits for, such as an install. Another launch that waits for the same one makes it."""
         if self._launching is not None:
             self._launching.cancel()
             await asyncio.wait([self._launching])

@@ -21,9 +21,9 @@ ROOM = 240
 
 
 def worker_title(start: StartWorker, tasks: Iterable[str]) -> str:
-    """Of a slot worker with these tasks."""
-    told = ", ".join(tasks)
-    return printable(f"worker {start.job_name} ({short_id(start.job_id)}){': ' if told else ''}{told}")
+    """The title of a slot worker with these tasks."""
+    listed = ", ".join(tasks)
+    return printable(f"worker {start.job_name} ({short_id(start.job_id)}){': ' if listed else ''}{listed}")
 
 
 def set_title(text: str, module: str = "") -> None:
