@@ -41,7 +41,7 @@ _LOADED = (hypothesis.stateful, pyarrow)
 """Before the first fork: mutants need not load these again."""
 _FLAGS = (
     "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line", "--assert=plain",
-    "-m", "not process and not long", "--hypothesis-profile=mutants", "--timeout=120",
+    "-m", "not process and not long", "--hypothesis-profile=mutants",
 )  # fmt: skip
 _EXAMPLES = 50
 _LEAST_LIMIT = 20  # seconds of the processor, which are the same on a busy machine

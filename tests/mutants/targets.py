@@ -6,6 +6,7 @@ _CHECKPOINTS = "jobmanager/millstream/jobmanager/checkpoints"
 _COORDINATOR = (
     "tests/jobmanager/checkpoints/test_checkpoint_coordinator.py",
     "tests/jobmanager/checkpoints/test_checkpoint_policies.py",
+    "tests/jobmanager/checkpoints/test_checkpoint_statistics.py",
     "tests/jobmanager/checkpoints/test_checkpoint_coordinator_stateful.py",
 )
 _FAILOVER = "jobmanager/millstream/jobmanager/failover"

@@ -49,6 +49,8 @@ class Shape:
     """Of runs that continue after all is at rest: they wait out every timeout, and run a job on every slot."""
     out_of_touch: float = 0.0
     """Of runs with several job managers in which no dispatcher reaches one of them any more, also when faults stop."""
+    mishaps_end: bool = False
+    """Whether mishaps end with the faults. Else they end the jobs that run for long."""
     converted: float = 1.0
     """Of runs in which messages are turned into bytes and back."""
 
@@ -142,7 +144,7 @@ SHORT = Shape(
 
 STANDBYS = replace(SHORT, recovers=True, dispatchers=(1, 2), resource_managers=(1, 2), out_of_touch=0.1)
 
-UNREACHED = replace(STANDBYS, job_managers=(2, 3), work=(1.0, 1_000.0), out_of_touch=1.0)
+UNREACHED = replace(STANDBYS, job_managers=(2, 3), work=(1.0, 1_000.0), out_of_touch=1.0, mishaps_end=True)
 
 SHAPES = {"short": SHORT, "long": LONG, "standbys": STANDBYS, "unreached": UNREACHED}
 """By the names that `make simulate` has for them."""

@@ -30,7 +30,7 @@ from millstream.core.messages.resource_manager import Overview
 from millstream.core.store.store import Kind
 from millstream.taskmanager.worker.operators.base import OperatorError
 
-PATIENCE = 30.0  # jobs that still run then are cancelled: with mishaps, some work for very long
+PATIENCE = 30.0  # jobs that still run then are cancelled: with faults, some work for very long
 REST_WITHIN = 300.0
 FOR_EVER = 1e9
 COMES_TWICE = 0.05
@@ -175,6 +175,7 @@ class Simulation:
         loop, scale = self.world.loop, self._shape.scale
         still_for = self._shape.heartbeat_timeout + self._shape.allocation_timeout if thorough else 0.0
         self.world.tell_fault("no more faults")
+        self.world.has_mishaps &= not self._shape.mishaps_end
         self.world.network.heal()
         self.world.network.comes_twice = 0.0
         self.cluster.store.heal()
@@ -195,7 +196,7 @@ class Simulation:
             unrest, about = await self._unrest(jobs)
             late = loop.time() - began_at > REST_WITHIN
             must(not unrest or not late, f"no rest: {unrest}", *about)
-            if self.world.has_mishaps and loop.time() - began_at > PATIENCE * scale:
+            if self._has_faults and loop.time() - began_at > PATIENCE * scale:
                 for job_id in (job_id for job_id, details in (jobs or {}).items() if not details.state.is_terminal):
                     await self._client.cancel(job_id)
             if unrest or jobs is None:

@@ -21,6 +21,7 @@ from millstream.core.jobs.states import JobStatus
 
 CHUNKS = 20
 SCHEDULES = 10_000
+SAMPLE = 150
 SHAPES = pytest.mark.parametrize("shape", [SHORT, STANDBYS], ids=["short", "standbys"])
 
 
@@ -38,7 +39,7 @@ def test_without_faults_every_job_finishes_or_lacks_slots(tmp_path: Path) -> Non
 
 @SHAPES
 def test_a_sample_of_short_schedules(tmp_path: Path, shape: Shape) -> None:
-    check_that_all_happens(run_all(range(200), str(tmp_path), shape), shape)
+    check_that_all_happens(run_all(range(SAMPLE), str(tmp_path), shape), shape)
 
 
 @pytest.mark.slow

@@ -45,6 +45,17 @@ def test_the_same_allocation_may_be_repeated_but_not_moved_or_revived() -> None:
     assert table.allocate(0, A, JOB, JM) == "slot 0 is ending for job job"
 
 
+def test_slots_of_a_job_are_those_that_it_holds_or_was_offered() -> None:
+    table = SlotTable(3)
+    table.allocate(0, A, JOB, JM)
+    table.allocate(1, B, OTHER, JM)
+    table.allocate(2, AllocationId("c"), JOB, JM)
+    table.accepted(A)
+    assert [a.allocation_id for a in table.of_job(JOB)] == ["a", "c"]
+    table.ending(A)
+    assert [a.allocation_id for a in table.of_job(JOB)] == ["c"]
+
+
 def test_an_ending_allocation_is_not_revived_by_a_late_response() -> None:
     table = SlotTable(1)
     table.allocate(0, A, JOB, JM)

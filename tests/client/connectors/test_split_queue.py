@@ -90,6 +90,20 @@ def test_splits_that_readers_have_are_not_handed_out_again(split: Callable[[str]
     assert context.assigned == [(1, [split("c")]), (1, [])]
 
 
+def test_after_the_end_of_the_queue_only_a_restarted_reader_gets_splits_that_came_back() -> None:
+    context = FakeContext()
+    enumerator = QueueEnumerator[str](context, ["a"])
+    context.readers.update((0, 1))
+    enumerator.handle_split_request(1, "host")
+    enumerator.handle_split_request(0, "host")
+    enumerator.add_splits_back(["a"], 1)
+    enumerator.handle_split_request(0, "host")
+    assert context.assigned == [(1, ["a"]), (0, []), (0, [])]
+    enumerator.add_reader(0)
+    enumerator.handle_split_request(0, "host")
+    assert context.assigned[3:] == [(0, ["a"])]
+
+
 def test_splits_that_readers_have_are_passed_over_when_they_are_found_again() -> None:
     context = FakeContext()
     enumerator = DiscoveringEnumerator[str](context, lambda: ["a", "b"])
