@@ -128,7 +128,7 @@ def test_a_collector_that_refuses_is_named_once_and_tried_again(
         await reporters.start()
         await asyncio.to_thread(wait_until, lambda: len(rig.requests) >= 3, "a third try")
         rig.status = 200
-        await asyncio.to_thread(wait_until, lambda: "reports again" in caplog.text, "a success")
+        await asyncio.to_thread(wait_until, lambda: "reporting again" in caplog.text, "a success")
         await reporters.stop()
 
     with caplog.at_level("INFO"):
