@@ -186,8 +186,8 @@ async def test_who_has_the_same_is_served(options: Configuration) -> None:
 @pytest.mark.parametrize(
     ("client", "server", "said"),
     [
-        (NONE, OURS, "another secret or authority"),
-        (THEIRS, OURS, "another secret or authority"),
+        (NONE, OURS, "secret or authority"),
+        (THEIRS, OURS, "secret or authority"),
         (OURS, NONE, "does not use TLS"),
     ],
 )

@@ -159,7 +159,7 @@ def test_keys_of_older_versions_lead_to_keys_that_are_there() -> None:
 @pytest.mark.parametrize(("former", "present"), FORMER_KEYS.items())
 def test_a_key_of_older_versions_is_taken_for_the_present_one_with_a_warning(former: str, present: str) -> None:
     option = OPTIONS[present]
-    with pytest.warns(FutureWarning, match=f"option '{former}' is now '{present}'") as told:
+    with pytest.warns(FutureWarning, match=f"option '{former}' is deprecated: use '{present}'") as told:
         configuration = Configuration({former: _written(option)})
     assert configuration.to_dict() == {present: _written(option)}
     assert told[0].filename == __file__

@@ -155,7 +155,7 @@ def test_each_service_takes_a_free_port_of_the_range_or_goes_without(caplog: pyt
         assert reporter.address not in ("", f"127.0.0.1:{taken}")
         text = await asyncio.to_thread(scrape, reporter.address)
         assert 'job_name="count___all_"' in text, "as Flink does, unless it is told not to"
-        assert "# HELP flink_taskmanager_job_task_numRecordsIn Records that were taken in." in text
+        assert "# HELP flink_taskmanager_job_task_numRecordsIn Records that were received." in text
         await reporters.stop()
         none_left = Configuration({**configured.to_dict(), "metrics.reporter.prom.port": str(taken)})
         reporters = Reporters("jobmanager", none_left, MetricRegistry(measured))
@@ -207,7 +207,7 @@ def test_without_any_nothing_is_reported() -> None:
         ({"metrics.reporters": "prom"}, "names 'prom', which has no class: set 'metrics.reporter.prom.factory.class'"),
         ({"metrics.reporter.a.factory.class": "graphite"}, "there is no reporter 'graphite'"),
         ({"metrics.reporter.a.factory.class": "nowhere.module:Class"}, "cannot be imported"),
-        ({"metrics.reporter.a.factory.class": "pathlib:Path"}, "is no class that derives from MetricReporter"),
+        ({"metrics.reporter.a.factory.class": "pathlib:Path"}, "is not a class that derives from MetricReporter"),
         ({"metrics.reporter.a.factory.class": "file"}, "a file reporter needs a folder"),
         (
             {"metrics.reporter.a.factory.class": "prometheus", "metrics.reporter.a.port": "9250-9240"},
