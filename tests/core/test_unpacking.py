@@ -149,7 +149,7 @@ def test_the_holes_of_a_sparse_file_count(tmp_path: Path) -> None:
 def test_a_device_is_not_created(tmp_path: Path) -> None:
     member = tarfile.TarInfo("null")
     member.type = tarfile.CHRTYPE
-    with pytest.raises(EnvironmentFailedError, match="has a member that is no file: 'null'"):
+    with pytest.raises(EnvironmentFailedError, match="has a member that is not a file: 'null'"):
         prepare(tmp_path, "device.tar", tar_of({member: b""}, "w"), ArtifactKind.ARCHIVE, UnpackLimits())
 
 

@@ -163,7 +163,7 @@ class RunningJob:
         self.is_recorded = False
         """Whether the job has ended, and its result is stored."""
         self.report_not_before = 0.0
-        """The time of the next report on the loop's clock: large jobs, whose reports cost more, report less often."""
+        """The earliest time of the next report on the loop's clock: large jobs report less often, as it costs more."""
         self._configuration = cluster
         self._links = links
         self._background = background

@@ -126,7 +126,7 @@ def test_a_collector_that_refuses_is_logged_once_and_retried(tmp_path: Path, cap
         await reporters.start()
         await asyncio.to_thread(wait_until, lambda: len(rig.requests) >= 3, "a third try")
         rig.status = 200
-        await asyncio.to_thread(wait_until, lambda: "reports again" in caplog.text, "a success")
+        await asyncio.to_thread(wait_until, lambda: "reporting again" in caplog.text, "a success")
         await reporters.stop()
 
     with caplog.at_level("INFO"):
@@ -153,7 +153,7 @@ def test_each_service_takes_a_free_port_of_the_range_or_goes_without(caplog: pyt
         assert reporter.address not in ("", f"127.0.0.1:{taken}")
         text = await asyncio.to_thread(scrape, reporter.address)
         assert 'job_name="count___all_"' in text, "as Flink does, by default"
-        assert "# HELP flink_taskmanager_job_task_numRecordsIn Records that were taken in." in text
+        assert "# HELP flink_taskmanager_job_task_numRecordsIn Records that were received." in text
         await reporters.stop()
         none_left = Configuration({**configured.to_dict(), "metrics.reporter.prom.port": str(taken)})
         reporters = Reporters("jobmanager", none_left, MetricRegistry(measured))
@@ -205,7 +205,7 @@ def test_without_reporters_nothing_is_reported() -> None:
         ({"metrics.reporters": "prom"}, "names 'prom', which has no class: set 'metrics.reporter.prom.factory.class'"),
         ({"metrics.reporter.a.factory.class": "graphite"}, "there is no reporter 'graphite'"),
         ({"metrics.reporter.a.factory.class": "nowhere.module:Class"}, "cannot be imported"),
-        ({"metrics.reporter.a.factory.class": "pathlib:Path"}, "is no class that derives from MetricReporter"),
+        ({"metrics.reporter.a.factory.class": "pathlib:Path"}, "is not a class that derives from MetricReporter"),
         ({"metrics.reporter.a.factory.class": "file"}, "a file reporter needs a folder"),
         (
             {"metrics.reporter.a.factory.class": "prometheus", "metrics.reporter.a.port": "9250-9240"},

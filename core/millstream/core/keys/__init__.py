@@ -1,1 +1,1 @@
-"""Keys, and the key groups that they belong to."""
+"""Keys and key groups."""

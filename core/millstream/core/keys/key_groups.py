@@ -6,7 +6,7 @@ g of M belongs to subtask `g * parallelism // M`.
 
 The hash: integers (and floats with an integral value) are mixed by the finaliser of splitmix64; strings and bytes
 by CRC-32 of their bytes, then mixed; other floats by their bits; composites by folding their fields' hashes. Keys of
-all other types hash as the plain value that stands for them: see `key_values`.
+all other types have the hash of their canonical value: see `key_values`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _mix(value: int) -> int:
 
 
 def stable_hash(key: Any) -> int:
-    """An unsigned 64-bit hash of a key."""
+    """Returns an unsigned 64-bit hash of a key."""
     kind = type(key)
     if kind is int or kind is bool:
         if -(1 << 63) <= key < 1 << 63:
@@ -75,17 +75,17 @@ def stable_hash(key: Any) -> int:
 
 
 def key_group_of(key: Any, max_parallelism: int) -> int:
-    """The key group of a key."""
+    """Returns the key group of a key."""
     return stable_hash(key) % max_parallelism
 
 
 def subtask_of(key_group: int, max_parallelism: int, parallelism: int) -> int:
-    """The subtask that owns a key group."""
+    """Returns the subtask that owns a key group."""
     return key_group * parallelism // max_parallelism
 
 
 def key_group_range(subtask: int, max_parallelism: int, parallelism: int) -> range:
-    """The key groups that a subtask owns."""
+    """Returns the key groups that a subtask owns."""
     start = -(-subtask * max_parallelism // parallelism)
     end = -(-(subtask + 1) * max_parallelism // parallelism)
     return range(start, end)
@@ -101,7 +101,7 @@ def _mix_array(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def stable_hash_column(column: Any) -> npt.NDArray[np.uint64]:
-    """The hashes of an Arrow array's values: the same as `stable_hash` of each value."""
+    """Returns the hashes of an Arrow array's values: the same as `stable_hash` of each value."""
     import pyarrow as pa
 
     kind = column.type
@@ -118,7 +118,7 @@ def stable_hash_column(column: Any) -> npt.NDArray[np.uint64]:
 
 
 def hashed_nulls(column: Any, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The hashes of a column, with that of None for its nulls."""
+    """Returns the hashes of a column, with that of None for its nulls."""
     import numpy as np
 
     if column.null_count == 0:
@@ -127,7 +127,7 @@ def hashed_nulls(column: Any, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.
 
 
 def _hashes_by_value(encoded: Any) -> npt.NDArray[np.uint64]:
-    """Of a column that names its different values: each is hashed once. What a null has does not matter."""
+    """Hashes a dictionary-encoded column: each distinct value once. The hashes of nulls are undefined."""
     import numpy as np
 
     unique = _hash_scalars(encoded.dictionary)
@@ -138,7 +138,7 @@ def _hashes_by_value(encoded: Any) -> npt.NDArray[np.uint64]:
 
 
 def _hash_scalars(column: Any) -> npt.NDArray[np.uint64]:
-    """Of values that are not composite; what a null has does not matter."""
+    """Hashes values that are not composite; the hashes of nulls are undefined."""
     import numpy as np
     import pyarrow as pa
 
@@ -183,7 +183,7 @@ def _hash_floats(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
 
 
 def combine_hashes(columns: list[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
-    """The hashes of composite keys from those of their columns: the same as `stable_hash` of each tuple."""
+    """Combines the hashes of columns to those of composite keys: the same as `stable_hash` of each tuple."""
     import numpy as np
 
     result = np.full(len(columns[0]), len(columns), np.uint64)

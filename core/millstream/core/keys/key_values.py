@@ -1,9 +1,9 @@
-"""The plain value that stands for a key: keys that are equal in Python have the same one.
+"""The canonical value of a key: keys that are equal in Python have the same canonical value.
 
-Which equality a class has decides. That of a built-in type, and that which a dataclass generates, are known, whatever
-else a subclass changes (`__str__`, `__iter__`, `__hash__`): so the value is taken by the built-in type's own methods,
-and of a dataclass only the fields that are compared count. A class with an equality of its own is refused: it is
-impossible to tell which of its instances are one key without comparing them all, and they may be on different machines.
+It follows from the equality of a class. The equality of built-in types and of dataclasses is known, regardless of other
+methods that a subclass overrides (`__str__`, `__iter__`, `__hash__`): so the value is read by the built-in type's own
+methods, and for a dataclass from its compared fields. A class with a custom equality is rejected: which of its
+instances are equal could only be found by comparing them all, and they may be on different machines.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from millstream.core.row import Row, names_of, values_of
 PLAIN = frozenset(
     {str, int, bool, bytes, NoneType, uuid.UUID, datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
 )
-"""Types whose instances are keys as they are: neither refused, nor NaN, nor able to contain one."""
+"""Types whose instances need no check as keys: never rejected, never NaN, and unable to contain one."""
 
 NOT_A_NUMBER = float("nan")
-"""The key of all records whose key is not a number: each of those is another one to a dictionary."""
+"""The common key of all NaN keys, which would be different keys of a dictionary."""
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _TRUSTED = ("numpy", "pandas")  # their scalars are equal to Python's exactly when they hash alike
 
 
 class UnhashableKeyError(MillstreamError):
-    """The key's type has no hash that is the same everywhere."""
+    """The key's type has no hash that is the same in all processes."""
 
 
 def _refusal(cls: type, why: str) -> UnhashableKeyError:
@@ -46,13 +46,13 @@ def _refusal(cls: type, why: str) -> UnhashableKeyError:
 
 
 def canonical_value(key: Any) -> Any:
-    """A plain value (int, float, str, bytes, None, or a tuple of keys) that equal keys have in common."""
+    """Returns a plain value (int, float, str, bytes, None, or a tuple of keys) that is the same for equal keys."""
     return _by_type(type(key))(key)  # type: ignore[arg-type]  # every class can be hashed
 
 
 @cache
 def _by_type(cls: type) -> Callable[[Any], Any]:
-    """How instances of the class become plain values. Raises an UnhashableKeyError if they cannot be keys."""
+    """Returns the conversion of instances of the class. Raises UnhashableKeyError if they cannot be keys."""
     for base, value in _PLAIN_VALUES.items():
         if issubclass(cls, base):
             own, known = cls.__eq__, base.__eq__
@@ -79,7 +79,7 @@ def _by_type(cls: type) -> Callable[[Any], Any]:
 def _datetime(key: datetime.datetime) -> int:
     if key != key:
         raise _refusal(type(key), "it is not equal to itself")
-    # As Python's own hash: datetimes of one time zone are equal whatever their `fold`.
+    # Like Python's own hash: datetimes of one time zone are equal regardless of their `fold`.
     offset = key.replace(fold=0).utcoffset()
     since = key.replace(tzinfo=None, fold=0) - _EPOCH
     return _microseconds(since if offset is None else since - offset)
@@ -102,7 +102,7 @@ def _microseconds(key: datetime.timedelta) -> int:
 
 
 def _decimal(key: decimal.Decimal) -> Any:
-    """The int or float that it equals; else its digits, which do not depend on the decimal context."""
+    """Returns the int or float that it equals, otherwise its digits, which do not depend on the decimal context."""
     if key.is_finite() and key == key.to_integral_value():
         return int(key)
     number = NOT_A_NUMBER if key.is_nan() else float(key)
@@ -110,7 +110,7 @@ def _decimal(key: decimal.Decimal) -> Any:
 
 
 def _numpy_time(key: Any) -> int:
-    """Microseconds, whatever its unit: those of months and years have no fixed length."""
+    """Returns microseconds, for any unit except months and years, which have no fixed length."""
     if key != key:
         raise _refusal(type(key), "it is not equal to itself")
     name = type(key).__name__
@@ -145,7 +145,7 @@ _PLAIN_VALUES: dict[type, Callable[[Any], Any]] = {
 
 @cache
 def compared_fields(cls: type) -> tuple[str, ...] | None:
-    """The fields by which a dataclass compares; None when its equality is not the one that `dataclass` generates."""
+    """Returns the compared fields of a dataclass; None if its equality is not the generated one."""
     owner = next(base for base in cls.__mro__ if "__eq__" in vars(base))
     if "__dataclass_fields__" not in vars(owner):
         return None
@@ -162,7 +162,7 @@ def is_all_its_fields(cls: type) -> bool:
 
 
 def hashable(key: Any) -> Any:
-    """The key with a tuple in place of every list in it, which no dictionary could find; itself when there is none."""
+    """Returns the key with every list in it replaced by a tuple, since lists are not hashable."""
     if isinstance(key, list):
         return tuple(map(hashable, key))
     if type(key) is tuple:
@@ -171,7 +171,7 @@ def hashable(key: Any) -> Any:
 
 
 def without_nan(key: Any) -> Any:
-    """The key, which has a hash, with the one NaN in place of every other inside of it; itself when there is none."""
+    """Returns the hashable key with every NaN in it replaced by the same NaN object."""
     kind = type(key)
     if kind in PLAIN or isinstance(key, enum.Enum):
         return key

@@ -1,1 +1,1 @@
-"""Records: their types, and how they are encoded, copied and handed over."""
+"""Records: their types, encoding, copying and handover between operators."""

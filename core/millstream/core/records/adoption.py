@@ -1,9 +1,9 @@
-"""What a declared type makes of the values that get it. Nearly all types make nothing of them.
+"""The conversion of values to their declared type. Nearly all types convert nothing.
 
-Two types do, as PyFlink's do: `Types.FLOAT()` is single precision, and a value of a row type is a `Row` with the names
-that were declared, in their order, else f0, f1, ...: also what a function returned as a tuple, a list or a dict. It
-happens where a value gets its type, when an operator emits it or a state takes it, so it does not depend on where the
-next operator runs or on a restore. What is not of its declared type stays as it is.
+Two types do, as in PyFlink: `Types.FLOAT()` is single precision, and a value of a row type is a `Row` with the declared
+names, in their order, otherwise f0, f1, ..., also if a function returned a tuple, a list or a dict. Values are
+converted when an operator emits them or a state stores them, so the result does not depend on where the next operator
+runs or on a restore. A value that is not of its declared type is not changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Adopt = Callable[[Any], Any]
 
 
 def adopter(type: TypeInformation) -> Adopt | None:
-    """What makes a value one of its declared type; None for types that leave all values alone."""
+    """Returns the conversion of values to the type; None for types that convert nothing."""
     return _adopter(type, ())
 
 

@@ -1,11 +1,11 @@
-"""What flows through a channel: batches of records, and the signals between them. Order is never broken.
+"""The elements of a channel: batches of records, and the signals between them, in order.
 
 A batch is a `RowBatch` (Python objects) or a `ColumnBatch` (an Arrow record batch), each with optional event
-timestamps beside the records. Batches are handed on by reference and never changed after they were emitted.
+timestamps beside the records. Batches are passed on by reference and never changed after they were emitted.
 
-Of the signals, the end of the input and barriers are the task's own business: it ends, and takes its snapshot, between
-two elements. All others are `StreamSignal`s: the task hands them to its operators in their turn. Channels and gates
-need to know none of these.
+The task itself handles the end of the input and barriers: it ends, and takes its snapshot, between two elements. All
+other signals are `StreamSignal`s, which the task passes to its operators in order. Channels and gates do not interpret
+them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ TIMESTAMP = "q"
 
 
 class ChosenTimes:
-    """The timestamps of those records of a batch that a mask chose, gathered on demand.
+    """The timestamps of the records of a batch that a mask selected, gathered on demand.
 
-    A filter's often go nowhere but to a sink that never looks: to gather them takes as long as to choose the records.
+    The output of a filter often goes to a sink that does not read them: gathering them takes as long as the filter.
     """
 
     __slots__ = ("_mask", "_times")
@@ -40,7 +40,7 @@ class ChosenTimes:
         self._mask = mask
 
     def gathered(self) -> array[int]:
-        """They themselves."""
+        """Returns the timestamps."""
         times = self._times
         return chosen_times(times if isinstance(times, array) else times.gathered(), bytes(self._mask))
 
@@ -48,7 +48,7 @@ class ChosenTimes:
 class RowBatch:
     """A list of records, and their timestamps when they have any: 64-bit integers, in milliseconds.
 
-    It is `plain` if all of its records were seen to be values without parts, or tuples of such: they cannot be
+    It is `plain` if all of its records are known to be values without parts, or tuples of such: they cannot be
     changed, so they need no further check.
     """
 
@@ -70,7 +70,7 @@ class RowBatch:
 
     @property
     def timestamps(self) -> array[int] | None:
-        """Those of the records, in their order; None when they have none."""
+        """The timestamps of the records, in their order; None if they have none."""
         times = self._times
         if times is None or isinstance(times, array):
             return times
@@ -87,11 +87,11 @@ class RowBatch:
         return RowBatch(self.rows, None, self.plain) if self.is_timed else self
 
     def with_rows(self, rows: list[Any], plain: bool = False) -> RowBatch:
-        """Other records in the place of these, one for each, with the same timestamps."""
+        """Returns a batch of other records, one for each of these, with the same timestamps."""
         return RowBatch(rows, self._times, plain)
 
     def chosen(self, rows: list[Any], mask: bytes | list[bool], plain: bool = False) -> RowBatch:
-        """The records of this batch that the mask chose, which are `rows`, with their timestamps."""
+        """Returns a batch of `rows`, the records that the mask selected, with their timestamps."""
         return RowBatch(rows, None if self._times is None else ChosenTimes(self._times, mask), plain)
 
     def slice(self, start: int, end: int) -> RowBatch:
@@ -125,7 +125,7 @@ class ColumnBatch:
         return ColumnBatch(self.data) if self.is_timed else self
 
     def slice(self, start: int, end: int) -> ColumnBatch:
-        """The records from one position up to another, or to the last; nothing is copied."""
+        """Returns the records from one position up to another, or to the last, without copying."""
         times = self.timestamps
         return ColumnBatch(self.data.slice(start, end - start), times[start:end] if times is not None else None)
 
@@ -170,26 +170,26 @@ def joined(batches: list[Batch]) -> Batch:
 
 
 class EndOfInput(Struct, frozen=True):
-    """The producer finished: nothing follows on this channel."""
+    """The producer has finished: no elements follow on this channel."""
 
 
 class Barrier(Struct, frozen=True):
     """Divides the stream: records before it belong to the checkpoint, records after it do not.
 
-    It carries all that a task has to know of the checkpoint, because the coordinator notifies only sources.
+    It carries the options of the checkpoint, because the coordinator triggers only sources.
     """
 
     checkpoint_id: int
     timestamp: int  # when the coordinator triggered it, in milliseconds
     is_savepoint: bool = False
-    location: str = ""  # the folder that the state files go to
+    location: str = ""  # the folder for state files
     aligned: bool = True  # exactly-once: channels that delivered it wait for the others
     full: bool = False  # refers to no file of an earlier checkpoint
     stop: StopMode = StopMode.NONE
     unaligned: bool = False  # exactly-once without waiting: it overtakes records, which become part of the checkpoint
     aligned_timeout_ms: int | None = None  # aligned until it is this old, then unaligned
     native: bool = False  # a savepoint in the files of checkpoints
-    oldest_base: int = 0  # the oldest checkpoint whose files it may refer to; those of older ones may be gone
+    oldest_base: int = 0  # the oldest checkpoint whose files it may refer to; older ones may be deleted
 
     @property
     def may_overtake(self) -> bool:
@@ -198,7 +198,7 @@ class Barrier(Struct, frozen=True):
 
 
 class StreamSignal:
-    """Base of the signals that operators see and send on, in their place among the records."""
+    """Base of the signals that operators receive and forward, in order with the records."""
 
     __slots__ = ()
 
@@ -210,19 +210,19 @@ MAX_TIMESTAMP = 2**63 - 1
 
 
 class Watermark(StreamSignal, Struct, frozen=True):
-    """Event time has come to here: records that follow with a timestamp up to this one are late."""
+    """Event time has reached this timestamp: later records with a timestamp up to it are late."""
 
     timestamp: int
 
 
 class WatermarkStatus(StreamSignal, Struct, frozen=True):
-    """Whether watermarks are to be waited for on this channel; those of an idle one hold nothing back."""
+    """Whether the channel is active or idle; an idle channel does not hold event time back."""
 
     is_idle: bool
 
 
 class LatencyMarker(StreamSignal, Struct, frozen=True):
-    """Sent by a source to time the way to the operators behind it."""
+    """Emitted by a source to measure the latency to downstream operators."""
 
     marked_ms: int
     operator_id: str

@@ -1,7 +1,7 @@
-"""What can be shared, because it is immutable, and copies of what cannot.
+"""Decides which values are immutable and can be shared, and copies all others.
 
-State shares with a capture, and operators with each other, values that cannot be changed in place at any depth. Any
-other is copied, in depth: by plain loops for built-in containers, rows and dataclasses, which take a fifth of the time
+Values that cannot be changed in place at any depth are shared between state and captures, and between operators. Others
+are deep-copied: by plain loops for built-in containers, rows and dataclasses, which take a fifth of the time
 of `copy.deepcopy`, and by that for everything else. As there, parts that are one object stay one in the copy.
 """
 
@@ -28,7 +28,7 @@ ATOMIC = frozenset(
         FunctionType, BuiltinFunctionType,
     }
 )  # fmt: skip
-"""Types whose instances have no parts that could be changed, or none that count as parts of a record."""
+"""Types whose instances have no mutable parts, or none that count as parts of a record."""
 
 _NUMPY_SCALAR, _NUMPY_RECORD = ("numpy", "generic"), ("numpy", "void")
 _ARROW = {("pyarrow.lib", name) for name in ("_PandasConvertible", "Scalar", "DataType", "Schema", "Field")}
@@ -59,7 +59,7 @@ def _is_immutable_type(kind: TypeInformation, inside: tuple[type, ...]) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether the value has no parts, or is a tuple of such values."""
+    """Whether the value is atomic, or a tuple of atomic values."""
     return type(value) in ATOMIC or (type(value) is tuple and ATOMIC.issuperset(map(type, value)))
 
 
@@ -76,7 +76,7 @@ def is_immutable(value: Any) -> bool:
 
 @cache
 def _immutable_parts(cls: type) -> Callable[[Any], Any] | None:
-    """How to get at the parts of the class's instances, when only those could be changed; None: they can be."""
+    """Returns how to read the parts of the class's instances if only these may be mutable; None if it is mutable."""
     names = {(base.__module__, base.__name__) for base in cls.__mro__}
     if issubclass(cls, enum.Enum) or issubclass(cls, type) or names & _ARROW:
         return _no_parts
@@ -102,7 +102,7 @@ def _has_no_slots(cls: type) -> bool:
 
 
 def private_copy(value: Any, uncopied: list[Any] | None = None) -> Any:
-    """The value itself if it is immutable, else a copy that shares nothing with it that could be changed.
+    """Returns the value if it is immutable, otherwise a copy that shares no mutable parts with it.
 
     Objects inside of it that cannot be copied are shared, and added to `uncopied`; without such a list, they raise.
     """
@@ -124,7 +124,7 @@ def private_copy(value: Any, uncopied: list[Any] | None = None) -> Any:
 
 
 def private_columns(columns: Any) -> Any:
-    """The result of a vectorised function, on memory of its own: Arrow would continue using a NumPy array's."""
+    """Returns the result of a vectorised function in new memory: Arrow would share that of a NumPy array."""
     if isinstance(columns, dict):
         return {name: private_columns(column) for name, column in columns.items()}
     is_numbers = type(columns).__module__.partition(".")[0] in ("numpy", "pandas")
@@ -152,8 +152,8 @@ def _copied(value: Any, memo: dict[int, Any], uncopied: list[Any] | None) -> Any
     before = memo.copy()
     try:
         return copy.deepcopy(value, memo)
-    except Exception:  # whatever the user's classes raise
-        memo.clear()  # of halves of copies
+    except Exception:  # user classes may raise any error
+        memo.clear()  # drops incomplete copies
         memo.update(before)
         memo[id(value)] = value
         uncopied.append(value)

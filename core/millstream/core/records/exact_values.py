@@ -1,8 +1,8 @@
-"""What a column of a declared type holds exactly; everything else is refused, never changed.
+"""Checks that a column of a declared type holds values exactly; other values are rejected, never changed.
 
-A column has no Python classes of its own: what is read from it is of the declared type. So a value is taken when
-its class is the declared one. `Instant`, which is PyFlink's class for a moment, is taken where a reader of columns gets
-a `datetime`, if that can hold it (`moments`). Two kinds of numbers are taken as well, when they are the same number: an
+A column does not store Python classes: values that are read from it have the declared type. So a value is accepted if
+its class is the declared one. `Instant`, PyFlink's class for a point in time, is accepted where a reader of columns
+gets a `datetime`, if that can represent it (`moments`). Two kinds of numbers are accepted if they are equal: an
 `int` in a column of floats, as Python's type hints allow, and, where the reader of a column expects no classes of
 Python's either, NumPy's numbers.
 
@@ -28,25 +28,25 @@ _ZONED = (datetime.datetime, datetime.time)
 
 
 class InexactError(TypeError):
-    """A value that a column of its declared type would change: `number` is its position."""
+    """A column of its declared type would change the value; `number` is its position."""
 
     def __init__(self, number: int, value: Any, reason: str) -> None:
         super().__init__(f"{value!r:.200}: {reason}")
         self.number = number
         self.value = value
         self.reason = reason
-        self.path = ""  # of the field that it is in, behind the column's name
+        self.path = ""  # of the field that contains it, below the column's name
         self.declared = ""  # the field's type
 
     def inside(self, step: str, type: TypeInformation) -> InexactError:
-        """The same, for a value that this one is inside of."""
+        """Returns the error for a value that contains this one."""
         self.path = step + self.path
         self.declared = self.declared or type.describe()
         return self
 
 
 def exact_values(values: Sequence[Any], type: BasicType, *, numpy: bool) -> Sequence[Any]:
-    """The values as a column of the type takes them: the same, or equal numbers of the declared class."""
+    """Returns the values for a column of the type: the same, or equal numbers of the declared class."""
     wanted = type.python_type
     others = set(map(_class_of, values)) - {wanted, NoneType}
     if others:
@@ -58,7 +58,7 @@ def exact_values(values: Sequence[Any], type: BasicType, *, numpy: bool) -> Sequ
 
 
 def _number(number: int, value: Any, type: BasicType, numpy: bool) -> Any:
-    """A number that equals one of the declared class, as that."""
+    """Converts a number to an equal one of the declared class."""
     plain = value
     if numpy and value.__class__.__module__ == "numpy" and hasattr(value, "item"):
         plain = value.item()
@@ -81,7 +81,7 @@ def _named(cls: type) -> str:
 
 
 def moments(values: Sequence[Any]) -> Sequence[Any]:
-    """The values with datetimes in place of Instants; of one with nanoseconds there is none, and it is refused."""
+    """Returns the values with Instants replaced by datetimes; rejects an Instant with nanoseconds."""
     if Instant not in set(map(_class_of, values)):
         return values
     return [_moment(number, v) if v.__class__ is Instant else v for number, v in enumerate(values)]
@@ -95,7 +95,7 @@ def _moment(number: int, value: Instant) -> datetime.datetime:
 
 
 def refuse_zones(values: Sequence[Any], type: BasicType) -> None:
-    """Refuses times that a column of times without a zone, or of moments in UTC, would change."""
+    """Rejects times that a column of times without a zone, or in UTC, would change."""
     if type.python_type not in _ZONED:
         return
     zone = datetime.UTC if type == INSTANT else None
@@ -117,7 +117,7 @@ def refuse_zones(values: Sequence[Any], type: BasicType) -> None:
 
 
 def narrowed(value: float) -> float:
-    """The nearest number of single precision; one that is too large for it is refused."""
+    """Returns the nearest number of single precision; rejects one that is too large."""
     try:
         return _SINGLE.unpack(_SINGLE.pack(value))[0]  # type: ignore[no-any-return]  # of the format
     except OverflowError:
@@ -125,7 +125,7 @@ def narrowed(value: float) -> float:
 
 
 def narrowed_column(values: Sequence[Any]) -> Sequence[Any]:
-    """The same for floats among which there may be None."""
+    """Narrows floats, which may contain None."""
     if NoneType in set(map(_class_of, values)):
         return [None if v is None else _narrowed_at(n, v) for n, v in enumerate(values)]
     narrow: list[float] = array("f", values).tolist()

@@ -1,9 +1,9 @@
-"""What a user's function does, where its few instructions show it: many are as small as `lambda pair: pair[0]`.
+"""Analyses the bytecode of small user functions, such as `lambda pair: pair[0]`.
 
 One that only picks a part of its argument is replaced by a getter of the standard library, which a loop in C calls
-without entering the interpreter, and one that returns its argument is not called at all. One that only calculates makes
-immutable values of immutable values, so that its results need no check. Where the
-code has anything else, nothing is known: a wrong "no" costs time, a wrong "yes" would share what can be changed.
+without entering the interpreter, and one that returns its argument is not called at all. One that only calculates
+returns immutable values for immutable arguments, so that its results need no check. For any
+other code nothing is assumed: a false negative costs time, a false positive would share mutable values.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _CALCULATING = frozenset(
         "UNARY_POSITIVE", "UNPACK_SEQUENCE",
     }
 )  # fmt: skip
-"""Instructions that make numbers, text and tuples of such: none calls a function, reads a name or keeps anything."""
+"""Instructions that create only numbers, text and tuples of them, without calls, names or side effects."""
 
 
 def itself(argument: Any) -> Any:
-    """What a function that returns its first argument is replaced by."""
+    """Replaces a function that returns its first argument."""
     return argument
 
 
@@ -73,7 +73,7 @@ def picked(part: Callable[[Any], Any] | None, rows: list[Any]) -> list[Any] | No
 
 
 def only_calculates(function: Any) -> bool:
-    """Whether what it gives cannot be changed, if its arguments cannot and are of no class of the user's."""
+    """Whether its results are immutable if its arguments are immutable and of built-in classes."""
     if not isinstance(function, FunctionType) or function.__defaults__ or function.__kwdefaults__:
         return False
     if function.__code__.co_flags & (CO_VARARGS | CO_VARKEYWORDS):

@@ -1,9 +1,9 @@
-"""Records as they leave a producer: their receiver is the only one that can change them.
+"""The handover of records from a producer to a receiver, which then is the only one that can change them.
 
 A function may continue with what it yielded or returned: fill the same dictionary for the next record, keep it in an
-attribute or in state. So a record that can be changed in place, at any depth, is copied at the moment at which it is
-handed over. A record that cannot be changed is handed over as it is; to find that out takes 20 ns for a string or a
-number and 80 ns for a pair of them, and nothing where the declared type or an operator before guarantees it.
+attribute or in state. So a record that can be changed in place, at any depth, is copied when it is handed over. An
+immutable record is handed over itself; that check takes 20 ns for a string or a number and 80 ns for a pair of them,
+and is omitted if the declared type or an upstream operator guarantees it.
 
 An object that cannot be copied is handed over itself, as long as it has no other holder.
 """
@@ -33,7 +33,7 @@ class RecordCopyError(MillstreamError):
 
 
 class Handover:
-    """Hands over the records of one producer. Without `copies`, as they are."""
+    """Hands over the records of one producer. Without `copies`, it hands over the records themselves."""
 
     plain = False
     """Whether all records of the last batch are known to be values without parts, or tuples of such."""
@@ -43,7 +43,7 @@ class Handover:
         self._uncopied: list[Any] = []
 
     def all(self, records: Iterable[Any], inputs: Iterable[Any] = ()) -> list[Any]:
-        """The records, each copied before the next one is requested. They come of `inputs`: see `done`."""
+        """Iterates over the records, each copied before the next one is requested. For `inputs` see `done`."""
         if not self.copies:
             return list(records)
         handed = self._each(records)
@@ -100,7 +100,7 @@ class Handover:
         return handed
 
     def one(self, record: Any) -> Any:
-        """A record as it may be handed over; call `done` behind the last one."""
+        """Returns a record that may be handed over; `done` is called after the last one."""
         if not self.copies or is_plain(record):
             return record
         self.plain = False
@@ -113,7 +113,7 @@ class Handover:
     def done(self, inputs: Iterable[Any] = ()) -> None:
         """Raises a RecordCopyError if an object has another holder that could not be copied.
 
-        What belongs to `inputs`, which are the producer's own, may be handed on.
+        Objects of `inputs`, which belong to the producer, may be handed over.
         """
         if not self._uncopied:
             return
@@ -124,7 +124,7 @@ class Handover:
                 raise RecordCopyError(held, "the function that handed it over may still change it")
 
     def kept(self, record: Any) -> Any:
-        """A copy of a record that is both kept as state and handed over."""
+        """Returns a copy of a record that is both kept as state and handed over."""
         self.plain = False
         uncopied: list[Any] = []
         copied = private_copy(record, uncopied)
@@ -133,7 +133,7 @@ class Handover:
         return copied
 
     def to_another(self, batch: RowBatch) -> RowBatch:
-        """Copies for one more consumer of the records."""
+        """Returns copies for another consumer of the records."""
         if batch.plain:
             return batch
         copies = self._each(batch.rows)
@@ -144,7 +144,7 @@ class Handover:
 
 
 def _parts(records: Iterable[Any]) -> Iterator[Any]:
-    """The records and what is inside of them, as far as containers and attributes reach."""
+    """Iterates over the records and their parts, in containers and attributes."""
     waiting, seen = list(records), set()
     while waiting:
         part = waiting.pop()

@@ -1,4 +1,4 @@
-"""How records become text: what `print` and files of lines hold.
+"""The text format of records, for `print` and line-based files.
 
 A record of a declared type is written as Flink writes it, whose sinks get Java's objects: `(ann,3)`, `+I[1, a]`,
 `true`, `null`, `1.0E7`. One of no declared type is written by `str`, as PyFlink does, and so is a value that is not
@@ -38,12 +38,12 @@ _DIGITS_OF_A_FLOAT = 9  # with so many no two are the same
 
 
 def text_of(kind: TypeInformation) -> Write:
-    """What writes a record of this type on a line of a file."""
+    """Returns the formatter of records of this type for lines of a file."""
     return str if kind in (STRING, BYTES) else _writer(kind)
 
 
 def printed(kind: TypeInformation) -> Write:
-    """What writes a record of this type for `print`: rows have their fields by `str`, as PyFlink has them there."""
+    """Returns the formatter of records of this type for `print`: fields of rows are written by `str`, as in PyFlink."""
     return _printed_row if isinstance(kind, RowType) else text_of(kind)
 
 
@@ -124,7 +124,7 @@ def _double(value: Any) -> str:
 
 
 def _float(value: Any) -> str:
-    """The fewest digits that name this number among those of single precision."""
+    """Returns the fewest digits that identify this number in single precision."""
     if not isinstance(value, float | int):
         return str(value)
     try:
@@ -136,7 +136,7 @@ def _float(value: Any) -> str:
 
 
 def _number(value: float, digits: str) -> str:
-    """A number with these digits, as Java lays it out."""
+    """Formats a number with these digits as Java does."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -161,7 +161,7 @@ def _parts(digits: str) -> tuple[str, str, int]:
 
 
 def _bytes(value: Any) -> str:
-    """As Java writes an array of bytes, which have signs."""
+    """Formats bytes as Java formats an array of signed bytes."""
     return f"[{', '.join([str(b - 256 if b > 127 else b) for b in value])}]" if isinstance(value, bytes) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""Type information: what is known of a record's type, and so how it is encoded and which columns it becomes.
+"""Type information: the type of records, which determines their encoding and their columns.
 
 A type holds three things: which Python type MessagePack decodes it to (None: it has to be pickled), which Arrow
 type a column of it has (None: no columns), and how it is written: for people by `describe`, as Flink does, and as a
@@ -20,9 +20,9 @@ from millstream.core.records.type_variables import T_co
 
 
 class TypeInformation(Generic[T_co]):
-    """What is known of the records of a stream or the values of a state: `TypeInformation[str]` of text.
+    """The type of the records of a stream or of the values of a state: `TypeInformation[str]` for text.
 
-    Programs get it from `Types`, or write a type hint or a dataclass in its place.
+    Programs get it from `Types`, or use a type hint or a dataclass instead.
     """
 
     def wire_type(self) -> Any | None:
@@ -38,11 +38,11 @@ class TypeInformation(Generic[T_co]):
         return None
 
     def describe(self) -> str:
-        """The type in words, as in `Tuple<String, Long>`."""
+        """Returns the type's description, as in `Tuple<String, Long>`."""
         raise NotImplementedError
 
     def need_conversion(self) -> bool:
-        """Whether values have another form inside of the engine: never, they are Python objects everywhere."""
+        """Whether values need a conversion inside the engine: never, they are Python objects everywhere."""
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
@@ -107,7 +107,7 @@ _PYFLINKS_NAMES = {
 
 @dataclass(frozen=True, repr=False)
 class PickledType(TypeInformation):
-    """Anything: pickled, never inspected."""
+    """Any type: pickled, never inspected."""
 
     def describe(self) -> str:
         """PyFlink's name."""
@@ -119,7 +119,7 @@ class PickledType(TypeInformation):
 
 @dataclass(frozen=True, repr=False)
 class TupleType(TypeInformation[tuple[Any, ...]]):
-    """A tuple of known types. Its fields have names only for those who read columns."""
+    """A tuple of known types. Its fields have names only as columns."""
 
     fields: tuple[TypeInformation, ...]
     names: tuple[str, ...] | None = None
@@ -318,7 +318,7 @@ class DataclassType(TypeInformation):
 
 
 def nullable(wire_type: Any | None) -> Any | None:
-    """What MessagePack reads where a value of such a type is part of another, and may be None."""
+    """Returns the MessagePack type of a value that is part of another and may be None."""
     return None if wire_type is None else Optional[wire_type]  # noqa: UP045  # the class of a class may have an operator of its own
 
 
@@ -353,7 +353,7 @@ _FROM_PYTHON: dict[Any, TypeInformation] = {
 
 
 def from_hint(hint: Any) -> TypeInformation:
-    """The type that a Python annotation declares; what cannot be derived is pickled."""
+    """Returns the type that a Python annotation declares; types that cannot be derived are pickled."""
     while isinstance(hint, typing.NewType):
         hint = hint.__supertype__
     if isinstance(hint, TypeInformation):

@@ -21,7 +21,7 @@ class SnapshotError(MillstreamError):
 
 
 class MissingFileError(SnapshotError):
-    """A file is not there."""
+    """A file does not exist."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "does not exist")
@@ -31,17 +31,17 @@ class MissingFileError(SnapshotError):
 
 
 class UnusableFileError(SnapshotError, UnrecoverableError):
-    """A file is there, but what it holds is not what was written, or makes no sense: that stays so."""
+    """A file exists, but is damaged or not valid; reading it again would not help."""
 
 
 class IncompatibleStateError(SnapshotError, UnrecoverableError):
-    """What the program declares cannot be read from what the snapshot holds."""
+    """The types that the program declares cannot be read from the snapshot."""
 
 
 class UnwritableStateError(SnapshotError, UnrecoverableError):
-    """What the program put into a state is not what it declared, or cannot be pickled: it would be put there again."""
+    """A value in a state is not of its declared type, or cannot be pickled; a restart would not help."""
 
 
 def one_line(error: BaseException) -> str:
-    """An error of a library as part of one of ours."""
+    """Formats an error of a library for a message."""
     return " ".join(str(error).split()) or type(error).__name__

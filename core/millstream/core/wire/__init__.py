@@ -1,1 +1,1 @@
-"""Messages in flight in and out of a process."""
+"""The encoding of messages between processes."""

@@ -1,6 +1,6 @@
-"""What a contract is: of a service's calls, or of a session.
+"""The classes of contracts, of a service's calls and of a session.
 
-Apart from the contracts themselves: not every process needs the messages of them all (`millstream.core.wire.pipes`).
+Separate from the contracts themselves, since not every process needs all messages (`millstream.core.wire.pipes`).
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ class SessionContract(Generic[Up, Down]):
 
     @cached_property
     def up(self) -> Wire[Up | SessionSignal]:
-        """From who dials."""
+        """The encoding of messages from the client."""
         return Wire(self.up_type | SessionSignal, GetMessageClass(self._descriptor.input_type))
 
     @cached_property
     def down(self) -> Wire[Down | SessionSignal]:
-        """From who is dialled."""
+        """The encoding of messages from the server."""
         return Wire(self.down_type | SessionSignal, GetMessageClass(self._descriptor.output_type))
 
 
 @dataclass(frozen=True)
 class ServiceContract:
-    """The calls of a service: for each, the request and the response. Its sessions are not among them."""
+    """The calls of a service, each with request and response. Its sessions have separate contracts."""
 
     service: ServiceDescriptor
     calls: Mapping[str, tuple[Any, Any]]
 
     @cached_property
     def wires(self) -> Mapping[str, tuple[Wire[Any] | None, Wire[Any] | None]]:
-        """By method, for the request and the response; none for a session, whose ends convert by themselves."""
+        """The encodings of request and response by method; None for a session, whose ends encode by themselves."""
         return {method.name: self._wires(method) for method in self.service.methods}
 
     def _wires(self, method: MethodDescriptor) -> tuple[Wire[Any] | None, Wire[Any] | None]:

@@ -1,6 +1,6 @@
-"""Which messages go where: every call and every session between two services, with its Python types.
+"""The contracts of all calls and sessions between services, with their Python types.
 
-The contracts themselves are in `millstream.proto`; services and their clients are made from what is here.
+The protobuf contracts are in `millstream.proto`; services and clients are built from the definitions here.
 """
 
 from __future__ import annotations
@@ -69,6 +69,6 @@ TASK_MANAGER_AT_JOB_MANAGER: SessionContract[task_manager.TaskManagerMessage, ta
 )
 
 JOB_GRAPH: Wire[JobGraph] = Wire(JobGraph, graph_pb2.JobGraph)
-"""Also the form of a plan that one process leaves in a file for another."""
+"""Also the format in which one process writes a plan to a file for another."""
 JOB_DETAILS: Wire[JobDetails] = Wire(JobDetails, status_pb2.JobDetails)
-"""Also the form in which the end of a job is kept."""
+"""Also the format in which the result of a job is stored."""

@@ -1,7 +1,7 @@
-"""What the processes that run a job's own code exchange with those that started them, over a pipe.
+"""The messages between processes that run a job's code and their parent processes, over a pipe.
 
-Apart from the services' contracts: such a process starts with every job, and each class of a message that it imports
-takes 0.7 ms of that.
+Separate from the services' contracts: such a process starts with every job, and each message class that it imports
+takes 0.7 ms.
 """
 
 from __future__ import annotations

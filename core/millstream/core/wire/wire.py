@@ -1,7 +1,7 @@
-"""Frozen structs inside a process, protobuf between processes: the one place that turns one into the other.
+"""Converts between the frozen structs inside a process and the protobuf messages between processes.
 
-A class is paired with the message of its contract by the names of the fields. The pairing is checked when the class is
-first used in a message: a field that only one side has, or has in another shape, is an error there and then.
+A class is matched with the message of its contract by the names of the fields. The match is checked when the class is
+first used in a message: a field that only one side has, or whose types differ, raises ContractError.
 
 | in Python | in the contract |
 |---|---|
@@ -13,7 +13,7 @@ first used in a message: a field that only one side has, or has in another shape
 | a frozen struct (`msgspec.Struct`) | a message |
 | a union of structs, as a whole message or as the field `kind` | a `oneof kind` |
 
-The members of a `oneof` are found by name: `cancel_job` is `CancelJob`, else it is the class that is called like the
+The members of a `oneof` are matched by name: `cancel_job` is `CancelJob`, otherwise it is the class named like the
 member's message. A member without fields may be `session.Empty`, one with a single field may be just that value.
 """
 
@@ -39,19 +39,19 @@ _PLAIN = (int, str, bytes, bool, float)
 
 
 class WireError(MillstreamError):
-    """Bytes that are no message of their contract, or hold values that this process does not know."""
+    """The bytes are not a message of their contract, or contain values unknown to this process."""
 
 
 class UnknownKindError(WireError):
-    """A message that is none of its `kind`: it is empty, or of a kind that is new to this process."""
+    """The `kind` of a message is empty, or unknown to this process."""
 
 
 class ContractError(TypeError):
-    """A class and its message do not belong together: a mistake in the program."""
+    """A class does not match its message: a bug in the program."""
 
 
 class Wire(Generic[M]):
-    """One kind of message, both ways. Used from any thread."""
+    """Encodes and decodes one type of message. Used from any thread."""
 
     def __init__(self, python_type: Any, message_type: type[Message]) -> None:
         self.python_type = python_type
@@ -62,12 +62,12 @@ class Wire(Generic[M]):
         return _Converters().of(self.python_type, self._message_type.DESCRIPTOR)
 
     def to_bytes(self, value: M) -> bytes:
-        """On the way out."""
+        """Encodes a message."""
         message = self._message_type(**self._converter.encode(value))
         return message.SerializeToString()  # type: ignore[no-any-return]  # protobuf is untyped
 
     def from_bytes(self, raw: bytes) -> M:
-        """On the way in. Raises WireError."""
+        """Decodes a message. Raises WireError."""
         try:
             return self._converter.decode(self._message_type.FromString(raw))  # type: ignore[no-any-return]  # as above
         except _NoKind as error:
@@ -84,10 +84,10 @@ class _NoKind(ValueError):
 
 
 class _Converter(Struct):
-    """Of one class and one message. Filled in when it is first used: a process uses few of all kinds of a session.
+    """Converts between a class and its message. Built on first use: a process uses few of all kinds of a session.
 
-    It encodes to what the message's constructor takes, with all that is in it as dictionaries: a message that was made
-    by itself would be copied into the one that holds it, which more than doubles the time.
+    It encodes to the arguments of the message's constructor, with nested messages as dictionaries: message objects
+    would be copied into their parent, which more than doubles the time.
     """
 
     encode: Convert
@@ -95,7 +95,7 @@ class _Converter(Struct):
 
 
 class _Converters:
-    """Of all classes that one message leads to."""
+    """The converters of all classes that a message may contain."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, str], _Converter] = {}
@@ -107,7 +107,7 @@ class _Converters:
         return known
 
     def _unmade(self, python_type: Any, descriptor: Descriptor) -> _Converter:
-        """Makes itself with its first use; twice if two threads do so at once, which harms nothing."""
+        """Returns a converter that is built on first use, possibly by two threads at once, which is harmless."""
 
         def make() -> None:
             pairing = self._envelope if _is_union(python_type) else self._struct
@@ -127,7 +127,7 @@ class _Converters:
     # Messages
 
     def _envelope(self, union: Any, descriptor: Descriptor) -> tuple[Convert, Convert]:
-        """A message that is one of several."""
+        """Returns the conversions of a message that is one of several."""
         if any(field.containing_oneof is None for field in descriptor.fields):
             raise ContractError(f"{descriptor.full_name} has more than its oneof: it is no union, but has a `kind`")
         return self._kind(union, descriptor)
@@ -162,7 +162,7 @@ class _Converters:
         return encode, decode
 
     def _kind(self, union: Any, descriptor: Descriptor) -> tuple[Convert, Convert]:
-        """The content of a `oneof kind`: as a keyword for the message's constructor, and back."""
+        """Returns the conversions of a `oneof kind`: to a keyword of the message's constructor, and back."""
         classes = typing.get_args(union) if _is_union(union) else (union,)
         members = descriptor.oneofs_by_name["kind"].fields
         found = {member.name: _member_class(member, classes) for member in members}
@@ -200,7 +200,7 @@ class _Converters:
     # Fields
 
     def _field(self, hint: Any, field: FieldDescriptor) -> tuple[Convert, Convert]:
-        """From a value to what the message's constructor takes, and from the message to the value."""
+        """Returns the conversions of a field: to an argument of the message's constructor, and back."""
         get = attrgetter(field.name)
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             _check(typing.get_origin(hint) is Mapping or typing.get_origin(hint) is dict, hint, field)
@@ -244,7 +244,7 @@ def _scalar(hint: Any) -> tuple[Convert, Convert]:
 
 
 def _map(get: Convert, into: Convert, out_of: Convert) -> tuple[Convert, Convert]:
-    """Most maps are empty, and protobuf's are slow to fill and to go through: a third of a large job's details."""
+    """Returns the conversions of a map, with a shortcut for empty ones: protobuf's maps are slow."""
 
     def encode(value: Mapping[Any, Any]) -> Any:
         if not value:
@@ -259,12 +259,12 @@ def _map(get: Convert, into: Convert, out_of: Convert) -> tuple[Convert, Convert
 
 
 def _same(value: Any) -> Any:
-    """What needs no conversion is recognised by this, and most fields of most messages need none."""
+    """The identity, which marks fields that need no conversion, as most do."""
     return value
 
 
 def _attributes(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """All of them at once: half the time of one by one."""
+    """Reads all attributes at once, which takes half the time of single reads."""
     match names:
         case []:
             return lambda _value: ()
@@ -285,7 +285,7 @@ def _optional(hint: Any, field: FieldDescriptor) -> tuple[Any, Any]:
 
 
 def _oneof_of(field: FieldDescriptor) -> str | None:
-    """The `kind` that the field is a member of; `optional` makes a oneof of its own, which does not count."""
+    """Returns the `kind` that the field is a member of, ignoring the implicit oneof of an `optional` field."""
     oneof = field.containing_oneof
     return oneof.name if oneof is not None and not oneof.name.startswith("_") else None
 

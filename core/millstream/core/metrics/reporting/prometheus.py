@@ -2,7 +2,7 @@
 
 `flink_taskmanager_job_task_numRecordsIn{job_id=..., task_name=..., subtask_index=...}`. As in Flink's reporter,
 counters and meters are gauges, a meter with its rate, and histograms are summaries. A task manager shows the figures of
-its slot workers as well: there is one endpoint for a host's task manager, whatever runs in its slots.
+its slot workers as well, so that there is one endpoint for a task manager.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PrometheusReporter(MetricReporter):
         self._server: asyncio.Server | None = None
 
     async def open(self, read: Read) -> None:
-        """Listens."""
+        """Starts the endpoint."""
         host = self.settings.text("host")
 
         async def respond(request: PlainRequest) -> PlainResponse:
@@ -61,7 +61,7 @@ class PrometheusReporter(MetricReporter):
                 continue
             self.address = f"{host}:{self._server.sockets[0].getsockname()[1]}"
             keep_port_from_children(self.address)
-            log.info("metrics for Prometheus are at http://%s/metrics", self.address)
+            log.info("serving metrics for Prometheus at http://%s/metrics", self.address)
             return
         raise MillstreamError(
             f"no port of {self.settings.key('port')} ({self.settings.text('port')}) is free on {host}: there has to be "
@@ -69,7 +69,7 @@ class PrometheusReporter(MetricReporter):
         )
 
     async def close(self) -> None:
-        """Listens no more."""
+        """Stops the endpoint."""
         if self._server is not None:
             self._server.close()
 
@@ -81,7 +81,7 @@ class PrometheusReporter(MetricReporter):
 
 
 class _Collected:
-    """What was read for one scrape, as prometheus_client wants it."""
+    """The metrics of one scrape, in the form that prometheus_client requires."""
 
     def __init__(self, metrics: list[Metric]) -> None:
         self._metrics = metrics
@@ -94,7 +94,7 @@ class _Collected:
 
 
 def ports(text: str, key: str) -> list[int]:
-    """Of `9249`, `9249-9260` or `9249,9251-9253`; 0 is any. Raises ConfigurationError."""
+    """Parses `9249`, `9249-9260` or `9249,9251-9253`; 0 is any port. Raises ConfigurationError."""
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = (piece.strip() for piece in part.partition("-"))
@@ -109,12 +109,12 @@ def ports(text: str, key: str) -> list[int]:
 
 
 def prometheus_name(parts: tuple[str, ...]) -> str:
-    """A figure's name, with what Prometheus does not take replaced."""
+    """Returns a figure's name, with characters that Prometheus does not accept replaced."""
     return _INVALID.sub("_", "_".join((PREFIX, *parts)))
 
 
 def families(groups: list[MetricGroup], filters_values: bool = True) -> Iterator[Metric]:
-    """All figures by name. Of two that Prometheus cannot distinguish, the first counts."""
+    """Iterates over all figures by name. Of two that Prometheus cannot distinguish, the first is used."""
     found: dict[str, Metric] = {}
     seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     known: dict[int, tuple[dict[str, str], tuple[tuple[str, str], ...]]] = {}

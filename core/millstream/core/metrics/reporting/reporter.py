@@ -1,6 +1,6 @@
-"""What a reporter is: a plug-in that carries metrics out of a service.
+"""The interface of reporters: plug-ins that export the metrics of a service.
 
-A package brings its own under the entry point group `millstream.metric_reporters`: the name is what users write for
+A package registers a reporter under the entry point group `millstream.metric_reporters`: the name is what users set for
 `metrics.reporter.<name>.factory.class`, the object a class that derives from `MetricReporter`. `tests/core/metrics` has
 the suite that every reporter passes.
 """
@@ -16,11 +16,11 @@ from millstream.core.metrics.reporting.settings import ReporterSettings
 
 Read = Callable[[], list[MetricGroup]]
 PREFIX = "flink"
-"""What exported names begin with, so that Flink's dashboards and alerts find them."""
+"""The prefix of exported names, so that Flink's dashboards and alerts find them."""
 
 
 class Figure(Struct, frozen=True):
-    """One figure as reporters name it: by its scope and groups, with the variables beside it."""
+    """One figure with the names that reporters use: its scope and groups, and its variables."""
 
     parts: tuple[str, ...]
     kind: MetricKind
@@ -29,29 +29,29 @@ class Figure(Struct, frozen=True):
 
 
 class MetricReporter:
-    """Base of all reporters. Made when its service starts; all of its methods are called on the service's loop."""
+    """Base of all reporters. Created when its service starts; all methods are called on the service's loop."""
 
     def __init__(self, settings: ReporterSettings) -> None:
         self.settings = settings
 
     is_asked = False
-    """Whether others come for the metrics, by `read` of `open`: then nothing is handed to `report`."""
+    """Whether metrics are pulled, by `read` of `open`: then `report` is not called."""
 
     async def open(self, read: Read) -> None:
-        """Before the first report. `read` returns all metrics at this moment, and is called on the service's loop.
+        """Called before the first report. `read` returns all current metrics, and is called on the service's loop.
 
-        Raises MillstreamError when nothing can be reported: the service continues without.
+        Raises MillstreamError if nothing can be reported: the service continues without the reporter.
         """
 
     async def report(self, groups: list[MetricGroup]) -> None:
-        """Once in each interval. What it raises is logged once, until it works again. Blocking work is for a thread."""
+        """Called once per interval. An error is logged once, until it succeeds again. Blocking work needs a thread."""
 
     async def close(self) -> None:
-        """When the service stops, also after a failed `open`."""
+        """Called when the service stops, also after a failed `open`."""
 
 
 def figures(groups: list[MetricGroup]) -> Iterator[Figure]:
-    """All figures of some groups."""
+    """Iterates over all figures of the groups."""
     for group in groups:
         scope = (*group.scope.split("."), *group.logical)
         variables = group.variables

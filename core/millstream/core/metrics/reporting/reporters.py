@@ -1,7 +1,7 @@
-"""The reporters of one service: found, opened, given all metrics in their rhythm, closed. Owned by the service's loop.
+"""Loads, opens and closes the reporters of one service, and calls them at their intervals. Owned by the service's loop.
 
-A mistake in the configuration keeps the service from starting. What happens later does not: a reporter that cannot do
-its work is named in the log once, and tried again.
+A mistake in the configuration prevents the service from starting. Later errors do not affect it: the failure of a
+reporter is logged once, and the reporter is retried.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FLINKS = {
 
 
 class Reporters:
-    """Of one service."""
+    """The reporters of one service."""
 
     def __init__(self, service: str, configuration: Configuration, registry: MetricRegistry) -> None:
         """Raises ConfigurationError."""
@@ -44,18 +44,18 @@ class Reporters:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Opens them, and begins to report."""
+        """Opens the reporters, and starts reporting."""
         for reporter in self.made:
             try:
                 await reporter.open(partial(self._read_for, reporter))
             except MillstreamError as error:
-                log.warning("the reporter %s does not report: %s", reporter.settings.name, error)
+                log.warning("reporter %s: opening it failed: %s", reporter.settings.name, error)
                 continue
             if not reporter.is_asked:
                 self._tasks.append(asyncio.get_running_loop().create_task(self._keep_reporting(reporter)))
 
     async def stop(self) -> None:
-        """Reports no more, and closes them."""
+        """Stops reporting, and closes the reporters."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -74,11 +74,11 @@ class Reporters:
                 await reporter.report(self._read_for(reporter))
             except Exception as error:
                 if not failed:
-                    log.warning("the reporter %s cannot report: %s", reporter.settings.name, one_line(error))
+                    log.warning("reporter %s: reporting failed: %s", reporter.settings.name, one_line(error))
                 failed = True
             else:
                 if failed:
-                    log.info("the reporter %s reports again", reporter.settings.name)
+                    log.info("reporter %s: reporting again", reporter.settings.name)
                 failed = False
 
 
@@ -95,7 +95,7 @@ def _reporter_class(settings: ReporterSettings) -> type[MetricReporter]:
             f"in the group {ENTRY_POINTS}, and classes as package.module:Class"
         )
     if not isinstance(found, type) or not issubclass(found, MetricReporter):
-        raise ConfigurationError(f"option '{key}': '{kind}' is no class that derives from {MetricReporter.__name__}")
+        raise ConfigurationError(f"option '{key}': '{kind}' is not a class that derives from {MetricReporter.__name__}")
     return found
 
 

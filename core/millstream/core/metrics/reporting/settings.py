@@ -1,4 +1,4 @@
-"""The settings of one reporter, read from the service's options, and which figures it is to see. Pure."""
+"""The settings of one reporter, read from the service's options, and its filter of figures. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MetricFilter(Struct, frozen=True):
     kinds: tuple[str, ...]
 
     def matches(self, scope: str, name: str, kind: MetricKind) -> bool:
-        """Whether a figure is one of those."""
+        """Whether the filter includes a figure."""
         return (
             fnmatchcase(scope, self.scope)
             and any(fnmatchcase(name, pattern) for pattern in self.names)
@@ -33,41 +33,41 @@ class MetricFilter(Struct, frozen=True):
 
 
 class ReporterSettings(Struct, frozen=True):
-    """Of one reporter in one service."""
+    """The settings of one reporter in one service."""
 
     name: str
     service: str
     kind: str
-    """What its `factory.class` names."""
+    """The value of its `factory.class`."""
     configuration: Configuration
     includes: tuple[MetricFilter, ...]
     excludes: tuple[MetricFilter, ...]
     without: frozenset[str]
-    """Variables that are left out."""
+    """Variables that are excluded."""
     additional: Mapping[str, str]
 
     def key(self, setting: str) -> str:
-        """The option's key, for errors and for reading it."""
+        """Returns the key of a setting's option."""
         return f"{_PREFIX}{self.name}.{setting}"
 
     def text(self, setting: str) -> str:
-        """A setting that is text, also one of a plug-in's own; empty when it is not set."""
+        """Returns a text setting, also of a plug-in; empty if it is not set."""
         return str(self.configuration.get(self.key(setting)))
 
     def seconds(self, setting: str) -> float:
-        """A setting that is a duration."""
+        """Returns a duration setting."""
         return self.configuration.seconds(self.key(setting))
 
     def integer(self, setting: str) -> int:
-        """A setting that is a number, or an amount of memory."""
+        """Returns a number or memory setting."""
         return self.configuration.integer(self.key(setting))
 
     def boolean(self, setting: str) -> bool:
-        """A setting that is true or false."""
+        """Returns a boolean setting."""
         return self.configuration.boolean(self.key(setting))
 
     def shown(self, groups: list[MetricGroup]) -> list[MetricGroup]:
-        """The groups as the reporter is to see them."""
+        """Returns the groups with the filters and variables of the reporter applied."""
         return [seen for group in groups if (seen := self._seen(group)) is not None]
 
     def _seen(self, group: MetricGroup) -> MetricGroup | None:
@@ -96,7 +96,7 @@ _EVERYTHING = MetricFilter("*", ("*",), ("*",))
 
 
 def reporter_settings(configuration: Configuration, service: str) -> list[ReporterSettings]:
-    """Of all reporters that are configured. Raises ConfigurationError."""
+    """Reads the settings of all configured reporters. Raises ConfigurationError."""
     given = {key.removeprefix(_PREFIX) for key in configuration.to_dict() if key.startswith(_PREFIX)}
     defined = sorted({key.partition(".")[0] for key in given if key.partition(".")[2] == _CLASS})
     listed = [name.strip() for name in configuration.string("metrics.reporters").split(",") if name.strip()]
@@ -130,7 +130,7 @@ def _settings(configuration: Configuration, service: str, name: str) -> Reporter
 
 
 def _filter(key: str, text: str) -> MetricFilter:
-    """Parts that are missing at the end are anything, as in Flink."""
+    """Parses a filter; missing parts at the end match anything, as in Flink."""
     scope, *rest = (part.strip() for part in text.split(":"))
     if len(rest) > 2:
         raise ConfigurationError(f"option '{key}': '{text}' is not scope:name,name:type,type")

@@ -4,8 +4,8 @@ A record with fields (tuple, `Row`, dataclass) becomes a column for each field; 
 named `value`. Without a declared type the fields are taken from the records themselves. Converted values are plain
 Python objects, never NumPy scalars or pandas timestamps.
 
-Columns have no classes: which kind of record, list or map held the values is not kept, only that all of a record's
-fields have a column. The values themselves are those that went in, or refused: see `exact_values`.
+Columns have no classes: the class of a record, list or map is not stored, only that all of a record's fields have a
+column. The values themselves are stored exactly, or rejected: see `exact_values`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Arrow's types hold: which Python class their values have, and whether a cast keeps them."""
+"""The Python classes of the values of Arrow's types, and whether a cast preserves values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def in_microseconds(column: pa.Array) -> pa.Array:
-    """The column without the nanoseconds of times, which Python's own classes cannot hold."""
+    """Returns the column without the nanoseconds of times, which Python's classes cannot represent."""
     import pyarrow as pa
 
     kind = column.type
@@ -23,7 +23,7 @@ def in_microseconds(column: pa.Array) -> pa.Array:
 
 
 def value_kind(arrow_type: Any) -> str | None:
-    """Which Python class the values have; None for nested types, which are never cast."""
+    """Returns the Python class of the values; None for nested types, which are never cast."""
     import pyarrow as pa
 
     types = pa.types

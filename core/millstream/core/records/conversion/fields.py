@@ -1,4 +1,4 @@
-"""The fields of records, whatever holds them: tuples, rows, dataclasses or dicts."""
+"""The fields of records, which are tuples, rows, dataclasses or dicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a snapshot fits a program: what a restore takes over, refuses, starts empty or leaves behind. Pure.
+"""Compares a snapshot with a program: which state is restored, rejected, empty at the start, or dropped. Pure.
 
 Operators meet by uid, or by id where the program gives none; states meet by name. A stored operator that the program
 does not have, and a stored state that its operator can no longer hold, are unclaimed: a restore refuses them unless it
@@ -30,7 +30,7 @@ from millstream.core.snapshot.metadata.model import (
 _UNDECLARED = frozenset(
     {StateKind.SPLITS, StateKind.SINK_TRANSACTIONS, StateKind.TIMERS, StateKind.WINDOW_CONTENTS, StateKind.IN_FLIGHT}
 )
-"""Kinds that operators keep by themselves: a function never declares them."""
+"""The kinds of state that operators keep internally and functions never declare."""
 
 
 class ProgramOperator(Struct, frozen=True):
@@ -62,7 +62,7 @@ def described(vertex: JobVertex, info: OperatorInfo, states: tuple[StateSnapshot
 
 
 class StateMatch(Enum):
-    """What a restore does with one state."""
+    """The result for one state."""
 
     SAME = "same"
     COMPATIBLE = "compatible"
@@ -74,7 +74,7 @@ class StateMatch(Enum):
 
 
 class OperatorMatch(Enum):
-    """What a restore does with one operator."""
+    """The result for one operator."""
 
     MATCHED = "matched"
     NEW = "new"
@@ -118,7 +118,7 @@ class OperatorFit(Struct, frozen=True):
 
     @property
     def leaves_state(self) -> bool:
-        """Whether state of it is not taken over."""
+        """Whether some of its state is not restored."""
         unclaimed = any(state.match is StateMatch.UNCLAIMED for state in self.states)
         return self.match is OperatorMatch.UNCLAIMED or self.leaves_enumerator or unclaimed
 
@@ -130,12 +130,12 @@ class Fit(Struct, frozen=True):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that stands in a restore's way."""
+        """All problems that prevent a restore."""
         return tuple(problem for operator in self.operators for problem in operator.problems)
 
     @property
     def leaves_state(self) -> bool:
-        """Whether state is not taken over."""
+        """Whether some state is not restored."""
         return any(operator.leaves_state for operator in self.operators)
 
     @property
@@ -150,12 +150,12 @@ class Fit(Struct, frozen=True):
 
     @property
     def restorable(self) -> bool:
-        """Whether it is clear that a restore works."""
+        """Whether a restore is certain to succeed."""
         return not self.problems and not self.unknown
 
 
 def fit(metadata: SnapshotMetadata, program: Sequence[ProgramOperator], allow_unclaimed: bool = False) -> Fit:
-    """Compares a snapshot with a program. With `allow_unclaimed`, state that is not taken over is no problem."""
+    """Compares a snapshot with a program. With `allow_unclaimed`, state that is not restored is not a problem."""
     matched = match_operators(metadata, [operator.declared for operator in program])
     known: list[OperatorFit] = []
     tasks: dict[str, OperatorSnapshot] = {}
@@ -174,7 +174,7 @@ def fit(metadata: SnapshotMetadata, program: Sequence[ProgramOperator], allow_un
 
 
 def match_operators(metadata: SnapshotMetadata, operators: Sequence[OperatorSnapshot]) -> list[OperatorSnapshot | None]:
-    """For each operator of a program, the stored one that it restores from."""
+    """Returns for each operator of a program the stored one that it restores."""
     by_uid = {operator.uid: operator for operator in metadata.operators if operator.uid is not None}
     by_id = {operator.operator_id: operator for operator in metadata.operators}
     return [by_uid.get(o.uid) if o.uid is not None else by_id.get(o.operator_id) for o in operators]
@@ -284,7 +284,7 @@ def _scaling_problems(stored: OperatorSnapshot, operator: ProgramOperator, scale
 
 
 def _brings_keyed_state(stored: OperatorSnapshot, operator: ProgramOperator) -> bool:
-    """Whether its max parallelism cannot change; keyed state that is left behind does not matter."""
+    """Whether its max parallelism is fixed; keyed state that is dropped does not matter."""
     return stored.holds_keyed_state and any(kind.keyed for kind in operator.holds)
 
 

@@ -1,1 +1,1 @@
-"""Looking into snapshots."""
+"""Inspection of snapshots."""

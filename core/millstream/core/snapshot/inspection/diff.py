@@ -42,7 +42,7 @@ Entries = Mapping[Any, Any]
 
 
 class Absent(Enum):
-    """In the place of a value."""
+    """Stands for a value that does not exist."""
 
     ABSENT = "absent"
 
@@ -86,7 +86,7 @@ class StateDiff(Struct, frozen=True):
         return both and not (self.types or self.added or self.removed or self.changed)
 
     def with_entries(self, entries: Iterable[Entry], listed: int) -> StateDiff:
-        """With the entries counted, and the first of them listed; of a state of one side only those are read."""
+        """Counts the entries that differ, and lists the first; reads only those of a state that only one side has."""
         if self.first is None or self.second is None:
             return replace(self, entries=tuple(islice(entries, listed)))
         counts, first = Counter[str](), list[Entry]()
@@ -134,7 +134,7 @@ class SnapshotDiff(Struct, frozen=True):
         return not self.properties and all(operator.equal for operator in self.operators)
 
     def with_states(self, made: Callable[[OperatorDiff, StateDiff], StateDiff]) -> SnapshotDiff:
-        """With every state as it is made of itself and its operator."""
+        """Returns the difference with every state replaced by the result of the function."""
         operators = (
             replace(operator, states=tuple(made(operator, state) for state in operator.states))
             for operator in self.operators
@@ -156,7 +156,7 @@ def diff_snapshots(
 
 
 def outline(first: SnapshotMetadata, second: SnapshotMetadata) -> SnapshotDiff:
-    """What is compared with what: the operators, states and types of both sides, and no entry yet."""
+    """Matches the operators, states and types of both sides, without comparing entries."""
     operators = first.operators
     matched = match_operators(second, operators)
     met = {other.operator_id for other in matched if other is not None}
@@ -208,13 +208,13 @@ class StateComparison:
 
     @property
     def windows(self) -> int:
-        """How many there are; none where the keys of the two sides are not comparable."""
+        """The number of windows; 0 if the keys of the two sides are not comparable."""
         if compare_keys(self._before, self._after).kind is not CompatibilityKind.SAME:
             return 0
         return math.ceil(self._step / self._width) if self._before.kind.keyed else 1
 
     def differing(self, windows: range | None = None) -> Iterator[Entry]:
-        """The entries that differ, in some windows or in all."""
+        """Iterates over the entries that differ, in some windows or in all."""
         chosen = range(self.windows) if windows is None else windows
         if self._before.kind.keyed:
             yield from chain.from_iterable(map(self._window, chosen))
@@ -245,12 +245,12 @@ def _identities(state: StateSnapshot) -> set[tuple[str, str] | None]:
 
 
 def _identity(file: StateFile) -> tuple[str, str] | None:
-    """What a file that both snapshots may refer to is known by; its rows need no comparison."""
+    """The identity of a file that both snapshots may refer to; its rows need no comparison."""
     return (file.path, file.checksum) if file.shared and file.inline is None else None
 
 
 def _alike(window: range, step: int, operator: OperatorSnapshot) -> list[range]:
-    """The key groups of an operator that are in the window modulo the step."""
+    """Returns the key groups of an operator that belong to the window."""
     return [range(window.start + n, window.stop + n) for n in range(0, operator.max_parallelism, step)]
 
 

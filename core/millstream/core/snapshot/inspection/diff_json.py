@@ -15,7 +15,7 @@ from millstream.core.snapshot.tables.columns import Pickled
 
 
 class Shown(Struct, frozen=True):
-    """What is shown of entries: their values, and those that are pickled loaded."""
+    """Formats entries: their values, with pickled ones loaded if requested."""
 
     values: bool = True
     unpickle: bool = False
@@ -26,7 +26,7 @@ class Shown(Struct, frozen=True):
 
 
 def _loaded(value: Any) -> Any:
-    """What is pickled, at any depth, as the value that it was; else why it cannot be loaded."""
+    """Loads pickled values at any depth; returns the reason for those that cannot be loaded."""
     match value:
         case Pickled(data):
             try:
@@ -46,7 +46,7 @@ def _loaded(value: Any) -> Any:
 
 
 def differences_json(found: SnapshotDiff, shown: Shown) -> dict[str, Any]:
-    """For programs: everything, with what is equal too."""
+    """Returns the complete difference as JSON, including equal states."""
     return {
         "equal": found.equal,
         "properties": list(found.properties),

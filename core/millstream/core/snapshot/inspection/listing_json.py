@@ -10,7 +10,7 @@ from millstream.core.snapshot.metadata.types_json import describe_json
 
 
 def header(snapshot: OpenedSnapshot) -> dict[str, Any]:
-    """What identifies a snapshot, for JSON."""
+    """Returns the header of a snapshot as JSON."""
     metadata = snapshot.metadata
     return {
         "location": snapshot.location,
@@ -23,7 +23,7 @@ def header(snapshot: OpenedSnapshot) -> dict[str, Any]:
 
 
 def listing_json(snapshot: OpenedSnapshot) -> dict[str, Any]:
-    """For programs."""
+    """Returns operators and states as JSON."""
     files = list(snapshot.metadata.files())
     return {
         **header(snapshot),
@@ -46,7 +46,7 @@ def _operator_json(operator: OperatorSnapshot) -> dict[str, Any]:
 
 
 def declaration_json(state: StateSnapshot) -> dict[str, Any]:
-    """What a state is, for JSON."""
+    """Returns the description of a state as JSON."""
     types = ("key_type", "namespace_type", "map_key_type", "value_type")
     return {
         "kind": state.kind.value,

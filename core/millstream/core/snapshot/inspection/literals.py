@@ -1,4 +1,4 @@
-"""Keys as people write them, to the keys of a snapshot: plain text for a primitive, JSON for anything with parts."""
+"""Parses keys of a snapshot from text: plain text for a primitive, JSON for composite keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from millstream.core.snapshot.metadata.types_json import describe_json, type_fro
 
 
 class KeyLiteralError(MillstreamError):
-    """What was written is no key of the state's type."""
+    """The text is not a key of the state's type."""
 
 
 def _boolean(text: str) -> bool:
@@ -46,7 +46,7 @@ _PARSERS: dict[type, tuple[Callable[[str], Any], str]] = {
 
 
 def keys_from_text(text: str, document: TypeJson) -> list[Any]:
-    """The keys that the text may mean: one, but for pickled keys, whose type is not known."""
+    """Returns the keys that the text may represent: one, except for pickled keys, whose type is unknown."""
     kind = type_from_json(document)
     if isinstance(kind, t.BasicType):
         return [_parsed(text, kind)]

@@ -1,4 +1,4 @@
-"""The rows of a state: the first of them, or those of one key, found by its key group as the runtime finds it."""
+"""Reads rows of a state: the first ones, or those of one key, which is found by its key group."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _all_of_it(key: Any) -> Any:
 
 
 def _spellings(key: Any) -> list[Any]:
-    """The plain Python values that are this key: `1`, `1.0` and `True` are one."""
+    """Returns the plain Python values that are equal to this key, as `1`, `1.0` and `True`."""
     if isinstance(key, bool | int | float) and -(1 << 63) <= key < 1 << 63:
         return [kind(key) for kind in (bool, int, float) if kind(key) == key]
     return [key]

@@ -1,4 +1,4 @@
-"""Values of a snapshot for people and as JSON. Pickled values show as their size."""
+"""Formats values of a snapshot as text and as JSON. Pickled values are shown as their size."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _CONTENT = {
 
 
 class StateRows(Struct, frozen=True):
-    """Rows of a state as they were found, of which no more than the limit are shown."""
+    """Collects rows of a state up to a limit."""
 
     state: StateSnapshot
     parts: Iterable[tuple[StateFile, Rows]]
@@ -50,5 +50,5 @@ def _rows(state: StateSnapshot, file: StateFile, rows: Rows) -> Iterator[dict[st
 
 
 def rows_json(found: StateRows) -> list[dict[str, Any]]:
-    """For programs."""
+    """Returns the rows as JSON."""
     return [{name: to_json(value) for name, value in row.items()} for row in found]

@@ -1,4 +1,4 @@
-"""Checking a whole snapshot before a job starts from it: nothing is changed, and the first fault is named."""
+"""Checks a whole snapshot before a job starts from it. Changes nothing, and reports the first fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading JSON that others may have written: each access names the place in the document when it does not fit."""
+"""Reads JSON of unknown origin: errors name the place in the document that is not valid."""
 
 from __future__ import annotations
 

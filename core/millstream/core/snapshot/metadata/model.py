@@ -40,7 +40,7 @@ class ValueEncoding(Enum):
 
 
 class TtlUpdate(Enum):
-    """What extends the life of an entry."""
+    """The accesses that extend the lifetime of an entry."""
 
     DISABLED = "disabled"
     ON_CREATE_AND_WRITE = "on-create-and-write"
@@ -48,7 +48,7 @@ class TtlUpdate(Enum):
 
 
 class TtlVisibility(Enum):
-    """Whether an expired entry that is still there is returned."""
+    """Whether an expired entry that still exists is returned."""
 
     NEVER_RETURN_EXPIRED = "never-return-expired"
     RETURN_EXPIRED_IF_NOT_CLEANED_UP = "return-expired-if-not-cleaned-up"
@@ -123,7 +123,7 @@ class OperatorSnapshot(Struct, frozen=True):
 
     @property
     def holds_keyed_state(self) -> bool:
-        """Whether its max parallelism cannot change."""
+        """Whether its max parallelism is fixed."""
         return any(state.kind.keyed and state.files for state in self.states)
 
 
@@ -133,7 +133,7 @@ def enumerator_property(uid: str | None, operator_id: OperatorId) -> str:
 
 
 class SnapshotMetadata(Struct, frozen=True):
-    """All of a snapshot but the content of its files."""
+    """A snapshot without the content of its files."""
 
     version: int
     job_id: JobId
@@ -161,7 +161,7 @@ def is_uri(path: str) -> bool:
 
 
 def absolute_location(location: str) -> str:
-    """A location that a user gave as one that other processes understand: a path is one from this process's folder."""
+    """Resolves a location of a user for other processes: a path is relative to this process's folder."""
     return location if is_uri(location) else local_path(os.path.expanduser(location))
 
 

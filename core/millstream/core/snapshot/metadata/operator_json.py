@@ -1,4 +1,4 @@
-"""Operators of a snapshot as a JSON list: what a task acknowledges, and what it is restored from.
+"""Operators of a snapshot as a JSON list, for acknowledgements and restores of tasks.
 
 Each item is an operator as `_metadata.json` writes it. Reading checks it as a metadata file is checked.
 """

@@ -160,7 +160,7 @@ def compared(document: TypeJson) -> Callable[[Any], Any] | None:
 
 
 def describe_json(document: TypeJson) -> str:
-    """A stored type in words, with a dataclass under its own name."""
+    """Describes a stored type, with the names of dataclasses."""
     match document["type"]:
         case "tuple":
             return f"Tuple{len(document['fields'])}<{', '.join(map(describe_json, document['fields']))}>"

@@ -1,1 +1,1 @@
-"""Where snapshots are stored."""
+"""The storage of snapshots."""

@@ -41,7 +41,7 @@ class FileSystemStorage:
         return plain_uri(self._home)
 
     def create_root(self, *, private: bool = True) -> None:
-        """Makes the directory, so that one that cannot be written to is found out before tasks try.
+        """Creates the directory, so that a directory that is not writable is detected before tasks use it.
 
         That of checkpoints is private: for this user only. That of savepoints is made by the umask.
         """
@@ -52,7 +52,7 @@ class FileSystemStorage:
         return f"{self._home}/{checkpoint_folder(checkpoint_id)}"
 
     def savepoint_location(self, directory: str | None = None) -> str:
-        """A folder of a random name."""
+        """Returns a location with a random name."""
         parent = self._files.root if directory is None else plain_uri(directory)
         if directory is not None:
             self._files.locate(directory)
@@ -71,7 +71,7 @@ class FileSystemStorage:
         return FileWriter(self._files, f"{location_of(location)}/{path}", path, inline_below, private=private)
 
     def _is_own(self, location: str) -> bool:
-        """Whether it is a checkpoint's: for this user only. Savepoints are made by the umask, to be shared."""
+        """Whether files are private to this user: those of checkpoints are, savepoints follow the umask."""
         return plain_uri(location_of(location)).startswith(f"{self._home}/")
 
     def write_metadata(self, location: str, metadata: SnapshotMetadata) -> str:
@@ -94,7 +94,7 @@ class FileSystemStorage:
         return metadata_from_bytes(data.to_pybytes(), plain_uri(uri))
 
     def _nearby(self, uri: str) -> str:
-        """The newest checkpoint in a folder that is none itself, or beside one that is gone: likely what was meant."""
+        """Returns the newest checkpoint in or beside a folder that is not a snapshot, to suggest it in an error."""
         for where, folder in (("in it", uri), ("beside it", uri.rpartition("/")[0])):
             with contextlib.suppress(SnapshotError):
                 ids = [n for n in map(checkpoint_id_of, self._files.folders(folder)) if n is not None]
@@ -125,13 +125,13 @@ class FileSystemStorage:
         self.delete_folder(self.checkpoint_location(checkpoint_id))
 
     def delete_folder(self, location: str) -> None:
-        """Metadata first, so that a deletion that breaks off leaves no half snapshot that looks whole."""
+        """Deletes the metadata first, so that an interrupted deletion leaves no snapshot that seems complete."""
         if not self._files.is_link(location):
             self._files.delete_file(f"{location}/{METADATA_FILE}")
         self._files.delete_folder(location)
 
     def delete_unfinished(self, location: str) -> None:
-        """What there is of a snapshot that is not being taken any more; a complete one stays."""
+        """Deletes the files of an aborted snapshot; a complete one is kept."""
         if not self._files.exists(f"{location}/{METADATA_FILE}"):
             self._files.delete_folder(location)
 
@@ -160,7 +160,7 @@ class FileSystemStorage:
         self._files.delete_if_empty(location, above)
 
     def delete_files(self, paths: Iterable[str]) -> None:
-        """One by one; the first failure is raised after all were tried."""
+        """Deletes files one by one; the first error is raised after all were tried."""
         failure: SnapshotError | None = None
         for path in paths:
             if not is_uri(path):
@@ -191,7 +191,7 @@ class FileSystemStorage:
 
 
 def storage_at(pointer: str) -> tuple[FileSystemStorage, str]:
-    """The storage for a snapshot that a user names, whose URI may have credentials and options; and its location."""
+    """Returns the storage for a snapshot of a user, whose URI may contain credentials and options, and its location."""
     path, _, query = pointer.partition("?") if is_uri(pointer) else (pointer, "", "")
     folder = location_of(path)
     return FileSystemStorage(f"{folder}?{query}" if query else folder, JobId("none")), plain_uri(folder)

@@ -1,6 +1,6 @@
-"""Checkpoints in the job manager's memory: for tests and jobs with little state. They are gone when it dies.
+"""Checkpoints in the job manager's memory: for tests and jobs with little state. They are lost when it dies.
 
-State travels inside the acknowledgements of tasks and is kept in the metadata, so it is limited for each state.
+State is sent in the acknowledgements of tasks and kept in the metadata, so the size of each state is limited.
 Savepoints need a directory: they outlive the job.
 """
 

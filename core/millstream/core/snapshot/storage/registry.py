@@ -1,4 +1,4 @@
-"""Which files retained checkpoints share, and which of them may go.
+"""Reference counts of the files that retained checkpoints share.
 
 Pure: owned by the owner of the completed checkpoints. A file is released when the last checkpoint that references it
 is unregistered, and never before.

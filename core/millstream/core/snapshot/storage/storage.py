@@ -1,4 +1,4 @@
-"""Where checkpoints live: the interface, and the names of files and folders in it.
+"""The interface of checkpoint storage, and the names of files and folders in it.
 
 ```
 <root>/<job id>/chk-<n>/<operator>/<state>/part-<subtask>-<part>.<suffix>   files of one checkpoint only
@@ -30,7 +30,7 @@ _NAME_LIMIT = 120
 
 
 class WrittenFile(Struct, frozen=True):
-    """What a writer made: goes into a `StateFile` as it is. With `inline`, there is no file."""
+    """The result of a writer, for a `StateFile`. With `inline`, there is no file."""
 
     path: str
     size: int
@@ -63,7 +63,7 @@ class StateWriter(Protocol):
         ...
 
     def abort(self) -> None:
-        """Leaves nothing behind. Never raises; what cannot be deleted now goes with the checkpoint's folder."""
+        """Discards the content. Never raises; a file that cannot be deleted now is deleted with its folder."""
         ...
 
 
@@ -86,7 +86,7 @@ class FileTarget(Protocol):
         ...
 
     def delete_files(self, paths: Iterable[str]) -> None:
-        """Deletes files by URI; those that are gone already are no error."""
+        """Deletes files by URI, if they exist."""
         ...
 
 

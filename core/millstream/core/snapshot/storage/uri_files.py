@@ -113,7 +113,7 @@ class UriFiles:
 
     @contextlib.contextmanager
     def explained(self, uri: str) -> Iterator[None]:
-        """Errors of the file system inside become ours, with the URI."""
+        """Converts errors of the file system to snapshot errors with the URI."""
         import pyarrow as pa
 
         try:
@@ -134,13 +134,13 @@ class UriFiles:
         return without_secrets(text)
 
     def read(self, uri: str) -> Any:
-        """The whole content, as an Arrow buffer: a copy, which stays as it was checked whatever happens to the file."""
+        """Returns the whole content as an Arrow buffer: a copy, which later changes of the file do not affect."""
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)), system.open_input_file(path) as stream:
             return stream.read_buffer()
 
     def pieces(self, uri: str, size: int) -> Iterator[bytes]:
-        """The content in pieces of at most so many bytes, for what is too large to hold."""
+        """Iterates over the content in chunks of at most this many bytes."""
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)), system.open_input_stream(path) as stream:
             while data := stream.read(size):
@@ -171,7 +171,7 @@ class UriFiles:
             self.write_whole(uri, file.read_buffer(), private=True)
 
     def write_whole(self, uri: str, data: Any, *, private: bool = False) -> None:
-        """Writes or replaces a file: it appears whole or not at all. The data are bytes, or an Arrow buffer."""
+        """Writes or replaces a file atomically. The data are bytes, or an Arrow buffer."""
         system, path = self.locate(uri)
         target = uri
         with self.explained(plain_uri(uri)):
@@ -321,7 +321,7 @@ class UriFiles:
             return [StoredFile(i.base_name, int(i.size), i.mtime) for i in found if i.type == fs.FileType.File]
 
     def sweep(self, uri: str, older_than: timedelta) -> None:
-        """Deletes from a folder what crashes have left there of files that were to be written whole, when it is old."""
+        """Deletes old temporary files that crashes have left in a folder."""
         if not _is_object_store(self.locate(uri)[0]):
             for file in self.listing(uri):
                 if file.name.startswith(_TEMPORARY) and file.written < datetime.now(UTC) - older_than:

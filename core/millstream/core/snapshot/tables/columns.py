@@ -53,7 +53,7 @@ class Pickled(Struct, frozen=True):
 
 
 class OversizedColumnError(MillstreamError):
-    """More than 2 GiB of text or bytes, which Arrow cannot address in one column: fewer rows at a time may fit."""
+    """More than 2 GiB of text or bytes, which Arrow cannot address in one column: fewer rows are possible."""
 
 
 def dumps(value: Any) -> bytes:
@@ -178,7 +178,7 @@ def _pickled(values: Sequence[Any], pickler: Dumps) -> list[bytes]:
 
 
 def _basic_array(values: Sequence[Any], type: t.BasicType, held: Held) -> pa.Array:
-    """The column, unless it would hold other values: pyarrow makes 1 of 1.5, and bytes of text, without a word."""
+    """Returns the column, unless its values would differ: pyarrow silently converts 1.5 to 1, and text to bytes."""
     import pyarrow as pa
 
     values = _equal_keys(values, type) if held is Held.AS_KEYS else exact_values(values, type, numpy=False)
@@ -191,7 +191,7 @@ def _basic_array(values: Sequence[Any], type: t.BasicType, held: Held) -> pa.Arr
 
 
 def _equal_keys(values: Sequence[Any], type: t.BasicType) -> Sequence[Any]:
-    """The keys as values of their declared class, which they have to equal: `1`, `1.0` and `True` are one key."""
+    """Converts keys to equal values of their declared class, as `1`, `1.0` and `True` are the same key."""
     kind = type.python_type
     if set(map(_class_of, values)) <= {kind, NoneType}:
         return values
