@@ -362,7 +362,7 @@ class TestViolations:
         gate, channel = place
         for sequence in sequences[:-1]:
             gate.arrived(channel, data(sequence, ROWS))
-        with pytest.raises(ProtocolError, match=rf"buffer {sequences[-1]} on channel 0, where"):
+        with pytest.raises(ProtocolError, match=rf"buffer {sequences[-1]} on channel 0 instead of"):
             gate.arrived(channel, data(sequences[-1], ROWS))
 
     def test_after_the_end(self, place: Place) -> None:
