@@ -1,4 +1,4 @@
-"""A program's own job: its savepoints and its end, against a dispatcher that answers what the test wants."""
+"""A program's own job: its savepoints and its end, against a dispatcher whose responses the test sets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PATIENCE = 0.5
 
 @dataclass
 class FakeDispatcher:
-    """Answers snapshot requests from a list of results, and of status codes to fail with."""
+    """Responds to snapshot requests from a list of results, and of status codes to fail with."""
 
     answers: list[SnapshotResult | grpc.StatusCode] = field(default_factory=list)
     asked: list[SnapshotRequest] = field(default_factory=list)
@@ -123,7 +123,7 @@ def test_a_failure_is_raised(job: ClusterJobClient, dispatcher: FakeDispatcher) 
         job.trigger_savepoint().result()
 
 
-def test_a_broken_connection_asks_for_the_same_savepoint_again(
+def test_after_a_broken_connection_the_same_savepoint_is_requested_again(
     job: ClusterJobClient, dispatcher: FakeDispatcher
 ) -> None:
     dispatcher.answers = [grpc.StatusCode.UNAVAILABLE, SnapshotResult("", location="/sp")]

@@ -1,5 +1,5 @@
 """Every page of the dashboard in a real Chromium, against a real cluster whose jobs flow, are backpressured, restart,
-stall, fail and finish: what they show is there, nothing is said on the console, nothing is asked of other sites, and
+stall, fail and finish: pages are complete, the console has no messages, nothing is requested from other sites, and
 axe finds no serious fault, in light and in dark. Pictures of all pages are left in `screenshots/`.
 """
 
@@ -47,7 +47,7 @@ def token(cluster: Cluster, role: str) -> str:
 
 
 def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
-    """By the name of its picture: the path, what its heading says, and what else it shows, as a pattern."""
+    """By the name of its picture: the path, the heading, and a pattern of the other content."""
     manager = cluster.get("/taskmanagers")["taskmanagers"][0]["id"]
     vertices = {v["name"]: v["id"] for v in cluster.get(f"/jobs/{jobs.flowing}")["vertices"]}
     keyed = next(i for name, i in vertices.items() if "Latest" in name)
@@ -99,7 +99,7 @@ def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_every_page(browser: Browser, cluster: Cluster, jobs: Jobs, scheme: str, width: int) -> None:
-    """What it shows is there, in its width, and usable by everybody."""
+    """Its content is complete, fits the width, and is accessible."""
     watched = Watched(browser, f"http://{cluster.rest}", scheme, width)
     watched.log_in(token(cluster, "submit"))
     faults: list[str] = []
@@ -122,7 +122,7 @@ def test_logging_in_and_out(browser: Browser, cluster: Cluster, jobs: Jobs) -> N
     expect(page.get_by_role("alert")).to_contain_text("not valid for this cluster")
     assert watched.faults() == []
     watched.picture("light-login")
-    assert [error for error in watched.errors if "401" not in error] == []  # which Chromium itself says
+    assert [error for error in watched.errors if "401" not in error] == []  # logged by Chromium itself
     page.get_by_label("Token").fill(token(cluster, "read"))
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_text("Viewer")).to_be_visible()
@@ -134,7 +134,7 @@ def test_logging_in_and_out(browser: Browser, cluster: Cluster, jobs: Jobs) -> N
     watched.close()
 
 
-def test_who_may_only_look_sees_no_buttons(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+def test_readers_see_no_buttons(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     watched = Watched(browser, f"http://{cluster.rest}")
     shown = cluster.cli("dashboard", "-m", cluster.rest, "--role", "read", "-D", watched_secret(cluster)).stdout.strip()
     assert shown == f"http://{cluster.rest}/#token={token(cluster, 'read')}"
@@ -187,7 +187,7 @@ def test_a_backpressured_job(browser: Browser, cluster: Cluster, jobs: Jobs) -> 
     watched.close()
 
 
-def test_without_a_stream_the_page_goes_on(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+def test_without_a_stream_the_page_polls(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "read"))
     page = watched.page
@@ -208,12 +208,12 @@ def test_without_a_stream_the_page_goes_on(browser: Browser, cluster: Cluster, j
     page.unroute_all()
     expect(connection).to_have_text("Live")
     expect(page.get_by_role("alert")).to_have_count(0)
-    assert [error for error in watched.errors if "ERR_FAILED" not in error] == []  # which Chromium itself says
+    assert [error for error in watched.errors if "ERR_FAILED" not in error] == []  # logged by Chromium itself
     watched.close()
 
 
 def test_the_keyboard_is_enough(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
-    """A savepoint is taken, and a vertex looked at, with Tab, Enter, typing and Escape."""
+    """A savepoint is taken, and a vertex opened, with Tab, Enter, typing and Escape."""
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "submit"))
     watched.visit(f"#/jobs/{jobs.flowing}", "orders to totals")
@@ -255,7 +255,7 @@ def test_the_keyboard_is_enough(browser: Browser, cluster: Cluster, jobs: Jobs) 
     watched.close()
 
 
-def test_looking_into_state_and_processes(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+def test_browsing_state_and_processes(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "submit"))
     page, faults = watched.page, []
@@ -319,8 +319,8 @@ def test_looking_into_state_and_processes(browser: Browser, cluster: Cluster, jo
     assert watched.errors == []
 
 
-def test_lists_show_how_jobs_are(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
-    """Before the others are changed: a job whose state is RUNNING may be far from well."""
+def test_lists_show_the_health_of_jobs(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+    """Runs before the tests that change jobs: a job whose state is RUNNING may be unhealthy."""
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "read"))
     for path, heading in (("#/", "Overview"), ("#/jobs", "Running jobs")):
@@ -343,8 +343,8 @@ def test_lists_show_how_jobs_are(browser: Browser, cluster: Cluster, jobs: Jobs)
     watched.close()
 
 
-def test_the_last_hour_is_there_at_once_and_after_a_reload(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
-    """A plot has its place before it has values; what was recorded before the page was opened is in it."""
+def test_the_last_hour_is_shown_at_once_and_after_a_reload(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+    """A plot takes its place before it has values; it includes what was recorded before the page was opened."""
     eventually_recorded(cluster, jobs.backpressured)
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "read"))
@@ -367,7 +367,7 @@ def test_the_last_hour_is_there_at_once_and_after_a_reload(browser: Browser, clu
     page.unroute("**/updates?*")
     page.reload()
     expect(plot).to_be_visible()
-    assert [error for error in watched.errors if "ERR_FAILED" not in error] == []  # which Chromium itself says
+    assert [error for error in watched.errors if "ERR_FAILED" not in error] == []  # logged by Chromium itself
     watched.close()
 
 
@@ -378,7 +378,7 @@ def eventually_recorded(cluster: Cluster, job: str) -> None:
     wait_until(lambda: values() >= 3, "a history of the job")
 
 
-def test_where_one_is_and_what_is_opened_first(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+def test_the_navigation_and_what_is_opened_first(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "submit"))
     page = watched.page
@@ -455,7 +455,7 @@ def test_a_wheel_is_dropped(browser: Browser, cluster: Cluster, jobs: Jobs) -> N
     watched.close()
 
 
-def test_what_is_done_from_the_pages(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+def test_actions(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "submit"))
     page, dialog, badge = watched.page, watched.page.get_by_role("dialog"), watched.page.locator("h1 .badge")

@@ -335,7 +335,7 @@ async def test_the_graph_is_kept_only_until_a_job_manager_has_it(dispatcher: Run
     await dispatcher.submit(started)
     async with dispatcher.job_manager() as manager:
         await manager.next(dp.StartJob)
-        assert kept(started) == 1  # a job manager that registers again without it is told once more
+        assert kept(started) == 1  # a job manager that registers again without it gets the message once more
         await dispatcher.reported(manager, details(started, JobStatus.RUNNING))
         assert kept(started) == 0
 

@@ -1,4 +1,4 @@
-"""What probes are told over REST."""
+"""The responses to health probes over REST."""
 
 from __future__ import annotations
 

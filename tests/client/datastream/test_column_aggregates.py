@@ -94,7 +94,7 @@ def test_settings_of_windows_reach_the_operator() -> None:
         (sum("amount").alias("window_end"), "two columns named 'window_end'"),
     ],
 )
-def test_what_columns_cannot_do_is_told_with_what_there_is(aggregate: Any, told: str) -> None:
+def test_unsupported_aggregates_are_refused_with_the_supported_ones(aggregate: Any, told: str) -> None:
     with pytest.raises(InvalidProgramError) as error:
         purchases().key_by("user").window(SECONDS).aggregate(aggregate)
     assert told in str(error.value)
