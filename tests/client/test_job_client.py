@@ -49,12 +49,12 @@ class FakeDispatcher:
         return replace(answer, trigger_id=request.trigger_id)
 
     async def watch_job(self, request: JobRequest, context: Any) -> AsyncIterator[JobDetails]:
-        for told in self.watches.pop(0):
-            if isinstance(told, grpc.StatusCode):
+        for message in self.watches.pop(0):
+            if isinstance(message, grpc.StatusCode):
                 await asyncio.sleep(2 * PATIENCE)  # nothing new for longer than the client waits for a dispatcher
-                await context.abort(told, "not now")
+                await context.abort(message, "not now")
             else:
-                yield told
+                yield message
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         async def missing(*_: Any) -> None:

@@ -326,14 +326,14 @@ def test_lists_show_the_health_of_jobs(browser: Browser, cluster: Cluster, jobs:
     for path, heading in (("#/", "Overview"), ("#/jobs", "Running jobs")):
         watched.visit(path, heading)
         table = watched.page.get_by_role("table", name="Running jobs")
-        for job, health, said in (
+        for job, health, text in (
             ("orders to totals", "running", r"\d+/s"),
             ("backpressured", "backpressured", "Backpressure begins at 'Slow lookup"),
             ("stalled", "stalled", "It is held back by split 'silent'"),
         ):
             row = table.get_by_role("row", name=re.compile(f"^{job} "))
             expect(row.locator(".badge")).to_have_text(health)
-            expect(row).to_contain_text(re.compile(said))
+            expect(row).to_contain_text(re.compile(text))
         line = table.get_by_role("row", name=re.compile("^orders to totals ")).locator(".spark-line")
         expect(line.first).to_have_attribute("d", re.compile("L"))
     colours = "all => Object.fromEntries(all.map(badge => [badge.textContent, getComputedStyle(badge).color]))"

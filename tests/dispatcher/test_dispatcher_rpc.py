@@ -250,8 +250,8 @@ async def test_a_new_dispatcher_takes_up_running_jobs(dispatcher: RunningDispatc
 async def test_a_session_that_does_not_register_first_is_closed(dispatcher: RunningDispatcher) -> None:
     call = dispatcher.stub.connect_job_manager()
     first = JobDetails(JobId(new_id()), "a job", JobStatus.RUNNING)
-    for said in (Hello(ANY_EPOCH), first):
-        await call.write(JOB_MANAGER_AT_DISPATCHER.up.to_bytes(said))
+    for message in (Hello(ANY_EPOCH), first):
+        await call.write(JOB_MANAGER_AT_DISPATCHER.up.to_bytes(message))
     async with asyncio.timeout(DEADLINE):
         while (raw := await call.read()) is not grpc.aio.EOF:
             assert isinstance(JOB_MANAGER_AT_DISPATCHER.down.from_bytes(raw), Hello | Heartbeat)

@@ -341,8 +341,8 @@ def test_a_job_reports_hidden_files_of_others_where_it_writes(
     start(text(tmp_path), attempt=1).close()
     assert not caplog.records
     start(text(tmp_path)).close()
-    (told,) = caplog.messages
-    assert told.startswith(f"{tmp_path} has 1 hidden files (.inprogress, .savepoint) of other jobs or sinks. They stay")
+    (line,) = caplog.messages
+    assert line.startswith(f"{tmp_path} has 1 hidden files (.inprogress, .savepoint) of other jobs or sinks. They stay")
     lost.close()
 
 
