@@ -1,4 +1,4 @@
-"""A fake cluster for the command line: REST answers from a table, and the dispatcher's artifact service."""
+"""A fake cluster for the command line: REST responses from a table, and the dispatcher's artifact service."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.contracts import DISPATCHER
 
-Answer = tuple[int, Any] | Callable[[], tuple[int, Any]]
+Response = tuple[int, Any] | Callable[[], tuple[int, Any]]
 
 
 class FakeCluster:
-    """`answers` maps "METHOD /path?query" to a status and a body; requests, and the JSON in them, are remembered."""
+    """`responses` maps "METHOD /path?query" to a status and a body; requests, and the JSON in them, are recorded."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         named = {"jid": "abc", "name": "abc", "start-time": 0, "end-time": -1}
-        self.answers: dict[str, Answer] = {"GET /jobs/overview": (200, {"jobs": [named]})}
+        self.responses: dict[str, Response] = {"GET /jobs/overview": (200, {"jobs": [named]})}
         self.requests: list[str] = []
         self.bodies: list[Any] = []
         self.artifacts: dict[str, bytes] = {}
@@ -65,14 +65,14 @@ class FakeDispatcher:
 @pytest.fixture
 def fake_cluster() -> Iterator[FakeCluster]:
     class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
+        def _respond(self) -> None:
             request = f"{self.command} {self.path}"
             cluster.requests.append(request)
             length = int(self.headers.get("Content-Length", 0))
             if length:
                 assert self.headers["Content-Type"] == "application/json"
                 cluster.bodies.append(json.loads(self.rfile.read(length)))
-            answer = cluster.answers.get(request, (404, {"errors": [f"Not found: {self.path}"]}))
+            answer = cluster.responses.get(request, (404, {"errors": [f"Not found: {self.path}"]}))
             status, body = answer() if callable(answer) else answer
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
@@ -80,7 +80,7 @@ def fake_cluster() -> Iterator[FakeCluster]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_PATCH = do_POST = _answer  # noqa: N815 - the names that http.server looks for
+        do_GET = do_PATCH = do_POST = _respond  # noqa: N815 - the names that http.server looks for
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -117,7 +117,7 @@ def fake_dispatcher(fake_cluster: FakeCluster) -> Iterator[FakeCluster]:
     thread.start()
     try:
         assert started.wait(DEADLINE)
-        fake_cluster.answers["GET /config"] = (200, {"dispatcher-rpc-address": f"127.0.0.1:{ready[0]}"})
+        fake_cluster.responses["GET /config"] = (200, {"dispatcher-rpc-address": f"127.0.0.1:{ready[0]}"})
         yield fake_cluster
     finally:
         loop.call_soon_threadsafe(stop.set)

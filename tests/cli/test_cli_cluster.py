@@ -116,7 +116,7 @@ def single_services(cli: Any, directory: ClusterDirectory) -> None:
     log = (directory.log / "jobmanager-1.log").read_text()
     assert log.count("jobmanager is up at") == 2, "the log of the one before is still there"
     for name in ("dispatcher-1", "resourcemanager-1", "taskmanager-1", "taskmanager-2"):
-        assert directory.services()[name] == before[name], "the others went on"
+        assert directory.services()[name] == before[name], "the others kept running"
     failed = cli("cluster", "start", "taskmanager", "-D", "taskmanager.host=0.0.0.0", "--dir", str(directory.root))
     assert failed.returncode == 1
     assert "refusing to listen on 0.0.0.0" in failed.stderr
@@ -182,7 +182,7 @@ def test_a_service_that_is_ending_is_not_up(directory: ClusterDirectory, monkeyp
         ProcessRecord.of(name, os.getpid()).write(directory.run / f"{name}.json")
     ProcessRecord("taskmanager", os.getpid(), start_time=1).write(directory.run / "taskmanager-1.json")
     monkeypatch.setattr(RestClient, "get", lambda _client, _path: {"taskmanagers": 0})
-    ending: Any = SimpleNamespace(poll=iter([None, 1]).__next__)  # its threads end after what `/proc` says of it
+    ending: Any = SimpleNamespace(poll=iter([None, 1]).__next__)  # `/proc` shows its end before its threads have ended
     try:
         with pytest.raises(MillstreamError, match="taskmanager-1 ended with exit status 1"):
             wait_until_up(directory, [Daemon("taskmanager-1", ending, 0)], DEADLINE, lambda _line: None)

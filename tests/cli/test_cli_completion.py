@@ -38,7 +38,7 @@ def completed(cli: Any, words: str, last: str) -> list[str]:
 
 def test_bash_completes_commands_options_and_jobs(cli: Any, fake_cluster: Any) -> None:
     jobs = [{"jid": jid, "name": name, "state": "RUNNING", "start-time": 0, "end-time": -1} for jid, name in JOBS]
-    fake_cluster.answers["GET /jobs/overview"] = (200, {"jobs": jobs})
+    fake_cluster.responses["GET /jobs/overview"] = (200, {"jobs": jobs})
     assert completed(cli, "millstream", "ca") == ["cancel"]
     assert {"--savepointPath", "--drain"} <= set(completed(cli, "millstream stop", "--"))
     address = f"millstream cancel -m {fake_cluster.address}"

@@ -23,8 +23,8 @@ def entry(timestamp: int, times: int, restart: int | None, **more: Any) -> dict[
 def answer(fake_cluster: Any, entries: list[dict[str, Any]], truncated: bool = False, **job: Any) -> dict[str, Any]:
     history = {"exceptionHistory": {"entries": entries, "truncated": truncated}}
     shown = {"jid": JOB, "name": "words", "state": "FAILED", "message": "", "restarts": 0, **job}
-    fake_cluster.answers[f"GET /jobs/{JOB}/exceptions?maxExceptions=1000000"] = (200, history)
-    fake_cluster.answers[f"GET /jobs/{JOB}"] = (200, shown)
+    fake_cluster.responses[f"GET /jobs/{JOB}/exceptions?maxExceptions=1000000"] = (200, history)
+    fake_cluster.responses[f"GET /jobs/{JOB}"] = (200, shown)
     return history
 
 
@@ -52,7 +52,7 @@ def test_the_story_of_a_job_with_each_traceback_once(cli: Any, fake_cluster: Any
     assert json.loads(cli("exceptions", "-m", fake_cluster.address, "--json", JOB).stdout) == history
 
 
-def test_a_job_without_exceptions_and_one_that_nobody_knows(cli: Any, fake_cluster: Any) -> None:
+def test_a_job_without_exceptions_and_an_unknown_one(cli: Any, fake_cluster: Any) -> None:
     answer(fake_cluster, [], state="RUNNING")
     done = cli("exceptions", "-m", fake_cluster.address, JOB)
     assert done.stdout == f"Job 'words' ({JOB}) is RUNNING, restarts: 0\nNo exceptions.\n"

@@ -15,7 +15,7 @@ def answer(fake_cluster: Any, **more: Any) -> dict[str, Any]:
         "jid": JOB, "name": "orders", "state": "RUNNING", "timestamp": 0, "summary": "Nothing holds it back.",
         "findings": [], "waiting": [], **more,
     }  # fmt: skip
-    fake_cluster.answers[f"GET /jobs/{JOB}/stall"] = (200, stall)
+    fake_cluster.responses[f"GET /jobs/{JOB}/stall"] = (200, stall)
     return stall
 
 
@@ -55,7 +55,7 @@ def test_findings_with_what_to_do_and_what_waits(cli: Any, fake_cluster: Any) ->
     assert json.loads(cli("explain-idle", "-m", fake_cluster.address, "--json", JOB).stdout) == stall
 
 
-def test_a_healthy_job_one_that_has_ended_and_one_that_nobody_knows(cli: Any, fake_cluster: Any) -> None:
+def test_a_healthy_job_an_ended_one_and_an_unknown_one(cli: Any, fake_cluster: Any) -> None:
     answer(fake_cluster)
     done = cli("explain-idle", "-m", fake_cluster.address, JOB)
     assert done.stdout == f"Job 'orders' ({JOB}) is RUNNING. Nothing holds it back.\n"

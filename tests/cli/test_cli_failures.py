@@ -80,6 +80,6 @@ def test_tracebacks_have_no_credentials(capsys: pytest.CaptureFixture[str]) -> N
             raise MillstreamError("it cannot be read") from error
 
     assert failures.run(group, ["read", "-v"]) == 1
-    told = capsys.readouterr().err
-    assert "OSError: s3://******@bucket/x is away" in told
-    assert "hidden" not in told
+    message = capsys.readouterr().err
+    assert "OSError: s3://******@bucket/x is away" in message
+    assert "hidden" not in message

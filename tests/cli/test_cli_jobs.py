@@ -26,7 +26,7 @@ def job(ident: str, state: str, start: int = 0) -> dict[str, Any]:
 def jobs(fake_cluster: Any) -> Any:
     states = ["RUNNING", "CREATED", "FINISHED", "FAILED", "CANCELED", "CANCELLING"]
     found = [job(state[:3].lower() + str(n), state, 10 - n) for n, state in enumerate(states)]
-    fake_cluster.answers["GET /jobs/overview"] = (200, {"jobs": found})
+    fake_cluster.responses["GET /jobs/overview"] = (200, {"jobs": found})
     return fake_cluster
 
 
@@ -40,7 +40,7 @@ def jobs(fake_cluster: Any) -> Any:
         (["-a"], ["can5", "can4", "fai3", "fin2", "cre1", "run0"]),
     ],
 )
-def test_lists_what_is_asked_for(cli: Any, jobs: Any, flags: list[str], expected: list[str]) -> None:
+def test_lists_the_selected_jobs(cli: Any, jobs: Any, flags: list[str], expected: list[str]) -> None:
     done = cli("list", "-m", jobs.address, *flags, "--json")
     assert done.returncode == 0
     assert [entry["jid"] for entry in json.loads(done.stdout)] == expected
@@ -53,7 +53,7 @@ def test_lists_what_is_asked_for(cli: Any, jobs: Any, flags: list[str], expected
 def test_lists_restarts_with_their_cause(cli: Any, fake_cluster: Any) -> None:
     job = {"jid": "abc", "name": "words", "start-time": 0, "duration": 61_000, "state": "RESTARTING"}
     job |= {"message": "restart 3 in 1.0 s", "restarts": 3, "last-failure": f"ValueError: {'bad ' * 100}"}
-    fake_cluster.answers["GET /jobs/overview"] = (200, {"jobs": [job]})
+    fake_cluster.responses["GET /jobs/overview"] = (200, {"jobs": [job]})
     header, line = cli("list", "-m", fake_cluster.address).stdout.splitlines()
     assert header.endswith("RESTARTS")
     assert "  3 (ValueError: bad bad " in line
@@ -64,7 +64,7 @@ def test_lists_restarts_with_their_cause(cli: Any, fake_cluster: Any) -> None:
 def test_ids_are_whole_on_a_terminal_of_any_width(cli: Any, fake_cluster: Any, width: int) -> None:
     ids = [f"{number:032x}" for number in (1, 10**37, 2**127)]
     jobs = [{**job(ident, "FINISHED", start=n), "name": "a long name " * (3 * n)} for n, ident in enumerate(ids)]
-    fake_cluster.answers["GET /jobs/overview"] = (200, {"jobs": jobs})
+    fake_cluster.responses["GET /jobs/overview"] = (200, {"jobs": jobs})
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     command = cli.command("list", "--all", "-m", fake_cluster.address)
@@ -83,7 +83,7 @@ def test_ids_are_whole_on_a_terminal_of_any_width(cli: Any, fake_cluster: Any, w
 
 
 def test_lists_nothing(cli: Any, fake_cluster: Any) -> None:
-    fake_cluster.answers["GET /jobs/overview"] = (200, {"jobs": []})
+    fake_cluster.responses["GET /jobs/overview"] = (200, {"jobs": []})
     assert cli("list", "-m", fake_cluster.address).stdout == "No running or scheduled jobs.\n"
 
 
@@ -95,12 +95,12 @@ def test_the_address_comes_from_the_configuration(cli: Any, jobs: Any) -> None:
 
 
 def test_cancels(cli: Any, fake_cluster: Any) -> None:
-    fake_cluster.answers["PATCH /jobs/abc?mode=cancel"] = (202, {})
-    fake_cluster.answers["GET /jobs/abc"] = (200, {"state": "RUNNING"})
+    fake_cluster.responses["PATCH /jobs/abc?mode=cancel"] = (202, {})
+    fake_cluster.responses["GET /jobs/abc"] = (200, {"state": "RUNNING"})
     done = cli("cancel", "-m", fake_cluster.address, "abc")
     assert (done.returncode, done.stdout) == (0, "Cancelling job abc.\n")
     assert fake_cluster.requests == ["GET /jobs/overview", "GET /jobs/abc", "PATCH /jobs/abc?mode=cancel"]
-    fake_cluster.answers["GET /jobs/abc"] = (200, {"state": "CANCELED"})
+    fake_cluster.responses["GET /jobs/abc"] = (200, {"state": "CANCELED"})
     done = cli("cancel", "-m", fake_cluster.address, "abc")
     assert (done.returncode, done.stdout) == (0, "Job abc is CANCELED already.\n")
 
@@ -108,8 +108,8 @@ def test_cancels(cli: Any, fake_cluster: Any) -> None:
 @pytest.mark.parametrize(("last", "status"), [("CANCELED", 0), ("FINISHED", 1)])
 def test_waits_for_the_end(cli: Any, fake_cluster: Any, last: str, status: int) -> None:
     states = iter(["RUNNING", "RUNNING", "CANCELLING", last])
-    fake_cluster.answers["PATCH /jobs/abc?mode=cancel"] = (202, b"")
-    fake_cluster.answers["GET /jobs/abc"] = lambda: (200, {"state": next(states)})
+    fake_cluster.responses["PATCH /jobs/abc?mode=cancel"] = (202, b"")
+    fake_cluster.responses["GET /jobs/abc"] = lambda: (200, {"state": next(states)})
     done = cli("cancel", "-m", fake_cluster.address, "--wait", "abc")
     assert done.returncode == status
     assert last in (done.stdout if status == 0 else done.stderr)
@@ -117,15 +117,15 @@ def test_waits_for_the_end(cli: Any, fake_cluster: Any, last: str, status: int) 
 
 def test_shows_the_first_line_of_what_the_cluster_says(cli: Any, fake_cluster: Any) -> None:
     errors = ["Job abc not found\n  at some.place", "<stack>"]
-    fake_cluster.answers["GET /jobs/abc"] = (200, {"state": "RUNNING"})
-    fake_cluster.answers["PATCH /jobs/abc?mode=cancel"] = (404, {"errors": errors})
+    fake_cluster.responses["GET /jobs/abc"] = (200, {"state": "RUNNING"})
+    fake_cluster.responses["PATCH /jobs/abc?mode=cancel"] = (404, {"errors": errors})
     assert cli.fails("cancel", "-m", fake_cluster.address, "abc") == "millstream cancel: Job abc not found"
 
 
 def test_something_that_is_no_cluster(cli: Any, fake_cluster: Any) -> None:
-    fake_cluster.answers["GET /jobs/overview"] = (200, b"<html>")
+    fake_cluster.responses["GET /jobs/overview"] = (200, b"<html>")
     assert "is it a Millstream cluster?" in cli.fails("list", "-m", fake_cluster.address)
-    fake_cluster.answers["GET /jobs/overview"] = (502, b"oops")
+    fake_cluster.responses["GET /jobs/overview"] = (502, b"oops")
     assert "responded 502 Bad Gateway" in cli.fails("list", "-m", fake_cluster.address)
 
 

@@ -23,7 +23,7 @@ JOB = "a" * 32
 
 
 class FakeClient:
-    """Files of two task managers and of the services, by path; `asked` counts what is read."""
+    """Files of two task managers and of the services, by path; `asked` counts the reads."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {
@@ -125,7 +125,7 @@ def test_last_lines() -> None:
     assert source.offset == len(client.files[path])
 
 
-def test_following_goes_on_behind_a_file_that_was_moved_aside() -> None:
+def test_following_continues_after_a_file_was_rotated() -> None:
     client: Any = FakeClient()
     path = "/jobmanager/logs/jobmanager-1.log"
     source = LogSource("/jobmanager", "jobmanager-1.log")
@@ -146,7 +146,7 @@ def test_following_goes_on_behind_a_file_that_was_moved_aside() -> None:
     assert found == [b"last", b"between,", b"between", b"this"]
 
 
-def test_following_a_job_goes_on_in_the_slots_that_it_restarts_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_following_a_job_continues_in_the_slots_that_it_restarts_in(monkeypatch: pytest.MonkeyPatch) -> None:
     client: Any = FakeClient()
     monkeypatch.setattr("millstream.cli.log_reader._POLL", 0)
     sources = sources_of(client, JOB, LOGS)
@@ -276,7 +276,7 @@ def test_moments() -> None:
         moment_since("yesterday")
 
 
-def test_last_events_go_on_where_the_file_is_read_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_events_continue_at_the_position_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Shown(monkeypatch)
     client: Any = shown.client
     source = sources_of(client, JOB, LOGS)[0]
@@ -284,7 +284,7 @@ def test_last_events_go_on_where_the_file_is_read_to(monkeypatch: pytest.MonkeyP
     assert source.offset == len(client.files[f"{shown.first}.log"])
 
 
-def test_a_job_that_only_printed_says_where_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_only_printed_names_the_place_of_its_output(monkeypatch: pytest.MonkeyPatch) -> None:
     client = FakeClient()
     for name in client.files:
         client.files[name] = b"1> printed\n" if name.endswith(".out") else b""

@@ -53,7 +53,7 @@ def test_an_empty_graph_and_a_deep_one() -> None:
 
 
 class PlayedCluster:
-    """Answers a client; sampling takes two questions."""
+    """Responds to a client; sampling takes two requests."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -48,7 +48,7 @@ def test_runs_a_file_with_its_options(cli: Any, fake_dispatcher: Any) -> None:
     assert answer["artifacts"] == []
     assert Path(answer["cwd"]).samefile(cli.home)
     options = answer["configuration"]
-    dispatcher = fake_dispatcher.answers["GET /config"][1]["dispatcher-rpc-address"]
+    dispatcher = fake_dispatcher.responses["GET /config"][1]["dispatcher-rpc-address"]
     assert f"{options['dispatcher.rpc.address']}:{options['dispatcher.rpc.port']}" == dispatcher
     assert options["execution.target"] == "remote"
     assert options["execution.attached"] == "false"
@@ -162,9 +162,9 @@ def test_files_that_cannot_be_run(cli: Any) -> None:
 def test_the_cluster_is_named_when_it_cannot_be_reached(cli: Any, fake_cluster: Any) -> None:
     (cli.home / "job.py").write_text("")
     assert "cannot reach the cluster at 127.0.0.1:1:" in cli.fails("run", "-m", "127.0.0.1:1", "job.py")
-    fake_cluster.answers["GET /config"] = (200, {"refresh-interval": 3000})
+    fake_cluster.responses["GET /config"] = (200, {"refresh-interval": 3000})
     assert "does not report where its dispatcher accepts jobs" in cli.fails("run", "-m", fake_cluster.address, "job.py")
-    fake_cluster.answers["GET /config"] = (200, {"dispatcher-rpc-address": "127.0.0.1:1"})
+    fake_cluster.responses["GET /config"] = (200, {"dispatcher-rpc-address": "127.0.0.1:1"})
     (cli.home / "lib.py").write_text("")
     done = cli("run", "-m", fake_cluster.address, "-pyfs", "lib.py", "job.py")
     assert done.returncode == 1
@@ -194,7 +194,7 @@ env.from_collection([1]).print()
 
 
 @pytest.mark.parametrize(
-    ("program", "status", "told"),
+    ("program", "status", "message"),
     [
         ("print('nothing to do')", 1, NO_JOB),
         (STREAM, 1, NO_JOB),
@@ -203,14 +203,14 @@ env.from_collection([1]).print()
         ("import argparse\nargparse.ArgumentParser().parse_args(['--help'])", 0, ""),
     ],
 )
-def test_a_program_that_runs_no_job_is_told_so(
-    cli: Any, fake_dispatcher: Any, program: str, status: int, told: str
+def test_a_program_that_runs_no_job_is_reported(
+    cli: Any, fake_dispatcher: Any, program: str, status: int, message: str
 ) -> None:
     (cli.home / "job.py").write_text(program)
     done = cli("run", "-m", fake_dispatcher.address, "job.py")
     assert done.returncode == status, done.stderr
-    assert done.stderr.startswith(told)
-    assert len(done.stderr.splitlines()) == bool(told)
+    assert done.stderr.startswith(message)
+    assert len(done.stderr.splitlines()) == bool(message)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -18,10 +18,10 @@ def completed(**operation: Any) -> dict[str, Any]:
 
 
 def promise(cluster: Any, trigger: str, status: str, *answers: dict[str, Any]) -> None:
-    """The cluster accepts the operation, and says this of it, one after the other."""
-    said: Iterator[dict[str, Any]] = iter(answers)
-    cluster.answers[f"POST {trigger}"] = (202, {"request-id": "t1"})
-    cluster.answers[f"GET {status}/t1"] = lambda: (200, next(said))
+    """The cluster accepts the operation, and returns these states of it, one after the other."""
+    states: Iterator[dict[str, Any]] = iter(answers)
+    cluster.responses[f"POST {trigger}"] = (202, {"request-id": "t1"})
+    cluster.responses[f"GET {status}/t1"] = lambda: (200, next(states))
 
 
 def test_a_savepoint(cli: Any, fake_cluster: Any) -> None:
@@ -80,20 +80,20 @@ def test_disposing(cli: Any, fake_cluster: Any) -> None:
     assert fake_cluster.bodies == [{"savepoint-path": "/sp/{1}"}, {"savepoint-path": str(cli.home / "sp")}]
 
 
-def test_a_dispatcher_that_has_followed_another_is_asked_for_the_same_once_more(cli: Any, fake_cluster: Any) -> None:
+def test_the_same_is_requested_once_more_from_a_dispatcher_that_took_over(cli: Any, fake_cluster: Any) -> None:
     path, stop = "/jobs/abc/savepoints", "/jobs/abc/stop"
     lost = (404, {"errors": ["no savepoint has the trigger id"]})
-    said = iter([(200, IN_PROGRESS), lost, (200, completed(location="/sp/1"))])
-    fake_cluster.answers[f"POST {stop}"] = (202, {"request-id": "t1"})
-    fake_cluster.answers[f"GET {path}/t1"] = lambda: next(said)
+    states = iter([(200, IN_PROGRESS), lost, (200, completed(location="/sp/1"))])
+    fake_cluster.responses[f"POST {stop}"] = (202, {"request-id": "t1"})
+    fake_cluster.responses[f"GET {path}/t1"] = lambda: next(states)
     assert cli("stop", "-m", fake_cluster.address, "abc").stdout == "Savepoint completed. Path: /sp/1\n"
     first, again = fake_cluster.bodies
     assert again == {**first, "triggerId": "t1"}
     asked = iter([(202, {"request-id": "t1"}), (409, {"errors": ["it is already FINISHED"]})])
-    fake_cluster.answers[f"POST {stop}"] = lambda: next(asked)
-    fake_cluster.answers[f"GET {path}/t1"] = lost
-    told = cli.fails("stop", "-m", fake_cluster.address, "abc")
-    assert "its result is not known: it is already FINISHED" in told
+    fake_cluster.responses[f"POST {stop}"] = lambda: next(asked)
+    fake_cluster.responses[f"GET {path}/t1"] = lost
+    message = cli.fails("stop", "-m", fake_cluster.address, "abc")
+    assert "its result is not known: it is already FINISHED" in message
 
 
 def test_failures_are_one_line(cli: Any, fake_cluster: Any) -> None:
@@ -104,7 +104,7 @@ def test_failures_are_one_line(cli: Any, fake_cluster: Any) -> None:
     path = "/jobs/abc/checkpoints"
     promise(fake_cluster, path, path, completed(failureCause={"class": "x.Y"}))
     assert cli.fails("checkpoint", "-m", fake_cluster.address, "abc") == "millstream checkpoint: x.Y"
-    fake_cluster.answers["POST /jobs/abc/stop"] = (409, {"errors": ["it is already FINISHED"]})
+    fake_cluster.responses["POST /jobs/abc/stop"] = (409, {"errors": ["it is already FINISHED"]})
     assert cli.fails("stop", "-m", fake_cluster.address, "abc") == "millstream stop: it is already FINISHED"
 
 

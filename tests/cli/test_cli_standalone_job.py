@@ -63,14 +63,14 @@ class Applications:
         provider = "-Dresourcemanager.provider=process"
         return self.cli.start("standalone-job", *self.options, provider, *options, wheel.name, *arguments)
 
-    def ask(self, path: str) -> Any:
-        """None while nobody answers."""
-        with contextlib.suppress(urllib.error.URLError), urllib.request.urlopen(f"http://{self.rest}{path}") as answer:
-            return json.load(answer)
+    def fetch(self, path: str) -> Any:
+        """None while nothing responds."""
+        with contextlib.suppress(urllib.error.URLError), urllib.request.urlopen(f"http://{self.rest}{path}") as got:
+            return json.load(got)
 
     def running_job(self) -> Any:
         def running() -> Any:
-            jobs = (self.ask("/jobs/overview") or {"jobs": []})["jobs"]
+            jobs = (self.fetch("/jobs/overview") or {"jobs": []})["jobs"]
             return next((job for job in jobs if job["state"] == "RUNNING" and job["tasks"]["running"]), None)
 
         return wait_until(running, "a running job")
@@ -99,8 +99,8 @@ def test_runs_the_jobs_of_its_program_one_after_the_other_on_task_managers_that_
     workers = applications.cli.start("taskmanager", *applications.options)
     status, output, errors = ended(application)
     assert status == 0, errors
-    told = [line for line in output.splitlines() if not line.startswith("Job has been submitted")]
-    assert told == ["ended one", "ended two"]
+    printed = [line for line in output.splitlines() if not line.startswith("Job has been submitted")]
+    assert printed == ["ended one", "ended two"]
     assert "the application has FINISHED" in errors
     workers.terminate()
     _, printed, _ = ended(workers)
@@ -135,7 +135,7 @@ def test_takes_no_other_jobs_and_cancelling_its_own_is_no_failure(applications: 
 
 
 @pytest.mark.process
-def test_a_signal_ends_all_of_it_and_is_told_from_the_end_of_the_job(applications: Applications) -> None:
+def test_a_signal_ends_all_of_it_and_differs_from_the_end_of_the_job(applications: Applications) -> None:
     application = applications.start(ENDLESS)
     applications.running_job()
     application.send_signal(signal.SIGTERM)
@@ -154,7 +154,7 @@ def test_a_program_that_fails_leaves_no_job_behind(applications: Applications) -
 
 
 @pytest.mark.process
-def test_says_at_once_what_cannot_be_run(cli: Any) -> None:
+def test_what_cannot_be_run_is_refused_at_once(cli: Any) -> None:
     assert cli.fails("standalone-job", "--job-id", "mine", "job.whl", status=2) == (
         "millstream standalone-job: --job-id 'mine' is not a job id; it has 32 hexadecimal digits"
     )
@@ -181,7 +181,7 @@ def test_the_exit_status_of_an_application(status: int, jobs: list[JobStatus], e
 
 
 @pytest.mark.process
-def test_the_next_process_of_a_highly_available_application_goes_on_with_its_job(
+def test_the_next_process_of_a_highly_available_application_continues_its_job(
     applications: Applications, tmp_path: Any
 ) -> None:
     available = ("-Dhigh-availability.type=file", f"-Dhigh-availability.storageDir={tmp_path / 'shared'}")
@@ -191,7 +191,7 @@ def test_the_next_process_of_a_highly_available_application_goes_on_with_its_job
     first.communicate(timeout=DEADLINE)
     second = applications.start(ENDLESS, options=available)
     assert applications.running_job()["jid"] == job_id
-    assert len(applications.ask("/jobs/overview")["jobs"]) == 1, "the program has found it, and not made another"
+    assert len(applications.fetch("/jobs/overview")["jobs"]) == 1, "the program has found it, and not made another"
     assert applications.cli("cancel", "-m", applications.rest, job_id).returncode == 0
     status, _, errors = ended(second)
     assert (status, "the application was CANCELED" in errors) == (0, True), errors

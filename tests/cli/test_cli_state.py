@@ -148,7 +148,7 @@ def test_show_as_json(here: Here, snapshot: str, arguments: tuple[str, ...], row
 
 
 @pytest.mark.process
-def test_pickled_values_are_loaded_only_when_asked(here: Here, cli: Any, snapshot: str) -> None:
+def test_pickled_values_are_loaded_only_on_request(here: Here, cli: Any, snapshot: str) -> None:
     done = here("state", "show", snapshot, "counter", "objects")
     assert "<pickled, " in ran(done)
     assert "executes code" in done.stderr
@@ -158,7 +158,7 @@ def test_pickled_values_are_loaded_only_when_asked(here: Here, cli: Any, snapsho
     assert "executes code from the snapshot" in " ".join(ran(here("state", "show", "--help")).split())
 
 
-def test_show_says_what_is_wrong(here: Here, snapshot: str) -> None:
+def test_show_reports_errors(here: Here, snapshot: str) -> None:
     assert "has no operator 'x': it has counter (Counter)" in here.fails("state", "show", snapshot, "x", "counts")
     assert "has no state 'x': it has counts, pairs" in here.fails("state", "show", snapshot, "counter", "x")
     assert "write one as JSON" in here.fails("state", "show", snapshot, "counter", "pairs", "--key", "a")

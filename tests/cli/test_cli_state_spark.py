@@ -24,7 +24,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_without_the_extra_the_line_says_how_to_install_it(
+def test_without_the_extra_the_message_has_the_command_to_install_it(
     command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
@@ -35,7 +35,7 @@ def test_without_the_extra_the_line_says_how_to_install_it(
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_without_java_the_line_says_so(
+def test_without_java_the_message_names_it(
     command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

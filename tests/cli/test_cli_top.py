@@ -48,7 +48,7 @@ class FakeClient:
         checkpoints = {"counts": {"completed": 7, "failed": 1, "in_progress": 1}, "latest": {"completed": last}}
         plan = {"nodes": [{"id": SOURCE}, {"id": SINK, "inputs": [{"id": SOURCE}]}]}
         query = f"subtasks/metrics?get={','.join(METRICS)}&agg=sum,min,max,avg"
-        self.answers: dict[str, Any] = {
+        self.responses: dict[str, Any] = {
             "/overview": {"taskmanagers": 1, "slots-total": 4, "slots-available": 1},
             "/jobs/overview": {"jobs": overview},
             f"/jobs/{JOB}": {"now": NOW, "vertices": vertices, "plan": plan},
@@ -63,9 +63,9 @@ class FakeClient:
         }  # fmt: skip
 
     def get(self, path: str) -> Any:
-        if path not in self.answers:
+        if path not in self.responses:
             raise RestError(f"there is no {path}", 404)
-        return self.answers[path]
+        return self.responses[path]
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_figures_of_a_job(client: Any) -> None:
         SOURCE, "Source: in", "RUNNING", 1, 2, None, 2469.0, 17.0, None, 82.0, 33.0, watermark_lag_ms=2500
     )
     assert sink == VertexFigures(SINK, "sink", "RUNNING", 2, 2, 200.0, 14.0)
-    client.answers = {path: found for path, found in client.answers.items() if f"/vertices/{SINK}/" not in path}
+    client.responses = {path: found for path, found in client.responses.items() if f"/vertices/{SINK}/" not in path}
     assert read(client, JOB).jobs[0].vertices[1] == VertexFigures(SINK, "sink", "RUNNING", 2, 2), "none measured yet"
     assert [j.id for j in read(client).jobs] == [JOB]
     assert [j.id for j in read(client, with_ended=True).jobs] == [JOB, OTHER]
@@ -148,7 +148,7 @@ def test_what_a_terminal_sends() -> None:
 def test_the_rates_of_a_job_are_those_at_its_ends(client: Any) -> None:
     (job,) = read(client).jobs
     assert (job.records_in, job.records_out) == (2469.0, 200.0), "what comes between them counts for neither"
-    client.answers[f"/jobs/{JOB}"]["plan"]["nodes"][1]["inputs"] = []
+    client.responses[f"/jobs/{JOB}"]["plan"]["nodes"][1]["inputs"] = []
     (job,) = read(client).jobs
     assert (job.records_in, job.records_out) == (2483.0, 200.0), "two vertices that each are a source and a sink"
 

@@ -9,7 +9,7 @@ from millstream.core.jobs.kept_checkpoint import kept_text, start_command, with_
 
 
 @pytest.mark.parametrize(
-    ("words", "program", "told"),
+    ("words", "program", "expected"),
     [
         ("run job.py", 1, "job.py"),
         ("run -p 2 -Da.b=c job.py --rate 5 -s 7", 5, "-p 2 -Da.b=c job.py --rate 5 -s 7"),
@@ -19,8 +19,8 @@ from millstream.core.jobs.kept_checkpoint import kept_text, start_command, with_
         ("run -Ds3.secret-key=x -D sig=y job.py", 1, "'-Ds3.secret-key=******' -D 'sig=******' job.py"),
     ],
 )  # fmt: skip
-def test_the_program_is_run_as_it_was_without_its_snapshot(words: str, program: int, told: str) -> None:
-    assert rerun_arguments(["/bin/millstream", *words.split()], program) == told
+def test_the_program_is_run_as_it_was_without_its_snapshot(words: str, program: int, expected: str) -> None:
+    assert rerun_arguments(["/bin/millstream", *words.split()], program) == expected
 
 
 def test_words_are_quoted_for_a_shell() -> None:

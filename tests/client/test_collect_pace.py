@@ -1,4 +1,4 @@
-"""When a client asks for results again."""
+"""When a client requests results again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_first_request_and_the_one_behind_the_first_results_wait_for_nothing
     assert pace.pause == 0
 
 
-def test_few_results_in_every_answer_are_asked_for_less_and_less_often() -> None:
+def test_few_results_in_every_response_are_requested_less_and_less_often() -> None:
     pace = CollectPace()
     pauses = []
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""A program's own job: its savepoints and its end, against a dispatcher that answers what the test wants."""
+"""A program's own job: its savepoints and its end, against a dispatcher whose responses the test sets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PATIENCE = 0.5
 
 @dataclass
 class FakeDispatcher:
-    """Answers snapshot requests from a list of results, and of status codes to fail with."""
+    """Responds to snapshot requests from a list of results, and of status codes to fail with."""
 
     answers: list[SnapshotResult | grpc.StatusCode] = field(default_factory=list)
     asked: list[SnapshotRequest] = field(default_factory=list)
@@ -49,12 +49,12 @@ class FakeDispatcher:
         return replace(answer, trigger_id=request.trigger_id)
 
     async def watch_job(self, request: JobRequest, context: Any) -> AsyncIterator[JobDetails]:
-        for told in self.watches.pop(0):
-            if isinstance(told, grpc.StatusCode):
+        for message in self.watches.pop(0):
+            if isinstance(message, grpc.StatusCode):
                 await asyncio.sleep(2 * PATIENCE)  # nothing new for longer than the client waits for a dispatcher
-                await context.abort(told, "not now")
+                await context.abort(message, "not now")
             else:
-                yield told
+                yield message
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         async def missing(*_: Any) -> None:
@@ -123,7 +123,7 @@ def test_a_failure_is_raised(job: ClusterJobClient, dispatcher: FakeDispatcher) 
         job.trigger_savepoint().result()
 
 
-def test_a_broken_connection_asks_for_the_same_savepoint_again(
+def test_after_a_broken_connection_the_same_savepoint_is_requested_again(
     job: ClusterJobClient, dispatcher: FakeDispatcher
 ) -> None:
     dispatcher.answers = [grpc.StatusCode.UNAVAILABLE, SnapshotResult("", location="/sp")]

@@ -29,7 +29,7 @@ def failed(restart: int, times: int = 1, exception: str = "ValueError: bad", sig
     )  # fmt: skip
 
 
-def test_states_are_told_once() -> None:
+def test_states_are_reported_once() -> None:
     story = JobStory(everything=True)
     assert story.news(details("CREATED", "waiting for slots: 0 of 2")) == []
     assert story.news(details("RUNNING")) == ["Job 'words' is running"]
@@ -38,7 +38,7 @@ def test_states_are_told_once() -> None:
     assert story.news(details("FINISHED", start_time=1000, end_time=3500)) == []
 
 
-def test_what_is_waited_for_is_told_until_it_was() -> None:
+def test_what_is_waited_for_is_reported_until_it_came() -> None:
     story = JobStory(everything=True)
     line = "Job 'words': waiting for slots: 1 of 4"
     waiting = details("CREATED", "waiting for slots: 1 of 4")
@@ -51,7 +51,7 @@ def test_what_is_waited_for_is_told_until_it_was() -> None:
     assert JobStory(everything=False).waiting(waiting) == ""
 
 
-def test_every_restart_is_told_and_each_traceback_once() -> None:
+def test_every_restart_is_reported_and_each_traceback_once() -> None:
     story = JobStory(everything=False)
     first, second = failed(1), failed(2, times=2, exception="ValueError: bad again")
     lost = failed(3, 0, "SlotLost: killed by SIGKILL", signature="")
@@ -69,7 +69,7 @@ def test_every_restart_is_told_and_each_traceback_once() -> None:
     assert not story.has_shown(failed(0, signature="other"))
 
 
-def test_a_cause_that_takes_the_place_of_its_echo_is_told() -> None:
+def test_a_cause_that_takes_the_place_of_its_echo_is_reported() -> None:
     story = JobStory(everything=False)
     echo = failed(1, 0, "PeerLostError: lost parse")
     story.news(details("RESTARTING", "", echo))
@@ -77,7 +77,7 @@ def test_a_cause_that_takes_the_place_of_its_echo_is_told() -> None:
     assert line.startswith("Job 'words': restart 1 in 1.5 s: ValueError: bad")
 
 
-def test_the_failure_of_a_job_refers_to_what_was_shown_and_says_why_there_was_no_restart() -> None:
+def test_the_failure_of_a_job_refers_to_what_was_shown_and_explains_why_there_was_no_restart() -> None:
     ended = details("FAILED", "the job was not restarted: see the option", failed(0, times=3))
     assert failure_text(ended).startswith("Traceback:\nValueError: bad\n")
     assert failure_text(ended).endswith("  the job was not restarted: see the option")

@@ -1,4 +1,4 @@
-"""A real Chromium, driven by Playwright, and what is wrong with the pages that it shows."""
+"""A real Chromium, driven by Playwright, and checks of the pages that it shows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LONG_TASKS = """() => {
   const seen = list => long.push(...list.getEntries().map(entry => entry.duration));
   new PerformanceObserver(seen).observe({type: 'longtask'});
 }"""
-"""Has the page keep how long its tasks took that took long."""
+"""Records the durations of the page's long tasks."""
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def running_browser() -> Iterator[Browser]:
 
 
 class Watched:
-    """A page, and all that went wrong in it."""
+    """A page, and its errors."""
 
     def __init__(
         self, browser: Browser, url: str, scheme: str = "light", width: int = 1440, **options: Any
@@ -87,21 +87,21 @@ class Watched:
 
     def _asked(self, request: Any) -> None:
         if not request.url.startswith((self.url, "data:", "blob:")):
-            self.errors.append(f"{self.page.url} asks for {request.url}")
+            self.errors.append(f"{self.page.url} requests {request.url}")
 
     def log_in(self, token: str) -> None:
         self.page.goto(f"{self.url}/#token={token}")
         self.page.get_by_role("heading", name="Overview").wait_for()
 
     def visit(self, path: str, heading: str | None = None) -> None:
-        """Goes to a page as a link does, and waits until what it shows has come."""
+        """Navigates as a link does, and waits until the page has loaded."""
         self.page.evaluate("path => { location.hash = path }", path)
         if heading is not None:
             self.page.get_by_role("heading", level=1).filter(has_text=heading).wait_for()
         self.page.wait_for_function("() => document.querySelector('main') && !document.querySelector('main .loading')")
 
     def faults(self) -> list[str]:
-        """What axe finds that is serious or critical."""
+        """The serious and critical violations that axe finds."""
         if not self.page.evaluate("() => 'axe' in window"):
             self.page.evaluate(AXE.read_text())
         rules = {
@@ -117,7 +117,7 @@ class Watched:
         ]
 
     def cut_off(self) -> list[str]:
-        """What cannot be seen without scrolling sideways."""
+        """What does not fit into the width of the page."""
         return [f"{self.page.url}: {what}" for what in self.page.evaluate(CUT_OFF)]
 
     def picture(self, name: str) -> None:

@@ -1,5 +1,5 @@
 """Every page of the dashboard in a real Chromium, against a real cluster whose jobs flow, are backpressured, restart,
-stall, fail and finish: what they show is there, nothing is said on the console, nothing is asked of other sites, and
+stall, fail and finish: pages are complete, the console has no messages, nothing is requested from other sites, and
 axe finds no serious fault, in light and in dark. Pictures of all pages are left in `screenshots/`.
 """
 
@@ -47,7 +47,7 @@ def token(cluster: Cluster, role: str) -> str:
 
 
 def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
-    """By the name of its picture: the path, what its heading says, and what else it shows, as a pattern."""
+    """By the name of its picture: the path, the heading, and a pattern of the other content."""
     manager = cluster.get("/taskmanagers")["taskmanagers"][0]["id"]
     vertices = {v["name"]: v["id"] for v in cluster.get(f"/jobs/{jobs.flowing}")["vertices"]}
     keyed = next(i for name, i in vertices.items() if "Latest" in name)
@@ -99,7 +99,7 @@ def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_every_page(browser: Browser, cluster: Cluster, jobs: Jobs, scheme: str, width: int) -> None:
-    """What it shows is there, in its width, and usable by everybody."""
+    """Its content is complete, fits the width, and is accessible."""
     watched = Watched(browser, f"http://{cluster.rest}", scheme, width)
     watched.log_in(token(cluster, "submit"))
     faults: list[str] = []
@@ -135,7 +135,7 @@ def test_logging_in_and_out(browser: Browser, cluster: Cluster, jobs: Jobs) -> N
     watched.close()
 
 
-def test_who_may_only_look_sees_no_buttons(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+def test_readers_see_no_buttons(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     watched = Watched(browser, f"http://{cluster.rest}")
     shown = cluster.cli("dashboard", "-m", cluster.rest, "--role", "read", "-D", watched_secret(cluster)).stdout.strip()
     assert shown == f"http://{cluster.rest}/#token={token(cluster, 'read')}"
@@ -188,7 +188,7 @@ def test_a_backpressured_job(browser: Browser, cluster: Cluster, jobs: Jobs) -> 
     watched.close()
 
 
-def test_without_a_stream_the_page_goes_on(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+def test_without_a_stream_the_page_polls(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "read"))
     page = watched.page
@@ -209,12 +209,12 @@ def test_without_a_stream_the_page_goes_on(browser: Browser, cluster: Cluster, j
     page.unroute_all()
     expect(connection).to_have_text("Live")
     expect(page.get_by_role("alert")).to_have_count(0)
-    assert [error for error in watched.errors if "ERR_FAILED" not in error] == []  # which Chromium itself says
+    assert [error for error in watched.errors if "ERR_FAILED" not in error] == []  # logged by Chromium itself
     watched.close()
 
 
 def test_the_keyboard_is_enough(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
-    """A savepoint is taken, and a vertex looked at, with Tab, Enter, typing and Escape."""
+    """A savepoint is taken, and a vertex opened, with Tab, Enter, typing and Escape."""
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "submit"))
     watched.visit(f"#/jobs/{jobs.flowing}", "orders to totals")
@@ -256,7 +256,7 @@ def test_the_keyboard_is_enough(browser: Browser, cluster: Cluster, jobs: Jobs) 
     watched.close()
 
 
-def test_looking_into_state_and_processes(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+def test_browsing_state_and_processes(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "submit"))
     page, faults = watched.page, []
@@ -320,21 +320,21 @@ def test_looking_into_state_and_processes(browser: Browser, cluster: Cluster, jo
     assert watched.errors == []
 
 
-def test_lists_show_how_jobs_are(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
-    """Before the others are changed: a job whose state is RUNNING may be far from well."""
+def test_lists_show_the_health_of_jobs(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+    """Runs before the tests that change jobs: a job whose state is RUNNING may be unhealthy."""
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "read"))
     for path, heading in (("#/", "Overview"), ("#/jobs", "Running jobs")):
         watched.visit(path, heading)
         table = watched.page.get_by_role("table", name="Running jobs")
-        for job, health, said in (
+        for job, health, text in (
             ("orders to totals", "running", r"\d+/s"),
             ("backpressured", "backpressured", "Backpressure begins at 'Slow lookup"),
             ("stalled", "stalled", "It is held back by split 'silent'"),
         ):
             row = table.get_by_role("row", name=re.compile(f"^{job} "))
             expect(row.locator(".badge")).to_have_text(health)
-            expect(row).to_contain_text(re.compile(said))
+            expect(row).to_contain_text(re.compile(text))
         line = table.get_by_role("row", name=re.compile("^orders to totals ")).locator(".spark-line")
         expect(line.first).to_have_attribute("d", re.compile("L"))
     colours = "all => Object.fromEntries(all.map(badge => [badge.textContent, getComputedStyle(badge).color]))"
@@ -344,8 +344,8 @@ def test_lists_show_how_jobs_are(browser: Browser, cluster: Cluster, jobs: Jobs)
     watched.close()
 
 
-def test_the_last_hour_is_there_at_once_and_after_a_reload(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
-    """A plot has its place before it has values; what was recorded before the page was opened is in it."""
+def test_the_last_hour_is_shown_at_once_and_after_a_reload(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+    """A plot takes its place before it has values; it includes what was recorded before the page was opened."""
     eventually_recorded(cluster, jobs.backpressured)
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "read"))
@@ -368,7 +368,7 @@ def test_the_last_hour_is_there_at_once_and_after_a_reload(browser: Browser, clu
     page.unroute("**/updates?*")
     page.reload()
     expect(plot).to_be_visible()
-    assert [error for error in watched.errors if "ERR_FAILED" not in error] == []  # which Chromium itself says
+    assert [error for error in watched.errors if "ERR_FAILED" not in error] == []  # logged by Chromium itself
     watched.close()
 
 
@@ -379,7 +379,7 @@ def eventually_recorded(cluster: Cluster, job: str) -> None:
     wait_until(lambda: values() >= 3, "a history of the job")
 
 
-def test_where_one_is_and_what_is_opened_first(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+def test_the_navigation_and_what_is_opened_first(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "submit"))
     page = watched.page
@@ -456,7 +456,7 @@ def test_a_wheel_is_dropped(browser: Browser, cluster: Cluster, jobs: Jobs) -> N
     watched.close()
 
 
-def test_what_is_done_from_the_pages(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
+def test_actions(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     watched = Watched(browser, f"http://{cluster.rest}")
     watched.log_in(token(cluster, "submit"))
     page, dialog, badge = watched.page, watched.page.get_by_role("dialog"), watched.page.locator("h1 .badge")

@@ -1,6 +1,6 @@
-"""What the dashboard weighs, how soon it paints, and that a job of 500 vertices and 1,000 subtasks stays fluid.
+"""The dashboard's size, its time to the first paint, and that a job of 500 vertices and 1,000 subtasks stays fluid.
 
-On a machine that does other things, times are bounded loosely: `benchmarks/dashboard.py` measures them.
+On a loaded machine, times are bounded loosely: `benchmarks/dashboard.py` measures them.
 """
 
 from __future__ import annotations

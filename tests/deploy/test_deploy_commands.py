@@ -1,4 +1,4 @@
-"""The commands in deploy/ as they are there, run on this host: what they start works together, and answers probes."""
+"""The commands in deploy/, run unchanged on this host: the processes work together and respond to probes."""
 
 from __future__ import annotations
 
@@ -110,17 +110,17 @@ class Host:
 
     def _probe(self, name: str, path: str) -> bool:
         assert self._processes[name].poll() is None, (self.folder / f"{name}.log").read_text()
-        return self.ask(f"http://127.0.0.1:{self._health[name]}{path}") is not None
+        return self.get(f"http://127.0.0.1:{self._health[name]}{path}") is not None
 
-    def ask(self, url: str) -> bytes | None:
-        with contextlib.suppress(urllib.error.URLError), urllib.request.urlopen(url, timeout=DEADLINE) as answer:
-            found: bytes = answer.read()
+    def get(self, url: str) -> bytes | None:
+        with contextlib.suppress(urllib.error.URLError), urllib.request.urlopen(url, timeout=DEADLINE) as response:
+            found: bytes = response.read()
             return found
         return None
 
     def task_managers(self) -> list[int]:
         """How many each dispatcher shows."""
-        shown = [json.loads(self.ask(f"http://127.0.0.1:{port}/overview") or b"{}") for port in self.rest]
+        shown = [json.loads(self.get(f"http://127.0.0.1:{port}/overview") or b"{}") for port in self.rest]
         return [int(overview.get("taskmanagers", 0)) for overview in shown]
 
     def healthcheck(self, name: str) -> int:

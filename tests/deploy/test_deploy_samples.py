@@ -173,8 +173,8 @@ def test_the_quorum_is_the_ensemble() -> None:
     name, service = ensemble["metadata"]["name"], ensemble["spec"]["serviceName"]
     members = [f"{name}-{number}.{service}" for number in range(ensemble["spec"]["replicas"])]
     (container,) = ensemble["spec"]["template"]["spec"]["containers"]
-    told = {variable["name"]: variable["value"] for variable in container["env"]}["ZOO_SERVERS"]
-    _check_ensemble(members, told, *(CONFIGURATIONS[overlay] for overlay in OVERLAYS))
+    servers = {variable["name"]: variable["value"] for variable in container["env"]}["ZOO_SERVERS"]
+    _check_ensemble(members, servers, *(CONFIGURATIONS[overlay] for overlay in OVERLAYS))
     assert len({CONFIGURATIONS[overlay]["high-availability.cluster-id"] for overlay in OVERLAYS}) == len(OVERLAYS)
 
     nodes = {n: s["environment"] for n, s in compose()["services"].items() if s["image"].startswith("zookeeper")}
@@ -201,9 +201,9 @@ def test_volumes_are_made_the_groups_once_and_what_is_private_in_them_stays_so(o
         assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch", name
 
 
-def _check_ensemble(members: list[str], told: str, *configurations: dict[str, Any]) -> None:
+def _check_ensemble(members: list[str], servers: str, *configurations: dict[str, Any]) -> None:
     assert len(members) == 3
-    assert told.split() == [f"server.{n}={m}:2888:3888;2181" for n, m in enumerate(members, start=1)]
+    assert servers.split() == [f"server.{n}={m}:2888:3888;2181" for n, m in enumerate(members, start=1)]
     for options in configurations:
         assert options["high-availability.zookeeper.quorum"] == ",".join(f"{member}:2181" for member in members)
 
@@ -242,7 +242,7 @@ def test_the_compose_file_builds_its_image_and_names_what_it_mounts() -> None:
             assert value in found["services"], key
     published = [p for s in found["services"].values() for p in s.get("ports", [])]
     assert published
-    assert all(port.startswith("127.0.0.1:") for port in published), "whoever reaches REST can run code"
+    assert all(port.startswith("127.0.0.1:") for port in published), "a client that reaches REST can run code"
 
 
 @pytest.mark.parametrize("path", sorted((DEPLOY / "docker").glob("*ockerfile")), ids=lambda path: path.name)

@@ -68,7 +68,7 @@ def test_a_compose_file_with_a_field_that_there_is_not_is_noticed() -> None:
 
 @pytest.mark.process
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_systemd_has_nothing_to_say_about_the_units(tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     for path in UNITS:
         text = path.read_text().replace(INSTALLED, "/bin/true")
         (tmp_path / path.name.replace("@.", "@wordcount.")).write_text(text)

@@ -1,4 +1,4 @@
-"""The alert rules and the dashboard in `deploy/` ask only for metrics that there are."""
+"""The alert rules and the dashboard in `deploy/` use only metrics that exist."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def exported() -> set[str]:
     return names
 
 
-def asked_for(*expressions: str) -> set[str]:
+def queried(*expressions: str) -> set[str]:
     return {name for expression in expressions for name in re.findall(r"\bflink_\w+", expression)}
 
 
 def test_alert_rules_use_metrics_that_there_are() -> None:
     groups = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    assert asked_for(*(rule["expr"] for rule in rules)) <= exported()
+    assert queried(*(rule["expr"] for rule in rules)) <= exported()
     assert len({rule["alert"] for rule in rules}) == len(rules)
     for rule in rules:
         assert rule["labels"]["severity"] in ("warning", "critical")
@@ -42,7 +42,7 @@ def test_the_dashboard_shows_metrics_that_there_are() -> None:
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
     variables = [known["query"]["query"] for known in dashboard["templating"]["list"] if known["name"] == "job"]
     assert len(expressions) > 20
-    assert all(asked_for(expression) for expression in expressions)
-    assert asked_for(*expressions, *variables) <= exported()
+    assert all(queried(expression) for expression in expressions)
+    assert queried(*expressions, *variables) <= exported()
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in dashboard["panels"]]
     assert len(set(places)) == len(places), "no panel covers another"

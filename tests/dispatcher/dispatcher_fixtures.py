@@ -76,7 +76,7 @@ async def running(options: Configuration, ha: HighAvailability | None = None) ->
 
 
 class FakeJobManager:
-    """Dials the dispatcher as a job manager does; tests read what it was told and say what it reports."""
+    """Dials the dispatcher as a job manager does; tests read its messages and set its reports."""
 
     def __init__(self, options: Configuration, name: str = "jm-1") -> None:
         self.id = JobManagerId(name)
@@ -159,7 +159,7 @@ async def rest(tmp_path: Path, **options: str) -> AsyncIterator[Http]:
 
 
 class Checked:
-    """Requests whose successful answers are checked against the published schema."""
+    """Requests whose successful responses are checked against the published schema."""
 
     def __init__(self, http: Http, document: dict[str, Any]) -> None:
         self.http = http
@@ -230,7 +230,7 @@ class RunningDispatcher:
 
     @asynccontextmanager
     async def running_job(self, job: JobGraph) -> AsyncIterator[FakeJobManager]:
-        """Submits it to a job manager, which is told to start it."""
+        """Submits it to a job manager, which receives the message to start it."""
         async with self.job_manager() as manager:
             await self.submit(job)
             await manager.next(StartJob)
@@ -244,7 +244,7 @@ async def dispatching(options: Configuration, ha: HighAvailability | None = None
 
 
 async def eventually(check: Callable[[], Any]) -> None:
-    """Asks again until it is so, with a deadline; what is asked may have to be awaited."""
+    """Checks the condition until it holds, with a deadline; it may be a coroutine."""
     async with asyncio.timeout(DEADLINE):
         while True:
             found = check()

@@ -91,7 +91,7 @@ async def test_artifacts_have_a_limit_together(hosts: Hosts) -> None:
     assert len(os.listdir(hosts.folder("one"))) == 2
 
 
-@pytest.mark.parametrize("hosts", ["folder", "renaming"], indirect=True)  # nobody can make an object older
+@pytest.mark.parametrize("hosts", ["folder", "renaming"], indirect=True)  # objects cannot be made older
 async def test_artifacts_that_no_job_needs_are_deleted(hosts: Hosts, tmp_path: Path) -> None:
     store = hosts.store()
     used, asked_for, unused = [await upload(store, content) for content in (b"used", b"asked for", b"unused")]
@@ -107,7 +107,7 @@ async def test_artifacts_that_no_job_needs_are_deleted(hosts: Hosts, tmp_path: P
     assert not left_over.exists()
 
 
-async def test_objects_go_with_their_marks_when_nobody_has_used_them(tmp_path: Path, s3_root: str) -> None:
+async def test_unused_objects_are_removed_with_their_marks(tmp_path: Path, s3_root: str) -> None:
     hosts = Hosts(tmp_path, UriFiles(s3_root.format(path="cleaned")))
     store = hosts.store()
     first, second = await upload(store, b"first"), await upload(store, b"second")

@@ -250,8 +250,8 @@ async def test_a_new_dispatcher_takes_up_running_jobs(dispatcher: RunningDispatc
 async def test_a_session_that_does_not_register_first_is_closed(dispatcher: RunningDispatcher) -> None:
     call = dispatcher.stub.connect_job_manager()
     first = JobDetails(JobId(new_id()), "a job", JobStatus.RUNNING)
-    for said in (Hello(ANY_EPOCH), first):
-        await call.write(JOB_MANAGER_AT_DISPATCHER.up.to_bytes(said))
+    for message in (Hello(ANY_EPOCH), first):
+        await call.write(JOB_MANAGER_AT_DISPATCHER.up.to_bytes(message))
     async with asyncio.timeout(DEADLINE):
         while (raw := await call.read()) is not grpc.aio.EOF:
             assert isinstance(JOB_MANAGER_AT_DISPATCHER.down.from_bytes(raw), Hello | Heartbeat)
@@ -335,7 +335,7 @@ async def test_the_graph_is_kept_only_until_a_job_manager_has_it(dispatcher: Run
     await dispatcher.submit(started)
     async with dispatcher.job_manager() as manager:
         await manager.next(dp.StartJob)
-        assert kept(started) == 1  # a job manager that registers again without it is told once more
+        assert kept(started) == 1  # a job manager that registers again without it gets the message once more
         await dispatcher.reported(manager, details(started, JobStatus.RUNNING))
         assert kept(started) == 0
 

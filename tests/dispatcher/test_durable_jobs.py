@@ -23,7 +23,7 @@ from millstream.dispatcher import durable_jobs
 
 
 class Asked(MemorySession):
-    """Tells when something is read from it that does not answer."""
+    """Reports when something is read from it that does not respond."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)
@@ -62,7 +62,7 @@ async def test_a_job_whose_submitter_goes_away_is_taken_all_the_same(
             submitting = asyncio.ensure_future(dispatcher.submit(job))
             await session.asked.wait()
             submitting.cancel()
-            with pytest.raises(grpc.aio.AioRpcError):  # the dispatcher has seen by now that nobody waits
+            with pytest.raises(grpc.aio.AioRpcError):  # the dispatcher has noticed by now that no client waits
                 await dispatcher.stub.get_job(JobRequest(job.job_id))
             session.resume()
 
@@ -77,7 +77,7 @@ async def test_a_job_whose_submitter_goes_away_is_taken_all_the_same(
 
 
 @pytest.mark.parametrize("capacity", ["0", "10"])
-async def test_a_graph_stays_until_nothing_else_is_left_and_a_job_manager_is_asked_to_see_to_that(
+async def test_a_graph_stays_until_a_job_manager_has_removed_everything_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capacity: str
 ) -> None:
     monkeypatch.setattr(durable_jobs, "_RETRY", 0.05)
@@ -97,7 +97,7 @@ async def test_a_graph_stays_until_nothing_else_is_left_and_a_job_manager_is_ask
             manager_session.resume()
             assert (await manager.next(StartJob)).graph.job_id == job.job_id
             assert (await manager.next(StartJob)).graph.job_id == job.job_id, "until it is done"
-            assert store.entry(result) is not None, "whoever finds the graph must not run the job"
+            assert store.entry(result) is not None, "a process that finds the graph must not run the job"
             leadership = await leading(manager_session, job.job_id)
             await manager_session.remove(pointers, 1, leadership)
             await manager_session.resign(leadership)

@@ -1,4 +1,4 @@
-"""What a job's graph is drawn from: edges are told apart, also between the same vertices."""
+"""The data of a job's graph: edges are distinct, also between the same vertices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command of the command line through the end of the dispatcher that leads: it asks the next one by itself."""
+"""A command of the command line through the end of the leading dispatcher: it continues with the next one by itself."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_the_leader_is_found_where_no_option_names_it_and_the_next_one_whe
                 await asyncio.to_thread(command.get, f"/jobs/{job.job_id}/savepoints/{'0' * 32}")
 
 
-async def test_where_nobody_leads_the_first_request_says_what_to_do_and_a_later_one_waits(tmp_path: Path) -> None:
+async def test_without_a_leader_the_first_request_explains_what_to_do_and_a_later_one_waits(tmp_path: Path) -> None:
     options = configuration(tmp_path, **stored(tmp_path))
     with pytest.raises(UnreachableError, match="`millstream cluster start` starts one"):
         await asyncio.to_thread(client(tmp_path, free_port()).get, "/jobs")

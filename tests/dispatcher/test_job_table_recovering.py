@@ -1,4 +1,4 @@
-"""The dispatcher's table of jobs with high availability: a job belongs to whoever leads it."""
+"""The dispatcher's table of jobs with high availability: a job belongs to the process that leads it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def claim(epoch: int, status: JobStatus = JobStatus.RUNNING) -> ev.Claim:
     return ev.Claim(status, LeaderEpoch(epoch))
 
 
-def test_a_job_whose_job_manager_is_gone_is_given_to_another_when_nobody_leads_it() -> None:
+def test_a_job_whose_job_manager_is_gone_is_given_to_another_when_it_has_no_leader() -> None:
     machine = table()
     play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A), ev.JobReported(S1, A, claim(1)))
     gone = play(machine, ev.ManagerRegistered(TWO, S2, {}), ev.ManagerDisconnected(ONE, S1, "killed"))
@@ -50,7 +50,7 @@ def test_one_that_comes_back_before_keeps_the_job() -> None:
 
 
 def test_one_that_comes_back_without_the_job_and_then_reports_its_end_is_believed() -> None:
-    """It says nothing of a job that has ended until that is known for good."""
+    """The end of a job is not reported before it is durable."""
     machine = table()
     play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A), ev.JobReported(S1, A, claim(1)))
     play(machine, ev.ManagerDisconnected(ONE, S1, "cut"), ev.ManagerRegistered(ONE, S2, {}))
@@ -69,7 +69,7 @@ def test_of_two_that_claim_a_job_the_higher_epoch_has_it() -> None:
     assert machine.phase(A) is ev.Phase.ASSIGNED
 
 
-def test_a_cancellation_is_told_to_whoever_gets_the_job() -> None:
+def test_a_cancellation_is_passed_to_the_next_job_manager_of_the_job() -> None:
     machine = table()
     play(machine, ev.Recovered(A, cancelled=True), ev.ManagerRegistered(ONE, S1, {}))
     assert play(machine, ev.LeaderLost(A)) == [ev.StartJob(S1, A), ev.CancelJob(S1, A)]
@@ -82,7 +82,7 @@ def test_a_job_that_may_have_run_is_not_cancelled_without_a_job_manager() -> Non
     assert play(machine, ev.ManagerRegistered(ONE, S1, {})) == [ev.StartJob(S1, A), ev.CancelJob(S1, A)]
 
 
-def test_a_job_that_nobody_knows_has_ended() -> None:
+def test_an_unknown_job_has_ended() -> None:
     machine = table()
     assert play(machine, ev.ManagerRegistered(ONE, S1, {A: claim(1)})) == [ev.AbandonJob(S1, A)]
     play(machine, ev.FoundEnded(JobId("b"), JobStatus.FINISHED))
@@ -121,7 +121,7 @@ def test_a_job_is_not_recalled_while_no_other_job_manager_could_run_it_nor_as_so
     assert machine.next_deadline() == 65.0
 
 
-def test_a_job_that_its_new_job_manager_waits_for_in_line_is_recalled_from_whoever_leads_it() -> None:
+def test_a_job_that_its_new_job_manager_waits_for_is_recalled_from_its_leader() -> None:
     machine = table()
     play(machine, ev.ManagerRegistered(ONE, S1, {}), ev.Submitted(A))
     assert play(machine, ev.TimePassed(), now=5.0) == [ev.RecallJob(A)]
@@ -132,7 +132,7 @@ def test_a_job_that_its_new_job_manager_waits_for_in_line_is_recalled_from_whoev
 class RecoveringTable(RuleBasedStateMachine):
     """Job managers come and go, lead and lose jobs, under a store that knows who leads.
 
-    A job manager that was told to run a job waits in line for it. What ends is reported by who leads; the table must
+    A job manager that received a job waits in line for it. Its end is reported by the leader; the table must
     believe only that, and lose no job.
     """
 
@@ -158,14 +158,14 @@ class RecoveringTable(RuleBasedStateMachine):
                     manager = self._manager(session)
                     leads = self.line.get(job_id, [])[:1] == [manager]
                     if not (leads and epoch and self.epochs[job_id] > epoch):
-                        assert not leads or job_id in self.ended, "the leader is told to leave"
+                        assert not leads or job_id in self.ended, "the leader gets the message to leave"
                         self._leave(manager, job_id)
                 case ev.ForgetJob(session, job_id):
                     self._leave(self._manager(session), job_id)
                 case ev.WatchLeader(job_id):
                     self.watched.add(job_id)
                 case ev.RecallJob(job_id, withdrawn=False):
-                    assert self.sessions, "nobody could lead it"
+                    assert self.sessions, "no process could lead it"
                     leader = next(iter(self.line.get(job_id, [])), None)
                     if leader is not None and leader not in self.sessions:
                         self._leave(leader, job_id)
@@ -258,7 +258,7 @@ class RecoveringTable(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        """The store says of what nobody leads that it is so."""
+        """The store knows which jobs have no leader."""
         for job_id in sorted(self.watched):
             if not self.line.get(job_id):
                 self.watched.discard(job_id)
@@ -271,7 +271,7 @@ class RecoveringTable(RuleBasedStateMachine):
             phase = self.machine.phase(job_id)
             assert phase is not ev.Phase.ENDED
             if phase is ev.Phase.ORPHANED:
-                assert job_id in self.watched, "nobody looks for its leader"
+                assert job_id in self.watched, "its leader is not looked up"
 
 
 TestRecoveringTable = RecoveringTable.TestCase

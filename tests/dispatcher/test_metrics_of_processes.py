@@ -35,7 +35,7 @@ def test_an_answer_takes_the_place_of_the_one_before() -> None:
     assert store.task_managers() == {}
 
 
-def test_coordinators_are_told_from_tasks() -> None:
+def test_coordinators_are_distinguished_from_tasks() -> None:
     store = MetricStore(kept=10)
     variables = {"job_id": "j", "task_id": "v", "operator_name": "Source: a"}
     path, counters = ("coordinator",), {"numEventsIn": 3}
@@ -66,7 +66,7 @@ def test_what_is_gone_is_forgotten() -> None:
 
 
 class Processes:
-    """Answers, or does not; counts how often it is asked."""
+    """Responds, or does not; counts the requests."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -86,7 +86,7 @@ class Processes:
         return encode_groups([manager(address, float(self.asked))])
 
 
-async def test_processes_are_asked_once_in_an_interval_whoever_wants_to_know() -> None:
+async def test_processes_are_queried_once_in_an_interval_for_all_callers() -> None:
     clock, processes = ManualClock(), Processes()
     fetcher = MetricFetcher(1.0, processes.all, processes.ask, clock)
     processes.go.clear()
@@ -102,7 +102,7 @@ async def test_processes_are_asked_once_in_an_interval_whoever_wants_to_know() -
     await fetcher.close()
 
 
-async def test_who_asks_again_and_again_does_not_wait_for_a_round() -> None:
+async def test_repeated_requests_do_not_wait_for_a_round() -> None:
     processes = Processes()
     fetcher = MetricFetcher(0.05, processes.all, processes.ask, SystemClock())
     await fetcher.fresh()

@@ -1,4 +1,4 @@
-"""The REST API over real HTTP: shapes, errors, and that every answer fits the schema that the API publishes."""
+"""The REST API over real HTTP: shapes, errors, and that every response matches the published schema."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ async def test_every_path_and_method_is_behind_it(tmp_path: Path) -> None:
         assert b" 400 " in await _raw(service.rest_address, f"GET /overview HTTP/1.1\r\nHost: a.example\r\n{end}")
 
 
-async def test_a_listed_page_may_ask_first_and_read_the_answer(tmp_path: Path) -> None:
+async def test_a_listed_origin_may_send_preflight_requests_and_read_the_response(tmp_path: Path) -> None:
     options = configuration(tmp_path, **{"web.access-control-allow-origin": "https://dash.example"})
     async with running(options) as service:
         http = Http(service.rest_address)

@@ -128,7 +128,7 @@ async def test_wrong_credentials_are_refused_even_where_none_are_needed(tmp_path
         await http("GET", "/nowhere", status=404)
 
 
-def test_the_document_says_what_each_operation_needs(tmp_path: Path) -> None:
+def test_the_document_lists_the_role_of_each_operation(tmp_path: Path) -> None:
     async def documents() -> list[dict[str, Any]]:
         found = []
         for secured in (False, True):
@@ -224,12 +224,12 @@ def test_a_client_has_its_rate_and_twice_as_much_at_once() -> None:
     assert sum(limit.wait("a", 1.0) == 0 for _ in range(50)) == 8
     assert sum(limit.wait("a", 100.0) == 0 for _ in range(50)) == 16
     limit.wait("b", 100.0)
-    limit.wait("c", 100.0)  # the one that was not heard of for longest is forgotten
+    limit.wait("c", 100.0)  # the one with the oldest request is forgotten
     assert limit.wait("a", 100.0) == 0
     assert all(RateLimit(0, 2).wait("a", 0.0) == 0 for _ in range(100))
 
 
-async def test_too_many_requests_are_told_so_and_other_clients_are_served(tmp_path: Path) -> None:
+async def test_too_many_requests_are_refused_and_other_clients_are_served(tmp_path: Path) -> None:
     options = {"rest.rate-limit": "1", "security.cluster.secret": SECRET}
     async with running(configuration(tmp_path, **options)) as service:
         http = Http(service.rest_address)
@@ -330,7 +330,7 @@ async def test_without_a_folder_it_is_in_the_log(tmp_path: Path, caplog: pytest.
     assert (event["action"], event["known by"]) == ("submit", "none")
 
 
-async def test_a_dispatcher_that_stands_by_asks_who_is_there_and_the_leader_asks_again(tmp_path: Path) -> None:
+async def test_a_standby_dispatcher_authenticates_and_the_leader_authenticates_again(tmp_path: Path) -> None:
     stored = {"high-availability.type": "file", "high-availability.storageDir": str(tmp_path / "ha")}
     secret = {"security.cluster.secret": SECRET}
     options = configuration(tmp_path, **stored, **secret)

@@ -1,4 +1,4 @@
-"""What REST shows of checkpoints: asked of the job manager while the job runs, and what an ended job left."""
+"""Checkpoints in REST: from the job manager while the job runs, and from the store after its end."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ async def test_of_a_running_job(dispatcher: RunningDispatcher, monkeypatch: pyte
     async with dispatcher.job_manager() as manager:
         await manager.next(StartJob)
         query = await manager.next(CheckpointQuery)
-        manager.send(CheckpointAnswer(query.request_id, b'"asked before there was a job manager"'))
-        assert (await before).json == "asked before there was a job manager"
+        manager.send(CheckpointAnswer(query.request_id, b'"requested before there was a job manager"'))
+        assert (await before).json == "requested before there was a job manager"
 
         async def asked(path: str) -> tuple[CheckpointQuery, asyncio.Future[Any]]:
             request = asyncio.ensure_future(http("GET", root + path))

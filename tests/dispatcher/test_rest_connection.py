@@ -40,7 +40,7 @@ def test_who_sends_at_a_fair_pace_or_waits_for_a_response_has_all_the_time() -> 
         assert not patience.is_over(object(), 400 * KILOBYTES, waits=True, responded=True)
 
 
-def test_who_sends_next_to_nothing_or_continues_after_the_response_is_given_up() -> None:
+def test_connections_that_send_next_to_nothing_or_continue_after_the_response_are_closed() -> None:
     for sent, responded in ((KILOBYTES, False), (0, False), (999 * KILOBYTES, True)):
         patience, request = Patience(), object()
         assert not patience.is_over(request, 100, waits=True, responded=responded)
@@ -187,7 +187,7 @@ async def test_a_head_that_is_late_and_an_upload_that_is_not(tmp_path: Path, mon
     "sent",
     [
         pytest.param(UPLOAD + chunk(BEGINNING) + b"no size\r\n", id="in the body"),
-        pytest.param(UPLOAD + chunk(b"nonsense") + b"no size\r\n", id="as the answer is made"),
+        pytest.param(UPLOAD + chunk(b"nonsense") + b"no size\r\n", id="as the response is made"),
         pytest.param(
             UPLOAD.replace(b"multipart/form-data", b"text/plain") + chunk(b"x" * 70000) + b"no size\r\n", id="refused"
         ),
@@ -197,7 +197,7 @@ async def test_a_malformed_body_is_no_error_of_the_dispatcher(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, sent: bytes
 ) -> None:
     async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
-        for pause in (False, True):  # all at once, or the fault after the answer
+        for pause in (False, True):  # all at once, or the fault after the response
             reader, writer = await _connect(service.rest_address)
             answer = b""
             if pause and b"half" not in sent:

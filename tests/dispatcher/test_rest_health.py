@@ -1,4 +1,4 @@
-"""What probes are told over REST."""
+"""The responses to health probes over REST."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ async def test_it_is_healthy_at_once_and_ready_when_jobs_can_run(tmp_path: Path)
             assert (await http("GET", "/readyz", status=200)).json == {"status": "ready"}
             assert await service.lacks() == ""
             await resource_manager.stop()
-            told = (await http("GET", "/readyz", status=503)).json
-            assert told == {"errors": ["the resource manager does not respond"]}
+            body = (await http("GET", "/readyz", status=503)).json
+            assert body == {"errors": ["the resource manager does not respond"]}
             assert (await http("GET", "/healthz", status=200)).json == {"status": "healthy"}
             await manager.disconnect()
     finally:
@@ -54,10 +54,10 @@ async def test_one_that_stands_by_is_ready_when_there_is_one_that_leads(tmp_path
             await first.stop()
             await eventually(lambda: second.leads)
             await manager.connect(second.address)
-            told = "the resource manager does not respond"
-            await eventually(lambda: _is_told(http, told))
+            message = "the resource manager does not respond"
+            await eventually(lambda: _is_reported(http, message))
             await manager.disconnect()
 
 
-async def _is_told(http: Http, reason: str) -> bool:
+async def _is_reported(http: Http, reason: str) -> bool:
     return (await http("GET", "/readyz")).json == {"errors": [reason]}

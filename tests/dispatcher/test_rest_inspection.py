@@ -47,7 +47,7 @@ SLOT = "/taskmanagers/{taskmanagerid}/slots/{slot}/flamegraph"
 
 
 class PlayedServices:
-    """A resource manager with one task manager, which answers when it may."""
+    """A resource manager with one task manager, which responds when it may."""
 
     def __init__(self) -> None:
         self.address = ""
@@ -124,7 +124,7 @@ async def sampled(get: Checked, template: str, *values: str) -> Any:
     return found[-1]
 
 
-async def test_a_flame_graph_is_sampled_when_it_is_asked_for(tmp_path: Path) -> None:
+async def test_a_flame_graph_is_sampled_on_request(tmp_path: Path) -> None:
     job = graph()
     async with played(tmp_path, job) as (services, dispatcher, get, manager):
         vertex, http = job.vertices[0].id, dispatcher.http

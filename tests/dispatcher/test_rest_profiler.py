@@ -71,7 +71,7 @@ async def test_the_pages_are_off_when_they_are_disabled(tmp_path: Path) -> None:
         assert "rest.profiling.enabled" in (await http("GET", "/jobmanager/profiler", status=404)).json["errors"][0]
 
 
-async def test_a_mode_says_which_samples_count_and_old_profiles_are_forgotten() -> None:
+async def test_a_mode_selects_the_samples_and_old_profiles_are_forgotten() -> None:
     clock = ManualClock(1_000)
     profiles = Profiles(Configuration({"rest.profiling.history-size": 2}), clock)
     for mode, count in ((ProfilingMode.CPU, 3), (ProfilingMode.LOCK, 5), (ProfilingMode.WALL, 8)):

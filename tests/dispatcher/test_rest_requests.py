@@ -12,9 +12,9 @@ MANY_DIGITS = "9" * 5000  # more than Python makes a number of
 
 
 async def refused(http: Http, method: str, path: str, body: Any, *words: str) -> None:
-    (told,) = (await http(method, path, body, status=400)).json["errors"]
-    assert all(word in told for word in words), told
-    assert len(told) < 500
+    (message,) = (await http(method, path, body, status=400)).json["errors"]
+    assert all(word in message for word in words), message
+    assert len(message) < 500
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,10 @@ async def test_rescales_in_flinks_shapes(dispatcher: RunningDispatcher) -> None:
     root = "/jobs/{jobid}/rescales"
     async with dispatcher.running_job(job) as manager:
         options = {"jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "7 s"}
-        told = JobDetails(
+        details = JobDetails(
             job.job_id, job.name, JobStatus.RUNNING, rescales=history(job).encoded, configuration=options
         )
-        await dispatcher.reported(manager, told)
+        await dispatcher.reported(manager, details)
         overview = await get("GET", f"{root}/overview", job.job_id)
         assert overview["rescalesCounts"] == {"ignored": 0, "inProgress": 1, "completed": 1, "failed": 1}
         assert overview["latest"]["ignored"] is None

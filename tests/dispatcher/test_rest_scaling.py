@@ -24,7 +24,7 @@ def bounds(lower: Any, upper: Any) -> dict[str, Any]:
 
 
 async def answered(http: Http, method: str, path: str, is_it: Callable[[Answer], bool]) -> Answer:
-    """Asks until the answer is the one that has to come."""
+    """Requests until the expected response comes."""
     async with asyncio.timeout(DEADLINE):
         while True:
             if is_it(answer := await http(method, path)):
@@ -78,7 +78,7 @@ async def test_a_rescale_that_is_waited_for_outlives_its_job_manager(dispatcher:
         manager.send(RescaleResult(again.trigger_id, error="it looks for its tasks; try again"))
         later = await manager.next(RescaleRequest)
         assert (later.parallelism, later.wait) == (3, True)
-        assert later.trigger_id != first.trigger_id, "which would be answered as before"
+        assert later.trigger_id != first.trigger_id, "whose response would be the previous one"
         manager.send(RescaleResult(later.trigger_id, "rescaled to parallelism 3"))
         done = await answered(http, "GET", f"{path}/{trigger_id}", lambda found: found.json["operation"] is not None)
         assert done.json["operation"] == {"message": "rescaled to parallelism 3; it has another job manager since"}
@@ -113,7 +113,7 @@ async def test_what_is_no_requirement_is_refused(dispatcher: RunningDispatcher, 
         assert "lowerBound" in answer.json["errors"][0]
 
 
-async def test_a_rescale_is_triggered_and_asked_for(dispatcher: RunningDispatcher) -> None:
+async def test_a_rescale_is_triggered_and_queried(dispatcher: RunningDispatcher) -> None:
     http, job = dispatcher.http, graph()
     path = f"/jobs/{job.job_id}/rescaling"
     async with dispatcher.running_job(job) as manager:

@@ -1,4 +1,4 @@
-"""Savepoints, stops and checkpoints over REST, with a job manager that answers when the test says so."""
+"""Savepoints, stops and checkpoints over REST, with a job manager that responds when the test lets it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RunningJob:
         return self.rest.http
 
     async def ask(self, what: str = "savepoints", body: dict[str, Any] | None = None) -> str:
-        """Asks for a snapshot of the job; answers the id of the request."""
+        """Requests a snapshot of the job; returns the id of the request."""
         answer = await self.http("POST", f"/jobs/{self.job_id}/{what}", body, status=202)
         return str(answer.json["request-id"])
 
@@ -155,7 +155,7 @@ async def test_stopping(job: RunningJob) -> None:
     job.report(JobStatus.FINISHED)
     await job.manager.next(ForgetJob)
     job.answer(asked, location="/sp/1")
-    assert await job.outcome(SAVEPOINT, trigger) == {"location": "/sp/1"}, "told after the end of the job"
+    assert await job.outcome(SAVEPOINT, trigger) == {"location": "/sp/1"}, "reported after the end of the job"
     assert (await job.http("POST", f"/jobs/{job.job_id}/stop", body, status=202)).json["request-id"] == trigger
     reason = await job.refusal("POST", STOP, 409, {})
     assert reason == f"no snapshot can be taken of job {job.job_id}: it is already FINISHED"

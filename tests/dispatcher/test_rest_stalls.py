@@ -1,4 +1,4 @@
-"""`GET /jobs/:jobid/stall`, asked of the job manager while the job runs, and event time by Flink's names."""
+"""`GET /jobs/:jobid/stall`, from the job manager while the job runs, and event time by Flink's names."""
 
 from __future__ import annotations
 

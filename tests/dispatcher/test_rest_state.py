@@ -100,7 +100,7 @@ def test_only_the_directories_of_snapshots_are_open(tmp_path: Path) -> None:
         "s3://key:secret@bucket/checkpoints/a/chk-1?region=x"
     )
     mine = "s3://mine:x@evil/checkpoints/a"
-    assert pointer_within(mine, roots) is None, "nobody is sent the cluster's credentials"
+    assert pointer_within(mine, roots) is None, "the cluster's credentials are not sent anywhere"
 
     taken, mine = TakenSnapshots(most=1), str(outside)
     for location in ("/another/savepoint", mine):

@@ -1,4 +1,4 @@
-"""The stream of what paths answer, who the caller is, and the dashboard's files."""
+"""The stream of responses by path, the identity of the caller, and the dashboard's files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Stream:
         self._reader = reader
 
     async def next(self) -> dict[str, Any] | None:
-        """The next answer that is pushed; None at the end of the stream."""
+        """The next response that is pushed; None at the end of the stream."""
         while line := await asyncio.wait_for(self._reader.readline(), DEADLINE):
             if line.startswith(b"data: "):
                 told: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
@@ -115,7 +115,7 @@ def test_a_stream_by_way_of_one_that_stands_by_ends_with_its_reader(tmp_path: Pa
         ("path=/config&seconds=301", "seconds"),
     ],
 )
-def test_what_cannot_be_looked_at_is_refused(tmp_path: Path, query: str, why: str) -> None:
+def test_paths_that_cannot_be_streamed_are_refused(tmp_path: Path, query: str, why: str) -> None:
     async def scenario() -> None:
         async with rest(tmp_path) as http:
             answer = await http("GET", f"/updates?{query}", status=400)
@@ -134,7 +134,7 @@ def test_a_stream_shows_no_more_than_readers_may_see(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_it_is_for_those_who_may_read_and_says_who_they_are(tmp_path: Path) -> None:
+def test_it_requires_the_role_read_and_whoami_returns_the_caller(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("a secret of thirty-two characters!!\n")
     secret.chmod(0o600)
@@ -154,7 +154,7 @@ def test_it_is_for_those_who_may_read_and_says_who_they_are(tmp_path: Path) -> N
 
 
 class Asked:
-    """A cluster that counts how often it is asked."""
+    """A cluster that counts the requests."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -165,7 +165,7 @@ class Asked:
         return PathResponse(200, b'{"now":%d,"same":1}' % self.times)
 
 
-def test_who_looks_at_the_same_asks_once_and_sees_no_change_in_the_time_alone() -> None:
+def test_equal_paths_are_polled_once_and_a_change_of_the_time_alone_is_not_pushed() -> None:
     async def scenario() -> None:
         asked = Asked()
         updates = Updates(asked, lambda: asked.leads, SystemClock())
@@ -258,7 +258,7 @@ def test_files_are_served_compressed_and_kept_by_browsers(tmp_path: Path) -> Non
     run(scenario)
 
 
-def test_without_a_build_the_page_says_so(tmp_path: Path) -> None:
+def test_without_a_build_the_page_explains_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         page = await Answered().of(DashboardApp(another, tmp_path), "/")
         assert b"installed without its dashboard" in page.body

@@ -1,4 +1,4 @@
-"""What the REST API shows of a vertex and its subtasks, and of the process that answers, in Flink's shapes."""
+"""What the REST API shows of a vertex and its subtasks, and of the process that responds, in Flink's shapes."""
 
 from __future__ import annotations
 

@@ -404,7 +404,7 @@ async def test_the_uploaded_wheels_have_a_limit_together(tmp_path: Path) -> None
         assert {f["id"] for f in (await http("GET", "/jars")).json["files"]} == {jars[0], third}
 
 
-async def test_an_uploaded_wheel_that_nobody_used_for_long_goes(tmp_path: Path) -> None:
+async def test_an_uploaded_wheel_that_is_unused_for_long_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "wheels"
     options = {"web.upload.retention": "1 h", "web.upload.dir": str(folder)}
     async with rest(tmp_path, **options) as http:

@@ -1,4 +1,4 @@
-"""The fenced blocks of a page, and what the comment before each one says about it.
+"""The fenced blocks of a page, and the comment before each one.
 
 <!-- file: NAME -->     the block is a file that later commands use
 <!-- untested: WHY -->  the block is not run here

@@ -1,4 +1,4 @@
-"""A place to run what the documentation says: a folder, a home, and free ports in place of the default ones."""
+"""A place to run the commands of the documentation: a folder, a home, and free ports in place of the default ones."""
 
 from __future__ import annotations
 

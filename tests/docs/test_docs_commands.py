@@ -1,4 +1,4 @@
-"""Every command in README.md and docs/getting-started.md does what the page says."""
+"""Every command in README.md and docs/getting-started.md works as described."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_make_knows_the_targets_that_the_readme_names() -> None:
 
 
 def test_every_command_is_accounted_for() -> None:
-    """A block that tests do not run says why, and only in these pages are commands run."""
+    """A block that is not tested has a reason, and commands are run only in these pages."""
     for page in (README, DOCS / "getting-started.md"):
         for block in blocks_of(page):
             assert block.language in ("sh", "python", "text", "yaml"), f"{page}: {block}"

@@ -1,4 +1,4 @@
-"""Pages say what is: their Python runs, their links lead somewhere, their tables hold what the program has."""
+"""Pages are correct: their Python runs, their links have targets, their tables match the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of docs/savepoints.md do what the page says: a job stops with its counts and continues with them."""
+"""The commands of docs/savepoints.md work as described: a job stops with its counts and continues with them."""
 
 from __future__ import annotations
 

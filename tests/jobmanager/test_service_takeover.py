@@ -130,7 +130,7 @@ async def test_a_job_of_which_a_task_is_not_found_is_restored_from_its_last_chec
     [
         ({"completed": 99}, "has committed checkpoint 99"),
         ({"reader": FoundReader(has_events=True)}, "have exchanged events"),
-        ({"reader": FoundReader(is_known=False)}, "too many splits were assigned"),
+        ({"reader": FoundReader(is_known=False)}, "too many to be kept"),
     ],
 )
 async def test_tasks_that_do_not_match_the_restore_point_are_cancelled(

@@ -1,4 +1,4 @@
-"""Futures of a job's client: waited for, asked, given up."""
+"""Futures of a job's client: awaited, queried, cancelled."""
 
 from __future__ import annotations
 

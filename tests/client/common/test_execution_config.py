@@ -1,4 +1,4 @@
-"""`ExecutionConfig`: each setting is an option of the environment, has one answer, or is refused."""
+"""`ExecutionConfig`: each setting is an option of the environment, has one value, or is refused."""
 
 from __future__ import annotations
 

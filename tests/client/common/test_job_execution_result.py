@@ -1,4 +1,4 @@
-"""What a finished job answers."""
+"""The result of a finished job."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_types_are_written_as_pyflinks(made: types.TypeInformation, written: str
     assert (str(made), repr(made)) == (written, written)
 
 
-def test_types_are_made_and_asked_by_pyflinks_names() -> None:
+def test_types_are_made_and_checked_by_pyflinks_names() -> None:
     row = RowTypeInfo([Types.STRING(), Types.INT()], ["a", "b"])
     assert row == Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.INT()])
     assert (row.get_field_names(), row.get_field_types()) == (["a", "b"], [Types.STRING(), Types.INT()])

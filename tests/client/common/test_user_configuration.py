@@ -106,7 +106,7 @@ def test_bytes_are_for_keys_of_ones_own() -> None:
         Configuration().set_bytearray("pipeline.name", bytearray())
 
 
-def test_options_are_described_and_asked_for() -> None:
+def test_options_are_described_and_read() -> None:
     rate = ConfigOptions.key("rate").int_type().default_value(5)
     name = ConfigOptions.key("name").string_type().no_default_value()
     dry = ConfigOptions.key("dry").boolean_type().default_value(False)

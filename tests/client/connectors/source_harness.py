@@ -1,7 +1,7 @@
 """Runs a source in memory: one enumerator, its readers, and the messages between them, one step at a time.
 
 The caller chooses every step, so any interleaving of polls, messages and background work can be tried and replayed.
-`snapshot` answers what a checkpoint would hold; a harness made from it continues from there.
+`snapshot` returns what a checkpoint would hold; a harness made from it continues from there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def runtime_context(
 
 
 class FakeReaderContext(SourceReaderContext):
-    """Counts what the reader asks for; hands requests to `on_request`."""
+    """Counts the reader's requests, and passes them to `on_request`."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class _EnumeratorContext(SplitEnumeratorContext[Any]):
 
 @dataclass(frozen=True)
 class _Event:
-    """On its way from the enumerator to a reader."""
+    """In flight from the enumerator to a reader."""
 
     event: Any
 
@@ -235,7 +235,7 @@ class SourceHarness:
         self.by_subtask[subtask].extend(rows)
 
     def run_to_end(self, max_rows: int = 1000) -> list[Any]:
-        """Takes every kind of step in turn until the source ends; answers all that was emitted."""
+        """Takes every kind of step in turn until the source ends; returns all that was emitted."""
         for choice in range(100_000):
             if not self.step(choice, max_rows):
                 return self.emitted

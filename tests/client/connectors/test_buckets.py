@@ -96,16 +96,16 @@ def test_a_split_keeps_every_record_and_its_order(values: list[int], columns: bo
 
 
 @pytest.mark.parametrize(
-    ("bucket", "told"),
+    ("bucket", "reason"),
     [
         *((bucket, "is no bucket: it has to be a relative path") for bucket in NO_BUCKETS),
         (7, "the bucket of 'a' must be a text, got 7"),
     ],
 )
-def test_a_bucket_is_a_text_that_stays_below_the_path_and_can_be_read(tmp_path: Path, bucket: Any, told: str) -> None:
+def test_a_bucket_is_a_text_that_stays_below_the_path_and_can_be_read(tmp_path: Path, bucket: Any, reason: str) -> None:
     assigner = BucketAssigner.custom_bucket_assigner(lambda row: bucket)
     writer = SinkHarness(FileSink.for_row_format(tmp_path).with_bucket_assigner(assigner))
-    with pytest.raises(ConnectorError, match=told):
+    with pytest.raises(ConnectorError, match=reason):
         writer.write(RowBatch(["a"]))
     writer.close()
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""A snapshot goes on with the range of indices that it was taken of. A program with another one is refused."""
+"""A snapshot continues with the range of indices that it was taken of. A program with another one is refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CHANGED = [
 
 @pytest.mark.parametrize("steps", [0, 1, 9], ids=["at the beginning", "at once", "later"])
 @pytest.mark.parametrize(("before", "after", "was", "asked"), CHANGED)
-def test_a_changed_range_is_refused_and_the_same_goes_on(
+def test_a_changed_range_is_refused_and_the_same_continues(
     before: Source, after: Source, was: str, asked: str, steps: int
 ) -> None:
     with SourceHarness(before, 2) as harness:

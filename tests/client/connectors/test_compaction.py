@@ -1,4 +1,4 @@
-"""Small parts become large ones before anyone sees them; the conformance suite says that nothing is lost on the way."""
+"""Small parts become large ones before they are visible; the conformance suite checks that nothing is lost."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_each_folder_is_gathered_by_itself(tmp_path: Path) -> None:
     assert (_visible(tmp_path / "a"), _visible(tmp_path / "b")) == (["a1\na2\n"], ["b1\n"])
 
 
-def test_a_restored_sink_goes_on_gathering_and_counts_anew(tmp_path: Path) -> None:
+def test_a_restored_sink_continues_to_gather_and_counts_from_0(tmp_path: Path) -> None:
     first = SinkHarness(_sink(tmp_path), checkpointed=True)
     snapshot = _write(first, 1, "a")
     first.write(RowBatch(["lost"]))

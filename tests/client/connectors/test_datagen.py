@@ -82,7 +82,7 @@ def _reader(source: Any, parallelism: int = 1) -> tuple[Any, FakeReaderContext]:
     return reader, context
 
 
-def test_the_rate_is_shared_by_the_subtasks_and_waits_are_asked_for() -> None:
+def test_the_rate_is_shared_by_the_subtasks_and_waits_are_requested() -> None:
     clock = ManualClock()
     source = DataGeneratorSource(str, rate_per_second=100, type_info=STRING, clock=clock)
     assert source.get_boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
@@ -145,7 +145,7 @@ def test_a_failed_generator_keeps_its_position() -> None:
     assert rows_of(reader.poll_next(10)) == [0, 1, 2, 3, 4]
 
 
-def test_a_column_generator_must_answer_the_rows_it_was_asked_for() -> None:
+def test_a_column_generator_must_return_the_requested_rows() -> None:
     reader, _ = _reader(ColumnDataGeneratorSource(lambda start, n: {"i": [0]}, 10))
     reader.add_splits([IndexSplit("0", 4, 10)])
     with pytest.raises(ConnectorError, match=r"returned 1 rows for \(4, 6\); it must return exactly 6"):

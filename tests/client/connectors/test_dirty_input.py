@@ -123,7 +123,7 @@ def test_they_are_skipped_and_counted(case: _Case, path: Path, max_rows: int) ->
     assert count == len(case.letters())
 
 
-def test_dead_letters_say_where_and_why(case: _Case, path: Path) -> None:
+def test_dead_letters_have_their_place_and_reason(case: _Case, path: Path) -> None:
     rows, side, count = _read(case.make(path, on_error="dead-letter"))
     assert [(letter.offset, letter.raw) for letter in side] == case.letters()
     assert {letter.source for letter in side} == {str(path)}

@@ -74,7 +74,7 @@ def test_a_rolled_part_waits_for_the_checkpoint_that_holds_it(tmp_path: Path) ->
     assert (hidden(tmp_path), shown(tmp_path)) == (set(), ["a", "b"])
 
 
-def test_text_goes_on_over_checkpoints_unless_the_policy_ends_it(tmp_path: Path) -> None:
+def test_text_parts_continue_over_checkpoints_unless_the_policy_ends_them(tmp_path: Path) -> None:
     for policy, parts in ((None, 1), (ON_CHECKPOINT, 2)):
         folder = tmp_path / str(parts)
         writer = start(text(folder, policy), rows=["a"])
@@ -93,7 +93,7 @@ def test_parquet_ends_its_parts_with_every_checkpoint(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_a_restored_attempt_goes_on_with_a_copy_of_the_open_part(tmp_path: Path) -> None:
+def test_a_restored_attempt_continues_a_copy_of_the_open_part(tmp_path: Path) -> None:
     first = start(text(tmp_path), rows=["a"])
     held = first.checkpoint(1)
     (original,) = hidden(tmp_path)
@@ -221,7 +221,7 @@ def test_a_commit_is_finished_wherever_the_first_one_stopped(tmp_path: Path) -> 
         assert (shown(tmp_path), hidden(tmp_path)) == (["a"], set())
 
 
-def test_an_open_part_that_somebody_else_removed_is_named(tmp_path: Path) -> None:
+def test_an_open_part_that_was_removed_is_named(tmp_path: Path) -> None:
     held = left_by(start(text(tmp_path)), "a")
     (name,) = hidden(tmp_path)
     (tmp_path / name).unlink()
@@ -229,7 +229,7 @@ def test_an_open_part_that_somebody_else_removed_is_named(tmp_path: Path) -> Non
         start(text(tmp_path), attempt=1, restored=held)
 
 
-def test_a_finished_part_that_somebody_else_removed_is_named(tmp_path: Path) -> None:
+def test_a_finished_part_that_was_removed_is_named(tmp_path: Path) -> None:
     writer = start(text(tmp_path, ON_CHECKPOINT), rows=["a"])
     writer.checkpoint(1)
     (name,) = hidden(tmp_path)
@@ -333,7 +333,7 @@ def test_only_leftovers_of_this_sinks_dead_attempts_are_removed(tmp_path: Path) 
         writer.close()
 
 
-def test_a_job_tells_of_hidden_files_of_others_where_it_writes(
+def test_a_job_reports_hidden_files_of_others_where_it_writes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lost = start(text(tmp_path), job="a job that was lost", rows=["x"])
@@ -341,8 +341,8 @@ def test_a_job_tells_of_hidden_files_of_others_where_it_writes(
     start(text(tmp_path), attempt=1).close()
     assert not caplog.records
     start(text(tmp_path)).close()
-    (told,) = caplog.messages
-    assert told.startswith(f"{tmp_path} has 1 hidden files (.inprogress, .savepoint) of other jobs or sinks. They stay")
+    (line,) = caplog.messages
+    assert line.startswith(f"{tmp_path} has 1 hidden files (.inprogress, .savepoint) of other jobs or sinks. They stay")
     lost.close()
 
 

@@ -293,7 +293,7 @@ try:
 except InvalidProgramError as error:
     assert "pip install 'millstream[avro]'" in str(error), error
 else:
-    raise AssertionError("nothing was said")
+    raise AssertionError("nothing was raised")
 """
 
 

@@ -131,7 +131,7 @@ def test_columns_that_differ_by_case_only_are_no_choice(tmp_path: Path) -> None:
         _parquet(tmp_path, Sale, is_case_sensitive=False)
 
 
-def test_a_bulk_format_does_not_say_where_its_files_are() -> None:
+def test_a_bulk_format_does_not_reveal_its_files() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     with pytest.raises(InvalidProgramError, match="for_bulk_file_format"):
         env.create_input(ParquetColumnarRowInputFormat(Sale))  # type: ignore[arg-type]

@@ -155,7 +155,7 @@ def test_columns_come_from_another_schema_and_go() -> None:
 
 
 @pytest.mark.parametrize(
-    ("build", "told"),
+    ("build", "message"),
     [
         (lambda b: b.set_column_separator(",,"), "one ASCII character"),
         (lambda b: b.set_quote_char(","), "one character for two things"),
@@ -166,13 +166,13 @@ def test_columns_come_from_another_schema_and_go() -> None:
         (lambda b: b.set_any_property_name("x"), "no place for values"),
     ],
 )
-def test_a_schema_that_cannot_be_is_refused(build: Any, told: str) -> None:
-    with pytest.raises(InvalidProgramError, match=told):
+def test_a_schema_that_cannot_be_is_refused(build: Any, message: str) -> None:
+    with pytest.raises(InvalidProgramError, match=message):
         build(_two())
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         (("a", 1.5), "column 'n': 1.5 is no Byte"),
         (("a", True), "column 'n': True is no Byte"),
@@ -182,8 +182,8 @@ def test_a_schema_that_cannot_be_is_refused(build: Any, told: str) -> None:
         ({"s": "a", "x": 1}, "further fields, x"),
     ],
 )
-def test_what_a_column_cannot_hold_is_refused_with_the_record(row: Any, told: str) -> None:
-    with pytest.raises(ConnectorError, match=told) as raised:
+def test_what_a_column_cannot_hold_is_refused_with_the_record(row: Any, message: str) -> None:
+    with pytest.raises(ConnectorError, match=message) as raised:
         _csv(_two().build(), [row])
     assert repr(row) in str(raised.value)
 

@@ -50,7 +50,7 @@ def test_a_number_of_single_precision_is_read_as_it_was(value: float) -> None:
     assert np.float32(float_text(value)) == np.float32(value)
 
 
-def test_what_is_too_large_for_single_precision_is_told() -> None:
+def test_what_is_too_large_for_single_precision_is_reported() -> None:
     schema = CsvRowSerializationSchema.Builder(Types.ROW([Types.FLOAT()])).build()
     with pytest.raises(ValueError, match=r"1e\+39.* too large for single precision"):
         schema.serialize(Row(1e39))

@@ -1,4 +1,4 @@
-"""JSON messages: what is written is read as it was, and what cannot be read says why."""
+"""JSON messages: round trips, and the reasons in errors."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_json_or_the_type_does_not_have_is_refused(value: Any) -> None:
         schema.serialize(value)
 
 
-def test_a_json_schema_says_the_type() -> None:
+def test_a_json_schema_gives_the_type() -> None:
     text = json.dumps(
         {
             "type": "object",
@@ -143,7 +143,7 @@ def test_numbers_of_a_json_schema_are_exact() -> None:
         ('{"type": "string", "contentEncoding": "7bit"}', "base64"),
     ],
 )
-def test_a_json_schema_that_says_no_type_is_refused(text: str, told: str) -> None:
+def test_a_json_schema_without_a_type_is_refused(text: str, told: str) -> None:
     with pytest.raises(InvalidProgramError, match=told):
         JsonRowDeserializationSchema.builder().json_schema(text)
 

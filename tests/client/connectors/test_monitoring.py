@@ -83,7 +83,7 @@ def test_splits_of_a_lost_reader_go_to_one_that_waits(tmp_path: Path) -> None:
     assert harness.emitted == lines
 
 
-def test_it_does_not_end_and_says_so(tmp_path: Path) -> None:
+def test_it_is_unbounded(tmp_path: Path) -> None:
     source = _source(tmp_path)
     assert source.get_boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
     assert source.process_static_file_set().get_boundedness() is Boundedness.BOUNDED
@@ -125,13 +125,13 @@ def test_a_pattern_may_match_nothing_yet(tmp_path: Path) -> None:
     assert harness.emitted == lines
 
 
-def test_a_snapshot_of_a_bounded_source_does_not_say_which_files_were_read(tmp_path: Path) -> None:
+def test_a_snapshot_of_a_bounded_source_does_not_list_the_files_read(tmp_path: Path) -> None:
     _add(tmp_path, 1)
     with pytest.raises(ConnectorError, match="did not monitor"):
         SourceHarness(_source(tmp_path), 1, Snapshot([], [], []))
 
 
-def test_a_bounded_source_goes_on_with_what_a_monitoring_one_had_found(tmp_path: Path) -> None:
+def test_a_bounded_source_continues_with_what_a_monitoring_one_had_found(tmp_path: Path) -> None:
     lines = _add(tmp_path, 1)
     first = SourceHarness(_source(tmp_path), 1)
     look, looked = first.background.popleft()
@@ -150,7 +150,7 @@ def test_an_interval_that_is_none_is_refused(tmp_path: Path, interval: Any) -> N
         FileSource.for_json_lines(tmp_path).monitor_continuously(interval)
 
 
-def test_files_are_read_in_one_piece_when_asked_for(tmp_path: Path) -> None:
+def test_files_are_read_in_one_piece_on_request(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("line\n" * 100)
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path).with_block_size(10)
     assigner = FileSplitAssignerProvider.locality_aware_split_assigner()

@@ -1,4 +1,4 @@
-"""What the file sinks write, the file sources read; or the sink says what it cannot write."""
+"""What the file sinks write, the file sources read; what a sink cannot write is an error."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def _fail_and_read(
         elif step in ("crash", "lose"):
             if step == "crash":
                 writer.close()
-            else:  # nobody hears of it any more, and it does not know
+            else:  # it is not notified any longer
                 zombies.append(writer)
             attempt += 1
             done, elements = completed

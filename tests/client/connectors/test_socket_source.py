@@ -78,7 +78,7 @@ def reading(server: socket.socket) -> Iterator[Callable[..., Reading]]:
 
 
 def _say(server: socket.socket, one: Reading, *parts: bytes) -> None:
-    """The reader connects, hears this, and the end of the stream."""
+    """The reader connects, and receives this and the end of the stream."""
     one.reader.poll_next(1)
     connection, _ = server.accept()
     with connection:

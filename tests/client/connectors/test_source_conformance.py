@@ -215,7 +215,7 @@ def _counted(rows: list[Any]) -> Counter[str]:
 _steps = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 40)), max_size=60)
 
 
-def test_it_says_that_it_ends(case: _Case) -> None:
+def test_it_is_bounded(case: _Case) -> None:
     assert case[0].get_boundedness() is Boundedness.BOUNDED
 
 
@@ -279,7 +279,7 @@ def test_a_restore_loses_and_repeats_nothing(
     before=_steps,
     phases=st.lists(st.tuples(st.lists(st.integers(0, 9), max_size=3), _steps), min_size=1, max_size=4),
 )
-def test_splits_that_are_paused_are_not_read_and_go_on_where_they_were(
+def test_splits_that_are_paused_are_not_read_and_resume_where_they_were(
     case: _Case, before: Steps, phases: list[tuple[list[int], Steps]]
 ) -> None:
     """One reader has the splits of three, as after a restore; only those of which something was read are ever ahead."""

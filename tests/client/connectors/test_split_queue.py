@@ -17,7 +17,7 @@ from millstream.datastream.connectors.split_queue import DiscoveringEnumerator, 
 
 
 class FakeContext(SplitEnumeratorContext[str]):
-    """Remembers what went to whom; background work is done when the test says so."""
+    """Records what each reader received; background work is done when the test triggers it."""
 
     def __init__(self) -> None:
         self.readers: set[int] = set()
@@ -47,7 +47,7 @@ class FakeContext(SplitEnumeratorContext[str]):
 
 
 def asked(again: bool) -> FakeContext:
-    """Reader 0 asks, is lost and perhaps asks again before splits are found; so does reader 1, which stays."""
+    """Reader 0 requests, is lost and perhaps requests again before splits are found; so does reader 1, which stays."""
     context = FakeContext()
     enumerator = DiscoveringEnumerator[str](context, lambda: ["a", "b", "c"])
     enumerator.start()
@@ -65,11 +65,11 @@ def asked(again: bool) -> FakeContext:
     return context
 
 
-def test_what_a_lost_reader_asked_for_before_splits_were_found_is_forgotten() -> None:
+def test_the_request_of_a_lost_reader_before_splits_were_found_is_forgotten() -> None:
     assert asked(again=False).assigned == [(1, ["a"])]
 
 
-def test_a_reader_that_asks_again_after_a_restart_gets_one_split() -> None:
+def test_a_reader_that_requests_again_after_a_restart_gets_one_split() -> None:
     assert asked(again=True).assigned == [(1, ["a"]), (0, ["b"])]
 
 
@@ -146,7 +146,7 @@ class Part(NamedTuple):
 
 
 class ReaderContext(SourceReaderContext):
-    """Keeps what a reader tells it."""
+    """Records the calls of a reader."""
 
     def __init__(self) -> None:
         self.requests = self.wake_ups = 0

@@ -19,7 +19,7 @@ def _done(result: Any) -> CompletableFuture[Any]:
 
 
 class FakeJobClient:
-    """A job that finishes, or fails, as soon as it is asked."""
+    """A job that finishes, or fails, as soon as it is executed."""
 
     def __init__(self, graph: JobGraph, records: list[Any], failure: Exception | None) -> None:
         self.graph = graph

@@ -1,4 +1,4 @@
-"""What tests ask of the job graphs that programs make."""
+"""Queries of the job graphs that programs make."""
 
 from __future__ import annotations
 

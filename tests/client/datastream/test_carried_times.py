@@ -1,4 +1,4 @@
-"""Which streams carry timestamps: all behind which somebody may look at them, and no others."""
+"""Which streams carry timestamps: those with a consumer that may read them, and no others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_no_stream_does_in_front_of_functions_and_sinks_that_never_look(env: Str
 
 
 @pytest.mark.parametrize("end", ["process", "sink", "sink function", "window"])
-def test_every_stream_does_that_leads_to_somebody_who_may_look(env: StreamExecutionEnvironment, end: str) -> None:
+def test_streams_with_a_consumer_that_may_read_timestamps_carry_them(env: StreamExecutionEnvironment, end: str) -> None:
     stream = steps(numbers(env))
     match end:
         case "process":
@@ -72,7 +72,7 @@ def test_every_stream_does_that_leads_to_somebody_who_may_look(env: StreamExecut
     assert behind.get("end", {False}) == {False}
 
 
-def test_of_two_branches_only_the_one_that_leads_to_somebody_who_may_look_does(env: StreamExecutionEnvironment) -> None:
+def test_of_two_branches_only_the_one_with_such_a_consumer_carries_them(env: StreamExecutionEnvironment) -> None:
     stream = numbers(env)
     stream.map(lambda n: n).name("printed").print()
     stream.map(lambda n: n).name("written").sink_to(AnySink())
@@ -81,7 +81,7 @@ def test_of_two_branches_only_the_one_that_leads_to_somebody_who_may_look_does(e
     assert (behind["printed"], behind["written"]) == ({False}, {True})
 
 
-def test_a_sink_says_whether_its_writers_look(env: StreamExecutionEnvironment) -> None:
+def test_a_sink_declares_whether_its_writers_read_timestamps(env: StreamExecutionEnvironment) -> None:
     class Careless(AnySink):
         reads_timestamps = False
 
@@ -90,7 +90,7 @@ def test_a_sink_says_whether_its_writers_look(env: StreamExecutionEnvironment) -
     assert not PrintSink.reads_timestamps
 
 
-def test_only_a_function_that_assigns_timestamps_is_told_those_before(env: StreamExecutionEnvironment) -> None:
+def test_only_a_function_that_assigns_timestamps_receives_the_previous_ones(env: StreamExecutionEnvironment) -> None:
     pairs = env.from_collection([(1, 2)], Types.TUPLE([Types.LONG(), Types.LONG()])).name("pairs")
     by_field = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_field(1)
     first = pairs.assign_timestamps_and_watermarks(STRATEGY).name("first")

@@ -173,7 +173,7 @@ def test_sizes_that_cannot_be_are_refused() -> None:
         (EmbeddedRocksDBStateBackend, "there is no RocksDB here; use HashMapStateBackend"),
     ],
 )
-def test_what_there_is_none_of_says_so(make: Any, what: str) -> None:
+def test_unsupported_settings_are_refused(make: Any, what: str) -> None:
     with pytest.raises(InvalidProgramError, match=what):
         make()
 

@@ -29,7 +29,7 @@ def test_all_results_then_the_end_of_the_job(env: StreamExecutionEnvironment, ex
     assert client.closed == 1
 
 
-def test_the_collect_operators_id_is_asked_for(env: StreamExecutionEnvironment, executor: FakeExecutor) -> None:
+def test_the_collect_operators_id_is_requested(env: StreamExecutionEnvironment, executor: FakeExecutor) -> None:
     list(collect(env))
     [client] = executor.clients
     [vertex] = client.graph.vertices

@@ -82,7 +82,7 @@ def test_settings_of_windows_reach_the_operator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("aggregate", "told"),
+    ("aggregate", "message"),
     [
         (sum("amonut"), "sum: there is no column 'amonut'; the stream has the columns user (String), amount (Long)"),
         (sum("user"), "sum: column 'user' is of type String, and it takes numbers"),
@@ -94,10 +94,10 @@ def test_settings_of_windows_reach_the_operator() -> None:
         (sum("amount").alias("window_end"), "two columns named 'window_end'"),
     ],
 )
-def test_what_columns_cannot_do_is_told_with_what_there_is(aggregate: Any, told: str) -> None:
+def test_unsupported_aggregates_are_refused_with_the_supported_ones(aggregate: Any, message: str) -> None:
     with pytest.raises(InvalidProgramError) as error:
         purchases().key_by("user").window(SECONDS).aggregate(aggregate)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_stream_without_columns_is_refused_with_what_to_declare() -> None:

@@ -202,7 +202,7 @@ def test_keyed_inputs_are_hashed_over_the_same_key_groups(env: StreamExecutionEn
     assert spec.keys.second.function("abc") == 3
 
 
-def test_streams_that_were_keyed_before_are_keyed_together_or_anew(env: StreamExecutionEnvironment) -> None:
+def test_streams_that_were_keyed_before_are_keyed_together_or_again(env: StreamExecutionEnvironment) -> None:
     first, second = numbers(env).key_by(lambda n: n), texts(env).key_by(len)
     first.connect(second).map(Texts())
     spec = spec_of(env, CoMapSpec)

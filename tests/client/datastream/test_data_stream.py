@@ -244,7 +244,7 @@ def test_a_union_of_different_types_is_refused(numbers: DataStream, first: Any, 
     assert streams[0].union(streams[1]).get_type() == PICKLED
 
 
-def test_streams_without_a_type_and_types_that_say_the_same_may_be_united(numbers: DataStream) -> None:
+def test_streams_without_a_type_and_of_equal_types_may_be_united(numbers: DataStream) -> None:
     texts = numbers.map(lambda x: x, output_type=Types.STRING())
     assert numbers.union(numbers.map(lambda x: x)).union(texts).get_type() == PICKLED
     for first, other in [

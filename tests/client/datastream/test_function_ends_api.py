@@ -70,15 +70,15 @@ def test_behind_key_by_a_sink_function_has_the_keys(env: StreamExecutionEnvironm
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (NumberSequenceSource(1, 2), "use from_source"),
         (42, "callable"),
         (lambda: None, "cannot be called with one argument"),
     ],
 )
-def test_what_is_no_source_function_is_refused(env: StreamExecutionEnvironment, given: Any, told: str) -> None:
-    with pytest.raises(InvalidProgramError, match=told):
+def test_what_is_no_source_function_is_refused(env: StreamExecutionEnvironment, given: Any, message: str) -> None:
+    with pytest.raises(InvalidProgramError, match=message):
         env.add_source(given)
 
 

@@ -13,8 +13,8 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.datastream import JobListener, StreamExecutionEnvironment
 
 
-class Told(JobListener):
-    """Notes what it is told."""
+class Recorded(JobListener):
+    """Records the notifications."""
 
     def __init__(self) -> None:
         self.events: list[tuple[Any, ...]] = []
@@ -27,39 +27,39 @@ class Told(JobListener):
 
 
 @pytest.fixture
-def told(env: StreamExecutionEnvironment) -> Told:
-    listener = Told()
+def recorded(env: StreamExecutionEnvironment) -> Recorded:
+    listener = Recorded()
     env.register_job_listener(listener)
     env.from_collection([1]).print()
     return listener
 
 
-def test_a_job_is_told_of_at_its_start_and_its_end(
-    env: StreamExecutionEnvironment, executor: FakeExecutor, told: Told
+def test_listeners_are_notified_at_the_start_and_the_end_of_a_job(
+    env: StreamExecutionEnvironment, executor: FakeExecutor, recorded: Recorded
 ) -> None:
     env.execute()
     job_id = executor.clients[0].get_job_id()
-    assert told.events == [("submitted", job_id, None), ("executed", job_id, None)]
+    assert recorded.events == [("submitted", job_id, None), ("executed", job_id, None)]
 
 
-def test_a_job_that_is_not_waited_for_is_told_of_at_its_start(
-    env: StreamExecutionEnvironment, executor: FakeExecutor, told: Told
+def test_listeners_are_notified_at_the_start_of_a_detached_job(
+    env: StreamExecutionEnvironment, executor: FakeExecutor, recorded: Recorded
 ) -> None:
     job_id = env.execute_async().get_job_id()
-    assert told.events == [("submitted", job_id, None)]
+    assert recorded.events == [("submitted", job_id, None)]
 
 
-def test_a_failed_job_is_told_of_with_its_error(
-    env: StreamExecutionEnvironment, executor: FakeExecutor, told: Told
+def test_listeners_receive_the_error_of_a_failed_job(
+    env: StreamExecutionEnvironment, executor: FakeExecutor, recorded: Recorded
 ) -> None:
     executor.failure = JobExecutionError("broken")
     with pytest.raises(JobExecutionError):
         env.execute()
-    assert told.events[1:] == [("executed", None, executor.failure)]
+    assert recorded.events[1:] == [("executed", None, executor.failure)]
 
 
-def test_a_refused_job_is_told_of_twice_as_in_flink(
-    env: StreamExecutionEnvironment, executor: FakeExecutor, told: Told, monkeypatch: pytest.MonkeyPatch
+def test_listeners_are_notified_twice_of_a_refused_job_as_in_flink(
+    env: StreamExecutionEnvironment, executor: FakeExecutor, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusal = SubmissionError("no")
 
@@ -69,7 +69,7 @@ def test_a_refused_job_is_told_of_twice_as_in_flink(
     monkeypatch.setattr(executor, "submit", refuse)
     with pytest.raises(SubmissionError):
         env.execute()
-    assert told.events == [("submitted", None, refusal), ("executed", None, refusal)]
+    assert recorded.events == [("submitted", None, refusal), ("executed", None, refusal)]
 
 
 def test_a_listener_that_fails_does_no_harm(
@@ -79,7 +79,7 @@ def test_a_listener_that_fails_does_no_harm(
         def on_job_submitted(self, job_client: Any, throwable: BaseException | None) -> None:
             raise ValueError("mine")
 
-    after = Told()
+    after = Recorded()
     env.register_job_listener(Failing())
     env.register_job_listener(after)
     env.from_collection([1]).print()
@@ -89,8 +89,8 @@ def test_a_listener_that_fails_does_no_harm(
     assert len(after.events) == 2
 
 
-def test_listeners_can_be_asked_for_and_cleared(env: StreamExecutionEnvironment, executor: FakeExecutor) -> None:
-    listener = Told()
+def test_listeners_can_be_listed_and_cleared(env: StreamExecutionEnvironment, executor: FakeExecutor) -> None:
+    listener = Recorded()
     env.register_job_listener(listener)
     assert env.get_job_listeners() == [listener]
     env.clear_job_listeners()

@@ -1,4 +1,4 @@
-"""Joins of two streams, as programs say them: what they add to the graph, and what is refused."""
+"""Joins of two streams in programs: what they add to the graph, and what is refused."""
 
 from __future__ import annotations
 

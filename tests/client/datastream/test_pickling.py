@@ -79,7 +79,7 @@ def test_the_operator_at_fault_in_a_chain_is_named(env: StreamExecutionEnvironme
     env.from_collection([1]).map(lambda x: x).name("fine").map(lambda x: (lock, x)).name("broken").map(str)
     with pytest.raises(InvalidProgramError, match=r"operator 'broken': the variable 'lock'") as raised:
         env.generate_job()
-    assert "".join(traceback.format_exception(raised.value)).count("Traceback") == 1, "the message says it all"
+    assert "".join(traceback.format_exception(raised.value)).count("Traceback") == 1, "the message is complete"
 
 
 def test_the_key_selector_of_an_edge_is_checked_too(env: StreamExecutionEnvironment) -> None:

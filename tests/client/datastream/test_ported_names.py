@@ -1,4 +1,4 @@
-"""Names of PyFlink's that say something about an operator or the environment, and those that there can be none of."""
+"""PyFlink's names for settings of operators and of the environment, and those that are not supported."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_needs_a_jvm_is_refused_with_what_to_do(env: StreamExecutionEnviron
     env.close()
 
 
-def test_settings_of_the_environment_can_be_asked_of_its_streams(env: StreamExecutionEnvironment) -> None:
+def test_settings_of_the_environment_can_be_read_from_its_streams(env: StreamExecutionEnvironment) -> None:
     env.set_parallelism(3)
     assert env.from_collection([1]).get_execution_config().get_parallelism() == 3
     assert env.is_chaining_of_operators_with_different_max_parallelism_enabled()

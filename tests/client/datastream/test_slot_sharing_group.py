@@ -15,7 +15,7 @@ def heavy(cores: float = 2.0, memory: int = 512) -> SlotSharingGroup:
     return SlotSharingGroup.builder("heavy").set_cpu_cores(cores).set_task_heap_memory_mb(memory).build()
 
 
-def test_a_group_says_what_it_was_built_with() -> None:
+def test_a_group_returns_what_it_was_built_with() -> None:
     sizes = [MemorySize.of_mebi_bytes(number) for number in (100, 200, 300)]
     builder = SlotSharingGroup.builder("g").set_cpu_cores(1).set_task_heap_memory(sizes[0])
     group = (
@@ -30,7 +30,7 @@ def test_a_group_says_what_it_was_built_with() -> None:
     assert (plain.get_cpu_cores(), plain.get_task_heap_memory(), plain.get_external_resources()) == (None, None, {})
 
 
-def test_a_group_that_asks_for_something_says_cores_and_heap() -> None:
+def test_a_group_that_requests_resources_names_cores_and_heap() -> None:
     with pytest.raises(
         InvalidProgramError, match="'g': a group with resources states how many cores and how much"
     ):
@@ -61,7 +61,7 @@ def test_memory_sizes() -> None:
         MemorySize(-1)
 
 
-def test_the_job_says_what_the_slots_of_its_groups_need(env: StreamExecutionEnvironment) -> None:
+def test_the_job_has_the_resources_of_the_slots_of_its_groups(env: StreamExecutionEnvironment) -> None:
     numbers = env.from_sequence(1, 9).slot_sharing_group(heavy())
     numbers.map(abs).slot_sharing_group("small").print().slot_sharing_group(SlotSharingGroup.builder("end").build())
     graph = env.generate_job().graph

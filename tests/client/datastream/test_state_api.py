@@ -54,15 +54,15 @@ class Total(AggregateFunction):
         return acc1 + acc2
 
 
-class Asked(KeyedStateStore):
-    """Answers nothing; remembers the descriptors."""
+class Requested(KeyedStateStore):
+    """Returns nothing; records the descriptors."""
 
     def __init__(self) -> None:
         self.descriptors: list[StateDescriptor] = []
 
     def keyed_state(self, descriptor: StateDescriptor) -> State:
         self.descriptors.append(descriptor)
-        return None  # type: ignore[return-value]  # nobody uses the state here
+        return None  # type: ignore[return-value]  # the state is not used here
 
     @property
     def last(self) -> StateDescriptor:
@@ -79,7 +79,7 @@ class Asked(KeyedStateStore):
     ],
 )  # fmt: skip
 def test_types_are_declared_as_everywhere(hint: Any, kind: t.TypeInformation) -> None:
-    asked = Asked()
+    asked = Requested()
     asked.get_state("s", hint)
     asked.get_state(ValueStateDescriptor("s", hint))
     assert [descriptor.type_info for descriptor in asked.descriptors] == [kind, kind]
@@ -97,7 +97,7 @@ def test_what_is_not_declared_is_known(hint: Any, undeclared: bool) -> None:
 
 
 def test_every_accessor_takes_a_descriptor_or_a_name_and_types() -> None:
-    asked = Asked()
+    asked = Requested()
     asked.get_list_state("l", int)
     assert asked.last.get_name() == "l"
     assert asked.last.type_info == t.ListType(t.LONG)
@@ -147,9 +147,9 @@ def test_every_accessor_takes_a_descriptor_or_a_name_and_types() -> None:
         ),
     ],
 )
-def test_mistakes_are_told(wrong: Any, message: str) -> None:
+def test_mistakes_are_reported(wrong: Any, message: str) -> None:
     with pytest.raises(InvalidProgramError, match=message):
-        wrong(Asked())
+        wrong(Requested())
 
 
 def test_without_a_key_there_is_no_store() -> None:
@@ -212,7 +212,7 @@ def test_durations_as_pyflink_writes_them(length: Any) -> None:
 
 
 @pytest.mark.parametrize("unset", [(), (None,), (0,), (False,), ("",)])
-def test_rocksdb_compacts_every_30_days_unless_told_otherwise(unset: tuple[Any, ...]) -> None:
+def test_rocksdb_compacts_every_30_days_unless_configured_otherwise(unset: tuple[Any, ...]) -> None:
     built = StateTtlConfig.new_builder(Time.days(1)).cleanup_in_rocksdb_compact_filter(17, *unset).build()
     strategy = pickle.loads(pickle.dumps(built)).get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy()
     assert strategy.get_periodic_compaction_time() == Duration.of_days(30)

@@ -1,4 +1,4 @@
-"""Functions that say in their base class which types they are of."""
+"""Functions whose base class gives their types."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_function_with_types_is_a_function(answer: Any, expected: Any) -> None
     assert answer == expected
 
 
-def test_what_has_to_be_written_is_still_asked_for() -> None:
+def test_what_has_to_be_written_is_still_required() -> None:
     class Nothing(MapFunction[int, str]):
         """Without its method."""
 

@@ -123,7 +123,7 @@ def test_async_functions_are_sent_to_async_data_stream(
 
 
 @pytest.mark.parametrize("name", ["window", "count_window", "reduce", "sum", "max_by", "interval_join"])
-def test_what_only_keyed_streams_have_asks_for_key_by(numbers: DataStream[int], name: str) -> None:
+def test_what_only_keyed_streams_have_requires_key_by(numbers: DataStream[int], name: str) -> None:
     with pytest.raises(AttributeError, match=rf"no attribute '{name}'.*key_by\(\.\.\.\)\.{name}") as raised:
         getattr(numbers, name)
     assert (f"{name}_all" in str(raised.value)) == name.endswith("window")

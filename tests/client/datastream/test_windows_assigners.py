@@ -42,7 +42,7 @@ from millstream.datastream.window import (
     WindowAssigner,
 )
 
-NOBODY: Any = None
+UNUSED: Any = None
 times = st.integers(-(2**53), 2**53)
 
 
@@ -162,7 +162,7 @@ def test_a_record_without_a_timestamp_fails_the_job_with_what_to_do(assigner: An
 
 
 @pytest.mark.parametrize("gap", [0, -1, "x", None, timedelta(0)])
-def test_a_record_must_say_a_gap_above_0(gap: Any) -> None:
+def test_the_gap_of_a_record_must_be_above_0(gap: Any) -> None:
     with pytest.raises(InvalidProgramError, match="DynamicEventTimeSessionWindows: the extracted gap must"):
         windows_of(DynamicEventTimeSessionWindows.with_dynamic_gap(ByField()), 1, {"gap": gap})
 
@@ -173,7 +173,7 @@ def test_sessions_end_where_no_record_came_for_their_gap(records: list[tuple[int
     assigned = {window for record in records for window in windows_of(assigner, record[0], record)}
     merges = Merges()
     assigner.merge_windows(assigned, merges)
-    sessions = assigned - {old for group, _ in merges.told for old in group} | {result for _, result in merges.told}
+    sessions = assigned - {old for group, _ in merges.merged for old in group} | {result for _, result in merges.merged}
     reach, expected = None, 0
     for time, gap in sorted(records):
         if reach is None or time > reach:
@@ -211,25 +211,25 @@ def test_all_records_are_in_the_one_global_window() -> None:
 def test_each_kind_has_its_trigger_and_serializer() -> None:
     for assigner in EVENT_TIME:
         assert assigner.is_event_time()
-        assert isinstance(assigner.get_default_trigger(NOBODY), EventTimeTrigger)
+        assert isinstance(assigner.get_default_trigger(UNUSED), EventTimeTrigger)
         assert isinstance(assigner.get_window_serializer(), TimeWindowSerializer)
     for assigner in PROCESSING_TIME:
         assert not assigner.is_event_time()
-        assert isinstance(assigner.get_default_trigger(NOBODY), ProcessingTimeTrigger)
+        assert isinstance(assigner.get_default_trigger(UNUSED), ProcessingTimeTrigger)
         assert isinstance(assigner.get_window_serializer(), TimeWindowSerializer)
     for counting in (CountTumblingWindowAssigner.of(4), CountSlidingWindowAssigner.of(4, 2)):
         assert not counting.is_event_time()
-        trigger = counting.get_default_trigger(NOBODY)
+        trigger = counting.get_default_trigger(UNUSED)
         assert isinstance(trigger, CountTrigger)
         assert trigger.window_size == 4
         assert isinstance(counting.get_window_serializer(), CountWindowSerializer)
     everything = GlobalWindows.create()
     assert not everything.is_event_time()
-    assert isinstance(everything.get_default_trigger(NOBODY), NeverTrigger)
+    assert isinstance(everything.get_default_trigger(UNUSED), NeverTrigger)
     assert isinstance(everything.get_window_serializer(), GlobalWindowSerializer)
 
 
-def test_assigners_tell_their_shape() -> None:
+def test_assigners_have_a_shape() -> None:
     assert repr(TumblingEventTimeWindows.of(Time.seconds(5))) == "TumblingEventTimeWindows(5000, 0)"
     assert repr(SlidingProcessingTimeWindows.of(10, 5, 1)) == "SlidingProcessingTimeWindows(10, 5, 1)"
     assert repr(EventTimeSessionWindows.with_gap(7)) == "EventTimeSessionWindows(7)"

@@ -72,7 +72,7 @@ def test_window_functions_get_the_window_itself() -> None:
 
 
 @pytest.mark.parametrize("kind", [WindowFunction, AllWindowFunction, ProcessWindowFunction, ProcessAllWindowFunction])
-def test_a_window_function_has_to_say_what_comes_out(kind: Any) -> None:
+def test_a_window_function_needs_an_output_type(kind: Any) -> None:
     with pytest.raises(TypeError, match="abstract"):
         kind()
 

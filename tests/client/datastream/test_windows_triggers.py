@@ -44,7 +44,7 @@ OF_ALL_TRIGGERS: list[Trigger[Any, Any]] = [
 ]
 
 
-def test_results_say_whether_they_fire_and_purge() -> None:
+def test_results_have_fire_and_purge() -> None:
     assert [(r.is_fire(), r.is_purge()) for r in (CONTINUE, FIRE, PURGE, FIRE_AND_PURGE)] == [
         (False, False),
         (True, False),
@@ -121,8 +121,8 @@ def test_count_heeds_no_clock() -> None:
 
 
 def test_full_count_windows_keep_nothing() -> None:
-    nobody: Any = None
-    rig = TriggerRig(CountTumblingWindowAssigner.of(2).get_default_trigger(nobody))
+    unused: Any = None
+    rig = TriggerRig(CountTumblingWindowAssigner.of(2).get_default_trigger(unused))
     assert [rig.element(CountWindow(0)), rig.element(CountWindow(0))] == [CONTINUE, FIRE_AND_PURGE]
     assert rig.values == {}
 
@@ -179,7 +179,7 @@ def test_continuous_processing_time_fires_by_the_clock_up_to_the_windows_end() -
     assert (rig.values, rig.timers) == ({}, set())
 
 
-def test_continuous_processing_time_goes_on_in_windows_that_are_long_past_on_the_clock() -> None:
+def test_continuous_processing_time_continues_in_windows_long_past() -> None:
     rig = TriggerRig(ContinuousProcessingTimeTrigger.of(30), now=1000)
     assert rig.element(WINDOW, 3) is CONTINUE
     assert rig.advance_clock(1000) == []
@@ -213,7 +213,7 @@ def test_never_fires() -> None:
     assert (rig.values, rig.timers) == ({}, set())
 
 
-def test_triggers_say_whether_their_windows_may_merge() -> None:
+def test_triggers_declare_whether_their_windows_may_merge() -> None:
     assert [trigger.can_merge() for trigger in OF_ALL_TRIGGERS] == [True] * 6 + [False]
     assert not PurgingTrigger.of(NeverTrigger()).can_merge()
 

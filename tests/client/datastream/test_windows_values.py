@@ -27,7 +27,7 @@ times = st.integers(MIN_TIMESTAMP, MAX_TIMESTAMP)
 windows = st.builds(lambda start, size: TimeWindow(start, start + size), st.integers(-50, 50), st.integers(1, 12))
 
 
-def test_a_window_is_told_by_its_value() -> None:
+def test_a_window_is_identified_by_its_value() -> None:
     assert TimeWindow(0, 5) == TimeWindow(0, 5) != TimeWindow(0, 6)
     assert len({TimeWindow(0, 5), TimeWindow(0, 5), TimeWindow(5, 10), CountWindow(0), CountWindow(0)}) == 3
     assert TimeWindow(0, 5) != (0, 5)
@@ -78,7 +78,7 @@ def test_windows_do_not_change() -> None:
         TimeWindow(0, 5).start = 1  # type: ignore[misc]  # refused
 
 
-def test_a_kind_of_ones_own_must_say_when_it_ends() -> None:
+def test_a_custom_window_must_have_an_end() -> None:
     class Odd(Window):
         pass
 
@@ -112,12 +112,12 @@ def test_windows_that_touch_intersect() -> None:
     assert TimeWindow(0, 5).cover(TimeWindow(-3, 2)) == TimeWindow(-3, 5)
 
 
-def test_only_groups_of_several_windows_are_told_to_merge() -> None:
+def test_only_groups_of_several_windows_are_merged() -> None:
     merges = Merges()
     TimeWindow.merge_windows(
         [TimeWindow(20, 30), TimeWindow(3, 8), TimeWindow(0, 3), TimeWindow(40, 41), TimeWindow(41, 42)], merges
     )
-    assert merges.told == [
+    assert merges.merged == [
         ([TimeWindow(0, 3), TimeWindow(3, 8)], TimeWindow(0, 8)),
         ([TimeWindow(40, 41), TimeWindow(41, 42)], TimeWindow(40, 42)),
     ]
@@ -129,14 +129,14 @@ def test_merged_sessions_are_the_union_of_intervals(given_windows: list[TimeWind
     TimeWindow.merge_windows(iter(given_windows), merges)
     covered = {time for window in given_windows for time in range(2 * window.start, 2 * window.end + 1)}
     expected = {}
-    for window in set(given_windows):  # halves of milliseconds tell windows that touch from those that nearly do
+    for window in set(given_windows):  # halves of milliseconds distinguish windows that touch from those that nearly do
         start, end = 2 * window.start, 2 * window.end
         while start - 1 in covered:
             start -= 1
         while end + 1 in covered:
             end += 1
         expected.setdefault(TimeWindow(start // 2, end // 2), []).append(window)
-    assert {result: group for group, result in merges.told} == {
+    assert {result: group for group, result in merges.merged} == {
         whole: sorted(group) for whole, group in expected.items() if len(group) > 1
     }
-    assert [result for _, result in merges.told] == sorted(result for _, result in merges.told)
+    assert [result for _, result in merges.merged] == sorted(result for _, result in merges.merged)

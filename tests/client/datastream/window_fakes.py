@@ -142,20 +142,20 @@ class AssignerContext(WindowAssigner.WindowAssignerContext):
         return self.now
 
     def get_runtime_context(self) -> RuntimeContext:
-        return self  # type: ignore[return-value]  # only its value states are asked for
+        return self  # type: ignore[return-value]  # only its value states are requested
 
     def get_state(self, descriptor: StateDescriptor) -> _CountState:
         return self._states.setdefault(descriptor.name, _CountState())
 
 
 class Merges(MergingWindowAssigner.MergeCallback[Any]):
-    """Remembers what it was told to merge."""
+    """Records the merges."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[list[Any], Any]] = []
+        self.merged: list[tuple[list[Any], Any]] = []
 
     def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
-        self.told.append((list(to_be_merged), merge_result))
+        self.merged.append((list(to_be_merged), merge_result))
 
 
 class EvictorClock(Evictor.EvictorContext):

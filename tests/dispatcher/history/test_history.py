@@ -1,4 +1,4 @@
-"""The last hour of jobs out of their reports: rates, gaps, bounds, and a dispatcher that leads again begins anew."""
+"""The last hour of jobs out of their reports: rates, gaps, bounds, and an empty one after a change of leader."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_watched_metrics_are_bounded_and_forgotten_after_an_hour() -> None:
 
 
 class Jobs:
-    """Of a dispatcher that leads, until a test says otherwise."""
+    """Of a dispatcher that leads, unless a test changes it."""
 
     def __init__(self) -> None:
         self.leads = True
@@ -195,7 +195,7 @@ class Cluster:
         return encode_groups([MetricGroup(Scope.TASK, variables, gauges={"queue": 40 + self.fetched})])
 
 
-async def test_a_dispatcher_that_leads_again_begins_anew() -> None:
+async def test_a_dispatcher_that_leads_again_begins_an_empty_history() -> None:
     clock, jobs, cluster = ManualClock(1_000_000), Jobs(), Cluster()
     recorder = HistoryRecorder(jobs, MetricFetcher(1.0, cluster.processes, cluster.metrics, clock), clock)
     for seconds in range(0, 20, 2):

@@ -107,7 +107,7 @@ class PartEnumerator(SplitEnumerator[Part]):
 
 
 class Parts(Source[Part]):
-    """As before sources said what their records are."""
+    """As before sources had a type of records."""
 
     def get_boundedness(self) -> Boundedness:
         return Boundedness.BOUNDED
