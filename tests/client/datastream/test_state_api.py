@@ -153,7 +153,7 @@ def test_mistakes_are_reported(wrong: Any, message: str) -> None:
 
 
 def test_without_a_key_there_is_no_store() -> None:
-    with pytest.raises(StateAccessError, match="state 's' needs a keyed stream: call key_by"):
+    with pytest.raises(StateAccessError, match="state 's' requires a keyed stream: call key_by"):
         KeyedStateStore().get_state("s", int)
 
 

@@ -162,7 +162,7 @@ class Buffering(CheckpointedFunction):
         self.state = context.get_operator_state_store().get_list_state("buffer", int)
         self.restored = (context.is_restored(), context.get_restored_checkpoint_id())
         self.buffer = self.state.get()
-        with pytest.raises(StateAccessError, match="needs a keyed stream"):
+        with pytest.raises(StateAccessError, match="requires a keyed stream"):
             context.get_keyed_state_store().get_state("x", int)
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
