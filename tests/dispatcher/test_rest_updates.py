@@ -48,9 +48,9 @@ async def reading(address: str, query: str, *headers: str) -> AsyncIterator[Stre
         writer.close()
 
 
-def asking() -> int:
-    """How many paths the dispatchers of this loop ask for, because somebody looks at them."""
-    return sum("_ask_repeatedly" in repr(task) for task in asyncio.all_tasks())
+def polled() -> int:
+    """How many paths the dispatchers of this loop request, since they have subscribers."""
+    return sum("Updates._poll()" in repr(task) for task in asyncio.all_tasks())
 
 
 def test_a_change_is_pushed_to_all_who_look(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_a_stream_by_way_of_one_that_stands_by_ends_with_its_reader(tmp_path: Pa
             async with running(options) as second:
                 async with reading(second.rest_address, "path=/config") as stream:
                     assert (await stream.next() or {})["status"] == 200
-                    assert asking() == 1
-                await eventually(lambda: asking() == 0)
+                    assert polled() == 1
+                await eventually(lambda: polled() == 0)
 
     run(scenario)
 
