@@ -49,8 +49,8 @@ async def reading(address: str, query: str, *headers: str) -> AsyncIterator[Stre
 
 
 def polled() -> int:
-    """How many paths the dispatchers of this loop poll, because a client has subscribed to them."""
-    return sum("._poll()" in repr(task) for task in asyncio.all_tasks())
+    """How many paths the dispatchers of this loop request, since they have subscribers."""
+    return sum("Updates._poll()" in repr(task) for task in asyncio.all_tasks())
 
 
 def test_a_change_is_pushed_to_all_who_look(tmp_path: Path) -> None:
