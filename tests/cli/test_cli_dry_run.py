@@ -145,7 +145,7 @@ def test_a_function_that_does_not_open_is_no_yes(cli: Any, job: str) -> None:
     location = snapshot_of(cli.home)
     done = cli("run", "--dry-run", "-s", location, job, "fails")
     assert done.returncode == 1
-    assert "It cannot be told whether a restore works:" in done.stdout
+    assert "It cannot be determined whether a restore works:" in done.stdout
     assert "operator 'counter', states unknown: OSError: no database" in done.stdout
     assert "Traceback" not in done.stderr
     verbose = cli("run", "--dry-run", "-v", "-s", location, job, "fails")

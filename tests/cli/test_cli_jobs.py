@@ -98,7 +98,7 @@ def test_cancels(cli: Any, fake_cluster: Any) -> None:
     fake_cluster.responses["PATCH /jobs/abc?mode=cancel"] = (202, {})
     fake_cluster.responses["GET /jobs/abc"] = (200, {"state": "RUNNING"})
     done = cli("cancel", "-m", fake_cluster.address, "abc")
-    assert (done.returncode, done.stdout) == (0, "Asked job abc to cancel.\n")
+    assert (done.returncode, done.stdout) == (0, "Cancelling job abc.\n")
     assert fake_cluster.requests == ["GET /jobs/overview", "GET /jobs/abc", "PATCH /jobs/abc?mode=cancel"]
     fake_cluster.responses["GET /jobs/abc"] = (200, {"state": "CANCELED"})
     done = cli("cancel", "-m", fake_cluster.address, "abc")
@@ -126,7 +126,7 @@ def test_something_that_is_no_cluster(cli: Any, fake_cluster: Any) -> None:
     fake_cluster.responses["GET /jobs/overview"] = (200, b"<html>")
     assert "is it a Millstream cluster?" in cli.fails("list", "-m", fake_cluster.address)
     fake_cluster.responses["GET /jobs/overview"] = (502, b"oops")
-    assert "answered 502 Bad Gateway" in cli.fails("list", "-m", fake_cluster.address)
+    assert "returned 502 Bad Gateway" in cli.fails("list", "-m", fake_cluster.address)
 
 
 def test_details_with_v(cli: Any) -> None:

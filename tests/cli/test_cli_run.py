@@ -163,7 +163,7 @@ def test_the_cluster_is_named_when_it_cannot_be_reached(cli: Any, fake_cluster: 
     (cli.home / "job.py").write_text("")
     assert "cannot reach the cluster at 127.0.0.1:1:" in cli.fails("run", "-m", "127.0.0.1:1", "job.py")
     fake_cluster.responses["GET /config"] = (200, {"refresh-interval": 3000})
-    assert "does not say where its dispatcher takes jobs" in cli.fails("run", "-m", fake_cluster.address, "job.py")
+    assert "does not report the address of its dispatcher" in cli.fails("run", "-m", fake_cluster.address, "job.py")
     fake_cluster.responses["GET /config"] = (200, {"dispatcher-rpc-address": "127.0.0.1:1"})
     (cli.home / "lib.py").write_text("")
     done = cli("run", "-m", fake_cluster.address, "-pyfs", "lib.py", "job.py")
@@ -199,7 +199,7 @@ env.from_collection([1]).print()
         ("print('nothing to do')", 1, NO_JOB),
         (STREAM, 1, NO_JOB),
         (f"{STREAM}\nsys.exit(0)", 1, NO_JOB),
-        (f"{STREAM}\nprint(env.get_execution_plan())", 0, "the program only asked for its plan"),
+        (f"{STREAM}\nprint(env.get_execution_plan())", 0, "the program only created its plan"),
         ("import argparse\nargparse.ArgumentParser().parse_args(['--help'])", 0, ""),
     ],
 )

@@ -181,7 +181,7 @@ def test_a_cluster_that_does_not_take_the_job_is_no_fault_of_the_program(folder:
     done = run(folder, "--file", "submits.py")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("no dispatcher answers at 127.0.0.1:1: ")
+    assert done.stderr.startswith("no dispatcher responds at 127.0.0.1:1: ")
 
 
 def test_causes_are_shown(folder: Path) -> None:

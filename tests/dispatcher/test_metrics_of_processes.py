@@ -117,7 +117,7 @@ async def test_one_that_does_not_answer_is_left_out_and_named_once(caplog: pytes
     for _ in range(3):
         assert list((await fetcher.fresh()).task_managers()) == ["a"]
         clock.advance(1.0)
-    assert caplog.text.count("the process at b does not tell its metrics: nobody there") == 1
+    assert caplog.text.count("the process at b does not report its metrics: nobody there") == 1
     processes.known.remove("a")
     assert (await fetcher.fresh()).task_managers() == {}
 

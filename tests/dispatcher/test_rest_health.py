@@ -26,7 +26,7 @@ async def test_it_is_healthy_at_once_and_ready_when_jobs_can_run(tmp_path: Path)
             assert await service.lacks() == ""
             await resource_manager.stop()
             body = (await http("GET", "/readyz", status=503)).json
-            assert body == {"errors": ["the resource manager does not answer"]}
+            assert body == {"errors": ["the resource manager does not respond"]}
             assert (await http("GET", "/healthz", status=200)).json == {"status": "healthy"}
             await manager.disconnect()
     finally:
@@ -54,7 +54,7 @@ async def test_one_that_stands_by_is_ready_when_there_is_one_that_leads(tmp_path
             await first.stop()
             await eventually(lambda: second.leads)
             await manager.connect(second.address)
-            message = "the resource manager does not answer"
+            message = "the resource manager does not respond"
             await eventually(lambda: _is_reported(http, message))
             await manager.disconnect()
 

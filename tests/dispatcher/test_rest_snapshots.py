@@ -170,7 +170,7 @@ async def test_a_job_that_ends_without_a_word_about_its_savepoint(
     monkeypatch.setattr(lifecycle, "ANSWER_TIMEOUT", 0.05)
     job.report(JobStatus.FAILED)
     cause = (await job.outcome(SAVEPOINT, trigger))["failure-cause"]["stack-trace"]
-    assert cause == f"job {job.job_id} is FAILED, and nothing was heard of the snapshot"
+    assert cause == f"job {job.job_id} is FAILED, and the outcome of the snapshot is unknown"
 
 
 async def test_checkpoints(job: RunningJob) -> None:

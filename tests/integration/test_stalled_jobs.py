@@ -60,8 +60,8 @@ def test_an_idle_partition_that_holds_back_a_window(cluster: Cluster, tmp_path: 
         "is at event time 1970-01-01 00:00:00.049 UTC; the others have come to 1970-01-01 00:00:07.499 UTC. "
     )
     advice = (
-        "What to do: have records sent there, or give its WatermarkStrategy with_idleness(...), so that nobody waits "
-        "for a stream that is silent"
+        "What to do: have records sent there, or give its WatermarkStrategy with_idleness(...), so that event time "
+        "does not wait for it"
     )
     now = "event time 1970-01-01 00:00:00.999 UTC (it is 1970-01-01 00:00:00.049 UTC now)"
     sums = "2 open windows, which took 4 records since the last firing"

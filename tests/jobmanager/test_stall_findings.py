@@ -106,8 +106,8 @@ def test_a_silent_split_holds_back_a_window_that_others_have_passed() -> None:
         "is at event time 1970-01-01 00:00:07.000 UTC; the others have come to 1970-01-01 00:01:00.000 UTC."
     )
     assert finding.advice == (
-        "have records sent there, or give its WatermarkStrategy with_idleness(...), so that nobody waits for a stream "
-        "that is silent"
+        "have records sent there, or give its WatermarkStrategy with_idleness(...), so that event time does not "
+        "wait for it"
     )
     assert (finding.kind, finding.vertex_id, finding.operator, finding.since) == (
         FindingKind.WATERMARK_HELD_BACK, WINDOW, "Window(Tumbling)", LONG_AGO,

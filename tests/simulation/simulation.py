@@ -226,7 +226,7 @@ class Simulation:
             return f"the store has graphs of jobs that have ended: {left}", tuple(left)
         overview = await self._client.overview()
         if overview is None:
-            return "the resource manager does not answer", ("resourcemanager",)
+            return "the resource manager does not respond", ("resourcemanager",)
         return self._unrest_of_slots(overview)
 
     def _unrest_of_slots(self, overview: Overview) -> tuple[str, tuple[str, ...]]:

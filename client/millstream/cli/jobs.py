@@ -94,7 +94,7 @@ def cancel(
     state = client.get(f"/jobs/{job_id}")["state"]
     client.patch(f"/jobs/{job_id}?mode=cancel")
     if not wait:
-        click.echo(f"Job {job_id} is {state} already." if state in ENDED else f"Asked job {job_id} to cancel.")
+        click.echo(f"Job {job_id} is {state} already." if state in ENDED else f"Cancelling job {job_id}.")
         return 0
     with progress_on_terminal(verbose) as progress:
         while (state := client.get(f"/jobs/{job_id}")["state"]) not in ENDED:

@@ -244,7 +244,7 @@ class RestClient:
         except (ValueError, KeyError, TypeError):
             errors = []
         first = next((text for text in errors if text), "")
-        return first.splitlines()[0] if first else f"{self.address} answered {status} {phrase}"
+        return first.splitlines()[0] if first else f"{self.address} returned {status} {phrase}"
 
 
 class _SecretConnection(http.client.HTTPSConnection):

@@ -221,7 +221,7 @@ def _refusal(address: str, error: Exception) -> MillstreamError:
         return error
     cause = error.__cause__ if isinstance(error, ArtifactError) else error
     if isinstance(cause, grpc.RpcError) and _is_unavailable(error):
-        return UnreachableError(f"no dispatcher answers at {address}: {explain(cause)}. {NO_CLUSTER}")
+        return UnreachableError(f"no dispatcher responds at {address}: {explain(cause)}. {NO_CLUSTER}")
     if isinstance(error, grpc.RpcError):
         return SubmissionError(f"the dispatcher refused the job: {explain(error)}")
     return SubmissionError(str(error))

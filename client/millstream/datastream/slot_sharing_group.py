@@ -157,13 +157,13 @@ class SlotSharingGroup:
             return self
 
         def build(self) -> SlotSharingGroup:
-            """The group. Whoever asks for anything says how many cores and how much task heap memory."""
+            """The group. If it requests resources, it needs both cores and task heap memory."""
             if self._cpu_cores is None and not self._memory and not self._external:
                 return SlotSharingGroup(self._name)
             if self._cpu_cores is None or "task_heap_memory" not in self._memory:
                 raise InvalidProgramError(
-                    f"SlotSharingGroup '{self._name}': a group that asks for resources says how many cores and how "
-                    "much task heap memory its slots need: set_cpu_cores and set_task_heap_memory"
+                    f"SlotSharingGroup '{self._name}': a group that requests resources needs both cores and task heap "
+                    "memory: set_cpu_cores and set_task_heap_memory"
                 )
             return SlotSharingGroup(self._name, self._cpu_cores, **self._memory, external_resources=self._external)
 

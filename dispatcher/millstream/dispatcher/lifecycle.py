@@ -296,7 +296,7 @@ class JobLifecycle:
             async with asyncio.timeout(ANSWER_TIMEOUT):  # the end of a job that stops may be known before the answer
                 return await answer
         except TimeoutError:
-            return failed(f"job {request.job_id} is {record.details.state}, and nothing was heard of the snapshot")
+            return failed(f"job {request.job_id} is {record.details.state}, and the outcome of the snapshot is unknown")
         except SessionEndedError as error:
             return failed(f"the job manager is disconnected, and may have taken the snapshot or not: {error}")
         finally:

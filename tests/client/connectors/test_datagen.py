@@ -148,7 +148,7 @@ def test_a_failed_generator_keeps_its_position() -> None:
 def test_a_column_generator_must_return_the_requested_rows() -> None:
     reader, _ = _reader(ColumnDataGeneratorSource(lambda start, n: {"i": [0]}, 10))
     reader.add_splits([IndexSplit("0", 4, 10)])
-    with pytest.raises(ConnectorError, match=r"answered 1 rows for \(4, 6\); it must answer exactly 6"):
+    with pytest.raises(ConnectorError, match=r"returned 1 rows for \(4, 6\); it must return exactly 6"):
         reader.poll_next(100)
 
 

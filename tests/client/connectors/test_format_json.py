@@ -139,7 +139,7 @@ def test_numbers_of_a_json_schema_are_exact() -> None:
         ('{"$ref": "#/definitions/none"}', "is not there"),
         ('{"$ref": "http://elsewhere"}', "outside of the schema"),
         ('{"definitions": {"a": {"$ref": "#/definitions/a"}}, "$ref": "#/definitions/a"}', "contains itself"),
-        ('{"allOf": []}', "say nothing of a type"),
+        ('{"allOf": []}', "define no type"),
         ('{"type": "string", "contentEncoding": "7bit"}', "base64"),
     ],
 )

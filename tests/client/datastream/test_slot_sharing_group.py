@@ -32,7 +32,7 @@ def test_a_group_returns_what_it_was_built_with() -> None:
 
 def test_a_group_that_requests_resources_names_cores_and_heap() -> None:
     with pytest.raises(
-        InvalidProgramError, match="'g': a group that asks for resources says how many cores and how much"
+        InvalidProgramError, match="'g': a group that requests resources needs both cores and task heap memory"
     ):
         SlotSharingGroup.builder("g").set_cpu_cores(1.0).set_task_off_heap_memory_mb(10).build()
     with pytest.raises(InvalidProgramError, match="set_task_heap_memory: a slot needs more than 0 bytes"):
@@ -91,7 +91,7 @@ def test_a_group_has_one_description(env: StreamExecutionEnvironment) -> None:
 def test_what_no_task_manager_offers_is_refused(env: StreamExecutionEnvironment) -> None:
     group = SlotSharingGroup.builder("g").set_cpu_cores(1).set_task_heap_memory_mb(1).set_external_resource("gpu", 1)
     env.from_sequence(1, 9).slot_sharing_group(group.build()).print()
-    with pytest.raises(InvalidProgramError, match="'g' asks for gpu: task managers offer cores and memory only"):
+    with pytest.raises(InvalidProgramError, match="'g' requests gpu: task managers offer cores and memory only"):
         env.generate_job()
 
 

@@ -82,7 +82,7 @@ def test_a_custom_window_must_have_an_end() -> None:
     class Odd(Window):
         pass
 
-    with pytest.raises(NotImplementedError, match="Odd does not say when it ends"):
+    with pytest.raises(NotImplementedError, match="Odd does not define its end"):
         Odd().max_timestamp()
 
 

@@ -111,7 +111,7 @@ def _print(snapshot: OpenedSnapshot, found: Fit, damage: list[str], allowed: boo
         click.echo("A restore works.")
         return
     is_clear = found.problems or damage
-    click.echo("A restore does not work:" if is_clear else "It cannot be told whether a restore works:")
+    click.echo("A restore does not work:" if is_clear else "It cannot be determined whether a restore works:")
     for problem in (*damage, *found.problems, *found.unknown):
         click.echo(f"  {problem}")
     if not allowed and found.leaves_state:

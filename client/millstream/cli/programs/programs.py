@@ -218,6 +218,6 @@ def _dispatcher_of(client: RestClient, configuration: Configuration) -> dict[str
     if configuration.is_set("dispatcher.rpc.port") and configuration.integer("dispatcher.rpc.port"):
         return {}
     raise MillstreamError(
-        f"{client.address} does not say where its dispatcher takes jobs: is it a Millstream cluster?"
+        f"{client.address} does not report the address of its dispatcher: is it a Millstream cluster?"
         " If so, set dispatcher.rpc.address and dispatcher.rpc.port"
     )

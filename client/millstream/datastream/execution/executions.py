@@ -16,7 +16,7 @@ NEVER_EXECUTED = (
     "the program ended and never called execute(): no job was run. Call env.execute() after the streams are built, or "
     "execute_async() of the environment, or execute_and_collect() of a stream"
 )
-ONLY_PLANNED = "the program only asked for its plan and never called execute(): no job was run"
+ONLY_PLANNED = "the program only created its plan and never called execute(): no job was run"
 
 
 class Executions:

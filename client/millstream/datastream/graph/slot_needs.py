@@ -29,6 +29,6 @@ def _needs(group: SlotSharingGroup) -> SlotResources:
     if group.get_external_resources():
         names = ", ".join(sorted(group.get_external_resources()))
         raise InvalidProgramError(
-            f"the slot sharing group '{group.get_name()}' asks for {names}: task managers offer cores and memory only"
+            f"the slot sharing group '{group.get_name()}' requests {names}: task managers offer cores and memory only"
         )
     return SlotResources(group.get_name(), group.get_cpu_cores() or 0.0, group.memory_bytes)

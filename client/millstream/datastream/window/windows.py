@@ -25,7 +25,7 @@ class Window:
 
     def max_timestamp(self) -> int:
         """The last timestamp that still belongs to the window: with it, the window is complete."""
-        raise NotImplementedError(f"{type(self).__qualname__} does not say when it ends: it needs max_timestamp()")
+        raise NotImplementedError(f"{type(self).__qualname__} does not define its end: it needs max_timestamp()")
 
 
 class TimeWindow(Window, msgspec.Struct, frozen=True, order=True, gc=False):

@@ -91,7 +91,7 @@ class MetricFetcher:
         except (MillstreamError, TimeoutError, OSError) as error:
             if address not in self._silent:
                 self._silent.add(address)
-                log.warning("the process at %s does not tell its metrics: %s", address, str(error) or "too late")
+                log.warning("the process at %s does not report its metrics: %s", address, str(error) or "too late")
             return
         self._silent.discard(address)
         self.store.put(address, groups, self._clock.monotonic())

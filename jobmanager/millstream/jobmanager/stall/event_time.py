@@ -17,8 +17,8 @@ from millstream.jobmanager.stall.words import event_time, subtask_of, work
 PATIENCE_MS = 5000
 """For so long a stream may bring nothing before that is worth a word."""
 _IDLENESS = (
-    "have records sent there, or give its WatermarkStrategy with_idleness(...), so that nobody waits for a stream "
-    "that is silent"
+    "have records sent there, or give its WatermarkStrategy with_idleness(...), so that event time does not "
+    "wait for it"
 )
 
 

@@ -197,7 +197,7 @@ class _ColumnReader(_RateReader):
         data = to_record_batch(columns if self._object_reuse else private_columns(columns))
         if data.num_rows != len(indices):
             raise ConnectorError(
-                f"the column generator answered {data.num_rows} rows for ({indices.start}, {len(indices)}); "
-                f"it must answer exactly {len(indices)}"
+                f"the column generator returned {data.num_rows} rows for ({indices.start}, {len(indices)}); "
+                f"it must return exactly {len(indices)}"
             )
         return ColumnBatch(data)

@@ -42,7 +42,7 @@ def _type(schema: Any, root: Any, path: str, seen: tuple[str, ...]) -> TypeInfor
     if (choices := schema.get("oneOf")) is not None:
         return _one_of([_type(choice, root, path, seen) for choice in choices], path)
     if "allOf" in schema or "anyOf" in schema or "not" in schema:
-        raise InvalidProgramError(f"JSON schema: {path}: allOf, anyOf and not say nothing of a type")
+        raise InvalidProgramError(f"JSON schema: {path}: allOf, anyOf and not define no type")
     kinds = schema.get("type")
     if isinstance(kinds, list):
         return _one_of([_of_kind(kind, schema, root, path, seen) for kind in kinds], path)

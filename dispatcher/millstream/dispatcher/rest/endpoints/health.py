@@ -60,4 +60,4 @@ class HealthEndpoints:
             return ""
         if lacking := self._lifecycle.lacks():
             return lacking
-        return "" if await self._cluster.is_reachable() else "the resource manager does not answer"
+        return "" if await self._cluster.is_reachable() else "the resource manager does not respond"
