@@ -7,10 +7,9 @@ The sources of the package are in several folders, one for each part of the syst
 all of them in one folder. In an editable install, each is a folder of its own on `sys.path`: here they are joined.
 """
 
-from pkgutil import extend_path
 from typing import TYPE_CHECKING
 
-__path__ = extend_path(__path__, __name__)
+__path__ = __import__("pkgutil").extend_path(__path__, __name__)  # as tools recognize it
 if __spec__ is not None:  # where tools look for the modules of a package
     __spec__.submodule_search_locations = __path__
 
