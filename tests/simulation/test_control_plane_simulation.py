@@ -21,7 +21,7 @@ from millstream.core.jobs.states import JobStatus
 
 CHUNKS = 20
 SCHEDULES = 10_000
-SAMPLE = 150
+SAMPLE = 100
 SHAPES = pytest.mark.parametrize("shape", [SHORT, STANDBYS], ids=["short", "standbys"])
 
 
