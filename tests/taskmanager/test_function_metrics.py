@@ -48,7 +48,7 @@ def test_a_gauge_that_fails_is_disabled_without_affecting_others(
     group.gauge("good", lambda: 1)
     with caplog.at_level(logging.WARNING):
         assert metrics.measured(0.0) == metrics.measured(1.0) == {"map.good": 1.0}
-    assert caplog.text.count("is disabled") == 2
+    assert caplog.text.count("disabled the gauge") == 2
     with pytest.raises(ValueError, match="the gauge 'g' is a function that returns a number, not 7"):
         group.gauge("g", 7)  # type: ignore[arg-type]
 

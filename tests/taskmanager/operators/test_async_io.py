@@ -225,7 +225,7 @@ def test_without_a_timeout_method_a_function_fails(make: Make) -> None:
     rig.feed(7)
     rig.await_begun(7)
     rig.harness.advance(1.0)
-    with pytest.raises(OperatorError, match="did not answer in time") as caught:
+    with pytest.raises(OperatorError, match="did not complete in time") as caught:
         rig.await_outcome()
     assert caught.value.record == 7
     assert isinstance(caught.value.__cause__, TimeoutError)

@@ -527,7 +527,7 @@ class TestRuntimeContext:
         counter = IntCounter()
         context.add_accumulator("rows", counter)
         assert context.get_accumulator("rows") is counter
-        with pytest.raises(ValueError, match="'rows' already"):
+        with pytest.raises(ValueError, match="'rows' is already registered"):
             context.add_accumulator("rows", IntCounter())
         with pytest.raises(ValueError, match=r"the accumulator .* cannot be written"):
             context.add_accumulator("half a pair \udc80", IntCounter())
