@@ -273,7 +273,7 @@ def test_windows_fire_at_the_end_of_their_key_and_nothing_is_late(assigner: Any,
 def test_checkpoints_are_declined_while_records_are_held() -> None:
     made = OperatorHarness(plan.KeyedProcessSpec(Alarmed(), KEY, from_hint(str)), batch=True).open()
     made.process(timed(ROWS))
-    with pytest.raises(MillstreamError, match="in batch mode takes no checkpoints and no savepoints"):
+    with pytest.raises(MillstreamError, match="a job in batch mode takes no checkpoints and no savepoints"):
         made.snapshot()
     made.end_input()
     made.snapshot()

@@ -133,7 +133,7 @@ def test_after_the_end_nothing_is_pre_committed() -> None:
 def test_mistakes_of_the_operator_are_detected() -> None:
     transactions: SinkTransactions[str] = SinkTransactions()
     transactions.begun("a")
-    with pytest.raises(AssertionError, match="begins after the one before it"):
+    with pytest.raises(AssertionError, match="begins after"):
         transactions.begun("b")
     transactions.pre_committed(1)
     transactions.begun("b")
