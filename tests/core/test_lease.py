@@ -49,6 +49,19 @@ def test_after_a_standstill_nothing_may_be_completed_but_the_peer_has_a_moment_t
     assert not lease.is_over(3000.0)
 
 
+def test_a_confirmation_that_extends_nothing_grants_no_further_pause() -> None:
+    lease = Lease(DURATION, BEAT, 0.0)
+    assert not lease.is_over(1000.0)
+    lease.renew(0.0)
+    assert lease.is_over(2000.0)
+
+
+def test_a_beat_that_is_late_by_just_the_pause_does_not_use_it_up() -> None:
+    lease = Lease(10.0, 0.5, 0.0)
+    assert not lease.is_over(1.5)
+    assert not lease.is_over(1000.0)
+
+
 @given(st.lists(st.floats(0.0, 60.0), max_size=30))
 def test_without_messages_of_the_peer_it_expires_however_late_the_beats_are(delays: list[float]) -> None:
     lease = Lease(DURATION, BEAT, 0.0)

@@ -25,7 +25,6 @@ TARGETS: dict[str, tuple[str, ...]] = {
             "completing",
             "coordinator",
             "pending",
-            "stopping",
             "tasks",
             "under_way",
             "policies/commits",
@@ -33,6 +32,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
             "policies/retention",
         )
     },
+    f"{_CHECKPOINTS}/stopping.py": ("tests/jobmanager/checkpoints/test_stopping.py", *_COORDINATOR),
     f"{_FAILOVER}/restart_strategy.py": ("tests/jobmanager/failover/test_restart_strategy.py",),
     f"{_FAILOVER}/regions.py": ("tests/jobmanager/failover/test_pipelined_regions.py",),
     f"{_ADAPTIVE}/fitting.py": ("tests/jobmanager/test_adaptive_scheduling.py",),

@@ -303,6 +303,12 @@ class TestProvisioning:
         effects = driver(ev.SlotRefused(TM1, AllocationId("a1")))
         assert not [e for e in effects if isinstance(e, ev.RequestTaskManagers)]
 
+    def test_keeps_one_whose_slot_was_allocated_and_is_not_confirmed_yet(self, driver: Driver) -> None:
+        driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
+        driver(wants(1), after=29)
+        assert driver.states(TM1) == [SlotState.PENDING, SlotState.FREE]
+        assert driver(ev.Tick(), after=1) == []
+
     def test_releases_only_its_own_and_only_after_a_time_of_idleness(self, driver: Driver) -> None:
         driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
         driver(ev.TaskManagerRegistered(TM2, free(2), provided=False))
@@ -336,6 +342,13 @@ def test_slots_that_need_something_take_it_from_each_other(driver: Driver) -> No
     assert allocations(driver(needs(2, 1.5))) == [(TM1, 0, "a1"), (TM2, 0, "a2")]
     assert allocations(driver(needs(1, 1.0, job=OTHER))) == []
     assert allocations(driver(needs(1, 0.5, job=OTHER))) == [(TM1, 1, "a3")]
+
+
+def test_a_reported_slot_takes_what_its_job_requires(driver: Driver) -> None:
+    driver(needs(1, 1.5))
+    driver(ev.TaskManagerRegistered(TM1, (held(0, "a9"), ev.SlotReport(1)), resources=Resources(2, 1000)))
+    assert allocations(driver(needs(1, 1.0, job=OTHER))) == []
+    assert allocations(driver(needs(1, 0.5, job=OTHER))) == [(TM1, 1, "a1")]
 
 
 def test_a_job_that_fits_nowhere_is_notified_and_delays_no_other(driver: Driver) -> None:
