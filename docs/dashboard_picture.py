@@ -62,8 +62,8 @@ def scored(row):
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(2)
-orders = env.from_source(DataGeneratorSource(order, None, 1500, ORDER), late_by(1), "Orders")
-visits = env.from_source(DataGeneratorSource(visit, None, 2600, VISIT), late_by(1), "Visits")
+orders = env.from_source(DataGeneratorSource(order, None, 900, ORDER), late_by(1), "Orders")
+visits = env.from_source(DataGeneratorSource(visit, None, 1400, VISIT), late_by(1), "Visits")
 orders = orders.filter(lambda row: wave(row.amount * 131 + row.time, 9, 0)).name("Parse")
 visits = visits.filter(lambda row: wave(row.time, 13, 2)).name("Parse")
 
@@ -102,7 +102,7 @@ def main() -> int:
         assert secret is not None
         with running_browser() as browser:
             scheme = "dark" if options.dark else "light"
-            watched = Watched(browser, f"http://{cluster.rest}", scheme, device_scale_factor=1.5)
+            watched = Watched(browser, f"http://{cluster.rest}", scheme, device_scale_factor=1.4)
             watched.page.set_viewport_size({"width": 1440, "height": 1040})  # down to the plot
             watched.log_in(secret.rest_token("submit"))
             watched.visit(f"#/jobs/{job}", "Shop analytics")

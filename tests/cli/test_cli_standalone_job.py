@@ -99,8 +99,8 @@ def test_runs_the_jobs_of_its_program_one_after_the_other_on_task_managers_that_
     workers = applications.cli.start("taskmanager", *applications.options)
     status, output, errors = ended(application)
     assert status == 0, errors
-    printed = [line for line in output.splitlines() if not line.startswith("Job has been submitted")]
-    assert printed == ["ended one", "ended two"]
+    results = [line for line in output.splitlines() if not line.startswith("Job has been submitted")]
+    assert results == ["ended one", "ended two"]
     assert "the application has FINISHED" in errors
     workers.terminate()
     _, printed, _ = ended(workers)
