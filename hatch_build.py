@@ -1,10 +1,10 @@
-"""Makes what is not committed when the package is built or installed editable: protobuf modules and the dashboard.
+"""Generates files that are not committed when the package is built or installed: protobuf modules and the dashboard.
 
 `proto/millstream/proto/*.proto` is the only source of the messages. Services and stubs are bound from the descriptors
 at run time (`millstream.core.services.rpc`), so only the message modules are generated.
 
-The dashboard is bundled from `dashboard/` where `npm` is there. Without it, or when npm fails, the package is complete
-but for the dashboard, and the dispatcher says so in its place. It is bundled again only when its sources have changed.
+The dashboard is bundled from `dashboard/` if `npm` is installed. Otherwise, or if npm fails, the package contains no
+dashboard, and the dispatcher shows a message in its place. It is bundled again only when its sources have changed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _STAMP = "sources.sha256"
 
 
 class GeneratingBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling's generic has no useful parameter here
-    """Runs protoc over every contract, and the dashboard's build, before hatchling collects the files."""
+    """Runs protoc on all contracts and builds the dashboard before hatchling collects the files."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called by hatchling before each build; leaves `*_pb2.py` and `*_pb2.pyi` beside the contracts."""
+        """Called by hatchling before each build; writes `*_pb2.py` and `*_pb2.pyi` beside the contracts."""
         from grpc_tools import protoc
 
         root = Path(self.root) / "proto"
@@ -45,7 +45,7 @@ class GeneratingBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # hatc
 
 
 def build_dashboard(root: Path) -> None:
-    """Bundles the dashboard unless what is there was made of the same sources."""
+    """Bundles the dashboard, unless the existing bundle was built from the same sources."""
     sources, built = root / "dashboard", root / BUILT
     digest = _digest(sources)
     stamp = built / _STAMP
@@ -53,7 +53,7 @@ def build_dashboard(root: Path) -> None:
         return
     npm = shutil.which("npm")
     if npm is None:
-        print("no npm: Millstream is installed without its dashboard", file=sys.stderr)
+        print("npm is not installed: Millstream is built without its dashboard", file=sys.stderr)
         return
     install = [npm, "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
     commands = [[npm, "run", "build", "--", str(built)]]
@@ -68,7 +68,7 @@ def build_dashboard(root: Path) -> None:
 
 
 def _digest(sources: Path) -> str:
-    """Of all that the build reads."""
+    """Returns the digest of all files that the build reads."""
     found = hashlib.sha256()
     for path in sorted([*(sources / "src").rglob("*"), *sources.glob("*.json"), *sources.glob("*.mjs")]):
         if path.is_file():
@@ -77,6 +77,6 @@ def _digest(sources: Path) -> str:
 
 
 def _is_installed(sources: Path) -> bool:
-    """Whether `npm ci` has run since the packages were chosen."""
+    """Returns whether `npm ci` has run since `package-lock.json` was modified."""
     installed, chosen = sources / "node_modules" / ".package-lock.json", sources / "package-lock.json"
     return installed.is_file() and installed.stat().st_mtime >= chosen.stat().st_mtime

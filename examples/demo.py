@@ -156,8 +156,8 @@ def submit(rest: str, wheel: Path, output: Path, lines: int) -> str:
     say(f"$ curl -K cluster/conf/curl -X POST {rest}/jars/{wheel_id}/run   (installs the job's dependencies first)")
     arguments = ["--output", str(output), "--lines", str(lines), "--rate", str(RATE)]
     run = {"programArgsList": arguments, "parallelism": PARALLELISM}
-    answer = request("POST", f"{rest}/jars/{wheel_id}/run", json.dumps(run).encode())
-    return str(answer["jobid"])
+    response = request("POST", f"{rest}/jars/{wheel_id}/run", json.dumps(run).encode())
+    return str(response["jobid"])
 
 
 def watch(rest: str, job_id: str, output: Path) -> None:

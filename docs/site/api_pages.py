@@ -1,6 +1,6 @@
-"""The reference of the Python API: a page for each public module, of the names that it exports.
+"""The reference of the Python API: a page for each public module with the names that it exports.
 
-A name that several modules export is described in the one that is furthest down, and named in the others.
+A name that several modules export is described in the most deeply nested one, to which the others link.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ MODULES = {
 
 
 def pages() -> dict[str, str]:
-    """By their places in the site."""
+    """Returns the Markdown of the pages by their paths in the site."""
     modules = {name: importlib.import_module(name) for name in MODULES}
     homes: dict[int, str] = {}
     for name in sorted(modules, key=lambda name: name.count("."), reverse=True):
         for value in _exported(modules[name]).values():
             homes.setdefault(id(value), name)
-    index = ["# Python API", "", "Names, parameters and results are PyFlink's wherever PyFlink has them.", ""]
+    index = ["# Python API", "", "Names, parameters and results are those of PyFlink, wherever PyFlink has them.", ""]
     index += ["| module | |", "|---|---|"]
     found: dict[str, str] = {}
     for name, title in MODULES.items():
@@ -47,7 +47,7 @@ def pages() -> dict[str, str]:
 
 
 def files() -> list[str]:
-    """The names of the pages, in their order."""
+    """Returns the file names of the pages in the order of the navigation."""
     return [_file(name) for name in MODULES]
 
 
@@ -66,7 +66,7 @@ def _page(name: str, title: str, module: ModuleType, homes: dict[int, str]) -> s
     lines = [f"# {title}", "", f"`{name}`: {(module.__doc__ or '').strip().splitlines()[0]}", ""]
     for home in dict.fromkeys(others.values()):
         names = ", ".join(f"`{key}`" for key, where in others.items() if where == home)
-        lines += [f"It also has, described in [`{home}`]({_file(home)}): {names}.", ""]
+        lines += [f"Also exported, and described in [`{home}`]({_file(home)}): {names}.", ""]
     for key in own:
         lines.append(f"::: {name}.{key}")
         if inherited := _inherited(exported[key], homes):
@@ -76,7 +76,7 @@ def _page(name: str, title: str, module: ModuleType, homes: dict[int, str]) -> s
 
 
 def _inherited(value: object, homes: dict[int, str]) -> list[str]:
-    """What a class has from classes of ours that no page describes."""
+    """Returns the members that a class inherits from classes of Millstream that have no page."""
     bases = value.__mro__[1:] if isinstance(value, type) else ()
     ours = [base for base in bases if base.__module__.startswith("millstream.") and id(base) not in homes]
     return list(dict.fromkeys(name for base in ours for name in vars(base) if not name.startswith("_")))

@@ -1,4 +1,4 @@
-"""The reference of the command line, made of the commands themselves."""
+"""The reference of the command line, generated from the definitions of the commands."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from millstream.cli.main import millstream
 HEAD = """\
 # Commands and options
 
-Every command with all of its options, as `--help` shows them. What they are for is in
+Every command with all of its options, as `--help` shows them. Their use is described in
 [Command line](../command-line.md).
 """
 
 
 def page() -> str:
-    """The page."""
+    """Returns the Markdown of the page."""
     context = click.Context(millstream, info_name="millstream")
     return "\n".join([HEAD, *_sections(context, millstream)])
 
@@ -45,5 +45,5 @@ def _text(words: str) -> str:
 
 def _row(option: click.Option, context: click.Context) -> str:
     written = option.get_help_record(context)
-    names, told = written if written is not None else (", ".join(option.opts), option.help or "")
-    return f"| `{names.replace('|', chr(92) + '|')}` | {told.replace('|', chr(92) + '|')} |"
+    names, description = written if written is not None else (", ".join(option.opts), option.help or "")
+    return f"| `{names.replace('|', chr(92) + '|')}` | {description.replace('|', chr(92) + '|')} |"

@@ -1,7 +1,7 @@
-"""Hooks of MkDocs: pages that are generated when the site is built, and links that lead out of docs/.
+"""Hooks of MkDocs: generated pages, and links from docs/ to other files of the repository.
 
-The pages in docs/ are written for the repository, where a link may lead to any file of it. On the site, a file outside
-of docs/ that a page links to gets a page of its own under `repository/`: no link is broken, and none leaves the site.
+Pages in docs/ can link to any file of the repository. On the site, each file outside of docs/ that a page links to has
+a page under `repository/`: no link is broken, and none leaves the site.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Has links out of docs/ lead to the pages of those files."""
+    """Replaces links to files outside of docs/ by links to their pages."""
     uri = page.file.src_uri
     if page.file.generated_by is not None:
         return markdown
@@ -53,7 +53,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Completes the navigation: with the pages of the API, and with those in docs/ that it does not name."""
+    """Adds to the navigation the pages of the API, and the pages in docs/ that it does not contain."""
     nav = config.nav or []
     reference = next(part["Reference"] for part in nav if "Reference" in part)
     reference[-1] = {"Python API": [reference[-1], *(f"reference/api/{file}" for file in api_pages.files())]}
@@ -64,31 +64,34 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """The site is complete in itself: no page loads anything from elsewhere, and the search finds every page."""
+    """Checks the site: no page loads resources from another host, and the search index contains every page.
+
+    Raises `PluginError` otherwise.
+    """
     site = Path(config.site_dir)
     pages = {page.relative_to(site).as_posix(): page.read_text() for page in site.rglob("*.html")}
     for page, content in pages.items():
         for tag in loads_from_elsewhere(content):
-            raise PluginError(f"{page} loads from elsewhere: {tag}")
+            raise PluginError(f"{page} loads a resource from another host: {tag}")
     for page in unsearchable((site / "search" / "search_index.json").read_text(), pages.keys() - {"404.html"}):
-        raise PluginError(f"the search does not find {page}: its index has no words of it")
+        raise PluginError(f"the search index does not contain {page}")
 
 
 def unsearchable(index: str, pages: Iterable[str]) -> list[str]:
-    """The pages that an index of MkDocs has no words of, in whatever section of theirs."""
+    """Returns the `pages` of which the search index `index` of MkDocs contains no text."""
     found = {entry["location"].partition("#")[0] for entry in json.loads(index)["docs"] if entry["text"].strip()}
     return sorted(set(pages) - found)
 
 
 def loads_from_elsewhere(html: str) -> list[str]:
-    """The tags of a page that have a browser ask another host; links that a reader follows are none of them."""
+    """Returns the tags of a page that make a browser send a request to another host; not links to follow."""
     tags = re.findall(r"<(?:script|link|img|iframe|source|video|audio|object|embed)\b[^>]*>", html)
     kept = [tag for tag in tags if 'rel="canonical"' not in tag]
     return [tag for tag in kept if re.search(r"""(?:src|href|data)=["']?(?:https?:)?//""", tag)]
 
 
 def linked_files(docs: Path) -> set[str]:
-    """The files outside of docs/ that pages link to, as paths in the repository."""
+    """Returns the files outside of docs/ that pages link to, as paths in the repository."""
     found: set[str] = set()
     for page in [ROOT / "README.md", *docs.glob("*.md")]:
         folder = page.relative_to(ROOT).parent.as_posix()
@@ -101,17 +104,17 @@ def _targets(text: str) -> list[str]:
 
 
 def resolved(folder: str, target: str) -> str:
-    """A link as a path in the repository."""
+    """Returns the target of a link in `folder` as a path in the repository."""
     return posixpath.normpath(posixpath.join(folder, target))
 
 
 def is_outside(path: str) -> bool:
-    """Whether it is a file that the site has no page of by itself."""
+    """Returns whether `path` is outside of docs/, and not the README, which is the home page."""
     return not path.startswith("docs/") and path != "README.md"
 
 
 def page_of(path: str) -> str:
-    """The page of a file or folder of the repository."""
+    """Returns the page of a file or folder of the repository."""
     if path == "README.md":
         return "index.md"
     if not is_outside(path):
@@ -120,12 +123,12 @@ def page_of(path: str) -> str:
 
 
 def linked(text: str, source: str, uri: str) -> str:
-    """The text of a file of the repository with links as the page at `uri` has them."""
+    """Returns the text of the file `source` of the repository, with its links rewritten for the page at `uri`."""
     folder, at = posixpath.dirname(source), posixpath.dirname(uri)
 
     def moved(match: re.Match[str]) -> str:
         path = resolved(folder, match[2])
-        if "://" in match[2] or not (ROOT / path).exists():  # of code that looks like a link, too
+        if "://" in match[2] or not (ROOT / path).exists():  # or code that resembles a link
             return match[0]
         return f"{match[1]}{posixpath.relpath(page_of(path), at or '.')}{match[3]}"
 
@@ -133,7 +136,7 @@ def linked(text: str, source: str, uri: str) -> str:
 
 
 def shown(path: str, uri: str) -> str:
-    """A file of the repository as a page: Markdown as it is, without its links; all else as a block of code."""
+    """Returns a file of the repository as a page: Markdown without its links, other files as a block of code."""
     content = (ROOT / path).read_text()
     if path.endswith(".md"):
         return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", content)

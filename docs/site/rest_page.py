@@ -1,4 +1,4 @@
-"""The reference of the REST API, made of the OpenAPI document that a dispatcher answers."""
+"""The reference of the REST API, generated from the OpenAPI document of a dispatcher."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from millstream.dispatcher.service import DispatcherService
 HEAD = """\
 # REST endpoints
 
-Every endpoint with its parameters and the shape of its answer, from the document at `/openapi.json`. Each is also there
-under `/v1`. What they are for, errors and examples are in [REST API](../rest-api.md); the roles are described in
+Every endpoint with its parameters and the structure of its response, from the document at `/openapi.json`. Each is also
+available under `/v1`. Their use, errors and examples are described in [REST API](../rest-api.md), and the roles in
 [Security](../security.md).
 """
 
 
 def page() -> str:
-    """The page."""
+    """Returns the Markdown of the page."""
     return "\n".join([HEAD, *(section(path, method, row) for path, methods in sorted(document()["paths"].items())
                               if not path.startswith("/wheels") for method, row in methods.items())])  # fmt: skip
 
 
 def document() -> dict[str, Any]:
-    """What a dispatcher answers."""
+    """Returns the OpenAPI document of a dispatcher."""
     with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(_asked(folder))
+        return asyncio.run(_requested(folder))
 
 
-async def _asked(folder: str) -> dict[str, Any]:
+async def _requested(folder: str) -> dict[str, Any]:
     dispatcher = DispatcherService(Configuration({"dispatcher.rpc.port": 0, "rest.port": 0, "io.tmp.dirs": folder}))
     await dispatcher.start()
     try:
         url = f"http://{dispatcher.rest_address}/openapi.json"
-        answer = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=60).read())
-        found: dict[str, Any] = json.loads(answer)
+        response = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=60).read())
+        found: dict[str, Any] = json.loads(response)
         return found
     finally:
         await dispatcher.stop()
 
 
 def section(path: str, method: str, row: dict[str, Any]) -> str:
-    """One endpoint."""
+    """Returns the lines of an endpoint."""
     shown = path.replace("{", ":").replace("}", "")
     lines = [f"## {method.upper()} {shown}", "", row["summary"], "", f"Role: `{row['x-millstream-role']}`.", ""]
     if row.get("parameters"):
@@ -58,26 +58,26 @@ def section(path: str, method: str, row: dict[str, Any]) -> str:
         lines.append("")
     for media, body in row.get("requestBody", {}).get("content", {}).items():
         lines += [f"Body, `{media}`:", "", "```text", *shape(body.get("schema", {})), "```", ""]
-    for status, answer in row["responses"].items():
+    for status, response in row["responses"].items():
         if not status.startswith("2"):
             continue
-        for media, body in answer.get("content", {}).items():
+        for media, body in response.get("content", {}).items():
             if media == "application/json":
-                lines += [f"Answer, {status}:", "", "```text", *shape(body.get("schema", {})), "```", ""]
+                lines += [f"Response, {status}:", "", "```text", *shape(body.get("schema", {})), "```", ""]
             else:
-                lines += [f"Answer, {status}: `{media}`", ""]
+                lines += [f"Response, {status}: `{media}`", ""]
     return "\n".join(lines)
 
 
 def kind(schema: dict[str, Any]) -> str:
-    """A type in a word."""
+    """Returns the name of the type of a schema."""
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     return str(schema.get("type", "any"))
 
 
 def shape(schema: dict[str, Any], indent: str = "", name: str = "") -> list[str]:
-    """A JSON schema as people read it: a line for each field."""
+    """Returns a readable form of a JSON schema, with a line for each field."""
     start = f"{indent}{name}: " if name else indent
     options = schema.get("anyOf", [])
     if options:

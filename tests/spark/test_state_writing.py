@@ -339,5 +339,5 @@ def test_a_snapshot_is_planned_unchanged() -> None:
     metadata = SnapshotMetadata(FORMAT_VERSION, "job", "name", 7, SnapshotKind.SAVEPOINT, 0, operators)  # type: ignore[arg-type]  # an id
     assert Draft.of(metadata, None).metadata_operators({}) == operators
     smaller = Draft.of(metadata, 64).operator("visits")
-    assert smaller.is_hashed_anew
+    assert smaller.is_rehashed
     assert smaller.max_parallelism == 64

@@ -26,7 +26,7 @@ _TOKEN_FILE = "security.rest.auth.token-file"
 def dashboard(
     config_dir: str | None, overrides: tuple[str, ...], address: str | None, verbose: bool, role: str, opens: bool
 ) -> int:
-    """Print the address of the web dashboard, with a token that logs in. Anyone who has it can log in."""
+    """Print the address of the web dashboard, with a token for logging in. Keep it secret: it grants access."""
     configuration = client_configuration(config_dir, overrides, address)
     url = dashboard_url(configuration)
     token = _token(configuration, role)

@@ -1,4 +1,4 @@
-"""What every program needs, with PyFlink's names: types, rows, configuration, and what a job answers."""
+"""Types, rows, time, watermark strategies, configuration, job clients and job results, with PyFlink's names."""
 
 from __future__ import annotations
 

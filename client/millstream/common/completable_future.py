@@ -1,6 +1,7 @@
-"""`CompletableFuture`: what is asked of a job and takes its time, with PyFlink's name.
+"""`CompletableFuture`: the result of an asynchronous request to a job, with PyFlink's name.
 
-It is under way from the start, on a thread of the client's: nobody has to wait for it. Any thread may ask it.
+The request starts when the future is created and runs on a thread of the client, whether or not the program waits for
+it. Futures are thread-safe.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ Take = Callable[["Future[Any]", float | None], T]
 
 
 class CompletableFuture(Generic[T]):
-    """A result that is there later: `future.result()` waits for it, and so does `await future`."""
+    """The result of an asynchronous operation: `future.result()` waits for it, and so does `await future`."""
 
     def __init__(self, future: Future[Any] | None = None, take: Take[T] | None = None) -> None:
-        """`take` waits for what the future brings and makes the result of it; called for each `result`."""
+        """Creates a future that wraps `future`; without it, one that is completed with `set_result` or `set_exception`.
+
+        `take` is called by each `result` with `future` and the timeout, and returns the result.
+        """
         if future is None:
             from concurrent.futures import Future
 
@@ -28,16 +32,16 @@ class CompletableFuture(Generic[T]):
         self._take = take
 
     def result(self, timeout: float | None = None) -> T:
-        """Waits for the work, for at most `timeout` seconds, and returns its result.
+        """Waits for at most `timeout` seconds and returns the result; without a timeout, waits indefinitely.
 
-        Raises what the work raised, and `TimeoutError` when it has not ended in time.
+        Raises the exception of a failed operation, and `TimeoutError` if it has not completed in time.
         """
         return self._future.result(timeout) if self._take is None else self._take(self._future, timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits for the work, for at most `timeout` seconds; returns the exception that it raised, or None.
+        """Waits for at most `timeout` seconds and returns the exception of the operation; None if it succeeded.
 
-        Raises `TimeoutError` when the work has not ended in time.
+        Raises `TimeoutError` if the operation has not completed in time.
         """
         try:
             self.result(timeout)
@@ -50,23 +54,26 @@ class CompletableFuture(Generic[T]):
         return None
 
     def done(self) -> bool:
-        """Whether there is a result, or an error, or it was cancelled."""
+        """Returns whether the future has completed: with a result, with an exception, or by being cancelled."""
         return self._future.done()
 
     def cancel(self) -> bool:
-        """Gives up the work, unless it is done; whether it was given up. A job is cancelled by its client instead."""
+        """Cancels the future and returns whether it was cancelled; a completed future cannot be.
+
+        It does not cancel the job: see `JobClient.cancel`.
+        """
         return self._future.cancel()
 
     def cancelled(self) -> bool:
-        """Whether it was given up."""
+        """Returns whether the future was cancelled."""
         return self._future.cancelled()
 
     def set_result(self, result: T) -> None:
-        """The result of a future that was made without work of its own."""
+        """Completes the future with `result`; for a future that was created without an operation."""
         self._future.set_result(result)
 
     def set_exception(self, exception: BaseException) -> None:
-        """Sets the `exception` that `result` raises, for a future that was created without work of its own."""
+        """Completes the future with `exception`, which `result` raises; for a future created without an operation."""
         self._future.set_exception(exception)
 
     def __await__(self) -> Generator[Any, None, T]:

@@ -1,6 +1,6 @@
-"""Options of a program's own, described: `ConfigOptions.key("rate").int_type().default_value(5)`, with PyFlink's names.
+"""Typed options that a program defines, with PyFlink's names: `ConfigOptions.key("rate").int_type().default_value(5)`.
 
-`Configuration.get(option)` and `.set(option, value)` take one in place of its key.
+`Configuration.get(option)` and `.set(option, value)` accept an option in place of its key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class ConfigOption(Struct, Generic[T], frozen=True):
-    """A key, what its text becomes, and the value that holds where nothing is set."""
+    """An option: its key, the parser of its text, and its default value."""
 
     key: str
     parse: Callable[[str], T]
@@ -22,54 +22,54 @@ class ConfigOption(Struct, Generic[T], frozen=True):
 
 
 class TypedConfigOptionBuilder(Struct, Generic[T], frozen=True):
-    """Knows the type, and asks for a default."""
+    """Creates an option of a given type, with or without a default value."""
 
     key: str
     parse: Callable[[str], T]
 
     def default_value(self, value: T) -> ConfigOption[T]:
-        """The option, with a value for where nothing is set."""
+        """Returns the option with the default `value`."""
         return ConfigOption(self.key, self.parse, value)
 
     def no_default_value(self) -> ConfigOption[T]:
-        """The option, which is None where nothing is set."""
+        """Returns the option without a default value: it is None if it is not set."""
         return ConfigOption(self.key, self.parse)
 
 
 class OptionBuilder(Struct, frozen=True):
-    """Asks for the type."""
+    """Sets the type of an option."""
 
     key: str
 
     def boolean_type(self) -> TypedConfigOptionBuilder[bool]:
-        """True or false."""
+        """Returns a builder for a boolean option."""
         return TypedConfigOptionBuilder(self.key, lambda text: text.strip().lower() == "true")
 
     def int_type(self) -> TypedConfigOptionBuilder[int]:
-        """A whole number."""
+        """Returns a builder for an integer option."""
         return TypedConfigOptionBuilder(self.key, int)
 
     def long_type(self) -> TypedConfigOptionBuilder[int]:
-        """A whole number."""
+        """Returns a builder for an integer option."""
         return TypedConfigOptionBuilder(self.key, int)
 
     def float_type(self) -> TypedConfigOptionBuilder[float]:
-        """A number."""
+        """Returns a builder for a floating-point option."""
         return TypedConfigOptionBuilder(self.key, float)
 
     def double_type(self) -> TypedConfigOptionBuilder[float]:
-        """A number."""
+        """Returns a builder for a floating-point option."""
         return TypedConfigOptionBuilder(self.key, float)
 
     def string_type(self) -> TypedConfigOptionBuilder[str]:
-        """Text."""
+        """Returns a builder for a text option."""
         return TypedConfigOptionBuilder(self.key, str)
 
 
 class ConfigOptions:
-    """Begins the description of an option."""
+    """The entry point to the definition of an option."""
 
     @staticmethod
     def key(key: str) -> OptionBuilder:
-        """Of the option of this key."""
+        """Returns a builder for the option `key`."""
         return OptionBuilder(key)

@@ -1,7 +1,8 @@
-"""`Configuration` with PyFlink's methods, over the checked options of `millstream.core.settings.configuration`.
+"""`Configuration` with PyFlink's methods, over the validated options of `millstream.core.settings.configuration`.
 
-Keys and values are checked when they are set. An unknown key in a namespace of Flink's or ours is an error that names
-the nearest known one; any other key is the program's own, holds any value, and reaches functions as a job parameter.
+Keys and values are validated when they are set. An unknown key in a namespace of Flink or Millstream is an error that
+names the nearest known key. Any other key is the program's own: it has any value, and functions read it as a job
+parameter.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from millstream.core.settings.secrets import shown_options
 
 
 class Configuration(core.Configuration):
-    """Options for a program. Setters answer the configuration itself, so that calls can be chained."""
+    """The options of a program. The typed setters return the configuration itself, so that calls can be chained."""
 
     def __init__(self, other: core.Configuration | Mapping[str, Any] | None = None) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ class Configuration(core.Configuration):
     def set_string(self, key: str, value: str) -> Configuration:
         """Sets `key` to the text `value`; returns this configuration.
 
-        Raises `ConfigurationError` for a value that the option cannot have.
+        Raises `ConfigurationError` if the value is not valid for the option.
 
             configuration.set_string("execution.checkpointing.interval", "10 s")
         """
@@ -101,7 +102,10 @@ class Configuration(core.Configuration):
         return bytearray(self._typed(key, default_value, _as_bytes, (bytes, bytearray), "bytes in Base64"))
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
-        """Sets `key`, one of the program's own keys, to the bytes `value`; returns this configuration."""
+        """Sets `key`, one of the program's own keys, to the bytes `value`; returns this configuration.
+
+        Raises `ConfigurationError` if the key is an option of Flink or Millstream.
+        """
         if key in OPTIONS:
             raise ConfigurationError(f"option '{key}' holds no bytes")
         self.set(key, value)
@@ -112,11 +116,11 @@ class Configuration(core.Configuration):
         return self.is_set(key)
 
     def key_set(self) -> builtins.set[str]:
-        """The options that were set."""
+        """Returns the keys of the options that are set."""
         return {*self._raw}
 
     def add_all(self, other: core.Configuration | Mapping[str, Any], prefix: str | None = None) -> None:
-        """Sets everything that the other has set, below `prefix` when one is given."""
+        """Sets all options that are set in `other`, with `prefix` in front of their keys if it is given."""
         values: Mapping[str, Any] = other if isinstance(other, Mapping) else other.to_dict()
         if isinstance(other, Configuration):
             other.add_all_to_dict(own := dict(values))

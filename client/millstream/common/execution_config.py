@@ -1,6 +1,6 @@
-"""`ExecutionConfig`: what `env.get_config()` answers, with PyFlink's names. Every setting is an option of its own.
+"""`ExecutionConfig`: the settings that `env.get_config()` returns, with PyFlink's names. Each setting is an option.
 
-What is about Java (Kryo, Avro for its classes, its closures) has one answer here; to ask for another is refused.
+Settings for Java only (Kryo, Avro for Java classes, closures) have a fixed value; setting another value raises.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from millstream.core.settings.own_keys import JOB_PARAMETERS, job_parameters
 
 
 class ExecutionConfig:
-    """Reads and sets an environment's options. Setters answer the object itself. Times are milliseconds."""
+    """Reads and sets the options of an environment. Setters return the object itself. Times are in milliseconds."""
 
     PARALLELISM_DEFAULT = -1
     PARALLELISM_UNKNOWN = -2
@@ -27,21 +27,25 @@ class ExecutionConfig:
     # Parallelism
 
     def get_parallelism(self) -> int:
-        """The parallelism of operators that set none themselves."""
+        """Returns the parallelism of operators that do not set their own."""
         return self._current().integer("parallelism.default")
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """The parallelism of operators that set none themselves; PARALLELISM_DEFAULT: as configured."""
+        """Sets the `parallelism` of operators that do not set their own; returns this object.
+
+        `PARALLELISM_DEFAULT` restores the configured value; `PARALLELISM_UNKNOWN` has no effect. Raises
+        `InvalidProgramError` unless the parallelism is an integer of at least 1.
+        """
         if parallelism == self.PARALLELISM_UNKNOWN:
             return self
         return self._set_number("set_parallelism", "parallelism.default", parallelism, 1)
 
     def get_max_parallelism(self) -> int:
-        """The number of key groups; -1: each operator's follows from its parallelism."""
+        """Returns the number of key groups; -1 if it is derived from the parallelism of each operator."""
         return self._current().integer("pipeline.max-parallelism")
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
-        """Sets `max_parallelism`, the number of key groups, of the operators that do not set their own."""
+        """Sets `max_parallelism`, the number of key groups, of operators that do not set their own."""
         from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM  # what keys need is not loaded for this
 
         key = "pipeline.max-parallelism"
@@ -54,7 +58,7 @@ class ExecutionConfig:
         return self._set_time("set_auto_watermark_interval", "pipeline.auto-watermark-interval", interval)
 
     def get_auto_watermark_interval(self) -> int:
-        """How often generators of watermarks are asked for one."""
+        """Returns the interval at which watermark generators are called, in milliseconds."""
         return self._time("pipeline.auto-watermark-interval")
 
     def set_task_cancellation_interval(self, interval: Interval) -> ExecutionConfig:
@@ -62,61 +66,67 @@ class ExecutionConfig:
         return self._set_time("set_task_cancellation_interval", "task.cancellation.interval", interval)
 
     def get_task_cancellation_interval(self) -> int:
-        """How often a function that is to be cancelled is interrupted."""
+        """Returns the interval in milliseconds at which a function that was cancelled is interrupted again."""
         return self._time("task.cancellation.interval")
 
     def set_task_cancellation_timeout(self, timeout: Interval) -> ExecutionConfig:
-        """Sets the `timeout` in milliseconds after which a worker that cannot be cancelled is killed; 0 is never."""
+        """Sets the `timeout` in milliseconds after which a worker that cannot be cancelled is killed; 0 disables it."""
         return self._set_time("set_task_cancellation_timeout", "task.cancellation.timeout", timeout)
 
     def get_task_cancellation_timeout(self) -> int:
-        """After how long the worker of a function that does not end is killed."""
+        """Returns the time in milliseconds after which a worker that cannot be cancelled is killed; 0 if never."""
         return self._time("task.cancellation.timeout")
 
     def set_latency_tracking_interval(self, interval: Interval) -> ExecutionConfig:
-        """Accepts an `interval` of 0 or less only: latency tracking is not available."""
+        """Raises `InvalidProgramError` unless `interval` is 0 or less: set `metrics.latency.interval` instead."""
         if plain_milliseconds(interval) != 0 and not (isinstance(interval, int) and interval < 0):
-            raise _refused("set_latency_tracking_interval", "latency is not tracked by markers")
+            raise _refused("set_latency_tracking_interval", "set the option metrics.latency.interval instead")
         return self
 
     def get_latency_tracking_interval(self) -> int:
-        """0: no latency is tracked."""
+        """Returns 0: the interval is configured with `metrics.latency.interval` instead."""
         return 0
 
     # Records and functions
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Records are handed on as they are: for programs that change none after they have emitted or got it."""
+        """Passes mutable records on without copying them; returns this object.
+
+        For programs that do not modify records after they have emitted or received them.
+        """
         self._explicit.set("pipeline.object-reuse", True)
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Records that can be changed are copied where someone else may hold them: the default."""
+        """Copies mutable records that have several consumers or that their producer may keep; returns this object.
+
+        This is the default.
+        """
         self._explicit.set("pipeline.object-reuse", False)
         return self
 
     def is_object_reuse_enabled(self) -> bool:
-        """Whether records are handed on as they are."""
+        """Returns whether mutable records are passed on without copying them."""
         return self._current().boolean("pipeline.object-reuse")
 
     def enable_auto_generated_uids(self) -> None:
-        """Operators may do without a uid: the default."""
+        """Generates a uid for operators without one, the default."""
         self._explicit.set("pipeline.auto-generate-uids", True)
 
     def disable_auto_generated_uids(self) -> None:
-        """A job with an operator that has no uid is refused."""
+        """Rejects jobs that have an operator without a uid."""
         self._explicit.set("pipeline.auto-generate-uids", False)
 
     def has_auto_generated_uids_enabled(self) -> bool:
-        """Whether operators may do without a uid."""
+        """Returns whether a uid is generated for operators without one."""
         return self._current().boolean("pipeline.auto-generate-uids")
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """What the program set under keys of its own; functions read it with `get_job_parameter`."""
+        """Returns the job parameters, which functions read with `get_job_parameter`."""
         return job_parameters(self._current().to_dict())
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
-        """Sets the parameters that functions read, a dict: `global_job_parameters_dict`. Replaces earlier ones."""
+        """Replaces the job parameters by the dict `global_job_parameters_dict`; returns this object."""
         for key in self._explicit.key_set():
             if key.startswith(JOB_PARAMETERS):
                 self._explicit.remove_config(key)
@@ -124,72 +134,73 @@ class ExecutionConfig:
             self._explicit.set(f"{JOB_PARAMETERS}{key}", value)
         return self
 
-    # What has one answer
+    # Settings with a fixed value
 
     def is_use_snapshot_compression(self) -> bool:
-        """True: snapshots are compressed files."""
+        """Returns True: snapshots are always compressed."""
         return True
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> None:
-        """Accepts any `use_snapshot_compression`: snapshots are always compressed."""
+        """Raises `InvalidProgramError` unless `use_snapshot_compression` is True: snapshots are always compressed."""
         if not use_snapshot_compression:
             raise _refused("set_use_snapshot_compression", "snapshots are always compressed")
 
     def enable_closure_cleaner(self) -> ExecutionConfig:
-        """Functions are always shipped with just what they refer to."""
+        """Has no effect: functions are always serialized with only the objects that they refer to."""
         return self
 
     def disable_closure_cleaner(self) -> ExecutionConfig:
-        """Refused: functions are always shipped with just what they refer to."""
-        raise _refused("disable_closure_cleaner", "functions are always shipped with just what they refer to")
+        """Raises `InvalidProgramError`: functions are always serialized with only the objects that they refer to."""
+        why = "functions are always serialized with only the objects that they refer to"
+        raise _refused("disable_closure_cleaner", why)
 
     def is_closure_cleaner_enabled(self) -> bool:
-        """True: functions are shipped with just what they refer to."""
+        """Returns True: functions are always serialized with only the objects that they refer to."""
         return True
 
     def enable_generic_types(self) -> None:
-        """Records whose type is not declared are always taken."""
+        """Has no effect: records without a declared type are always allowed."""
 
     def disable_generic_types(self) -> None:
-        """Refused: records whose type is not declared are always taken."""
+        """Raises `InvalidProgramError`: records without a declared type are always allowed."""
         raise _refused("disable_generic_types", "records whose type is not declared are pickled; declare their types")
 
     def has_generic_types_disabled(self) -> bool:
-        """False: records whose type is not declared are taken."""
+        """Returns False: records without a declared type are always allowed."""
         return False
 
     def enable_force_kryo(self) -> None:
-        """Refused: Kryo serializes Java objects."""
+        """Raises `InvalidProgramError`: Kryo serializes Java objects."""
         raise _refused("enable_force_kryo", "Kryo serializes Java objects, and there are none")
 
     def disable_force_kryo(self) -> None:
-        """Kryo is never used."""
+        """Has no effect: Kryo is not used."""
 
     def is_force_kryo_enabled(self) -> bool:
-        """False: Kryo is never used."""
+        """Returns False: Kryo is not used."""
         return False
 
     def enable_force_avro(self) -> None:
-        """Refused: it is about Java objects."""
-        raise _refused("enable_force_avro", "it is about Java objects; for files there is the Avro format")
+        """Raises `InvalidProgramError`: the setting is for Java objects."""
+        raise _refused("enable_force_avro", "the setting is for Java objects; for files, use the Avro format")
 
     def disable_force_avro(self) -> None:
-        """Java objects are never serialized."""
+        """Has no effect: there are no Java objects."""
 
     def is_force_avro_enabled(self) -> bool:
-        """False: Java objects are never serialized."""
+        """Returns False: there are no Java objects."""
         return False
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
-        """None: Kryo is never used."""
+        """Returns an empty dict: Kryo is not used."""
         return {}
 
     def get_registered_kryo_types(self) -> list[str]:
-        """None: Kryo is never used."""
+        """Returns an empty list: Kryo is not used."""
         return []
 
     def get_registered_pojo_types(self) -> list[str]:
-        """None: there are no Java classes."""
+        """Returns an empty list: there are no Java classes."""
         return []
 
     def _set_number(self, method: str, key: str, value: Any, least: int, most: int | None = None) -> ExecutionConfig:

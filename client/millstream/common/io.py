@@ -1,4 +1,4 @@
-"""`InputFormat`: what `create_input` reads, with PyFlink's name."""
+"""`InputFormat`: the base of formats for `StreamExecutionEnvironment.create_input`, with PyFlink's name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 
 
 class InputFormat:
-    """Base of formats that know where their data is: a file, or a folder of them."""
+    """The base class of formats that have a `path`: a file, or a folder of files."""
 
     path: str | os.PathLike[str]

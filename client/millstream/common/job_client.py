@@ -1,7 +1,7 @@
-"""`JobClient`: a submitted job, for the program that submitted it, with PyFlink's name.
+"""`JobClient`: a client of a submitted job, with PyFlink's name.
 
-What it is asked to do it begins at once, and answers a future: `client.cancel()` cancels the job whether or not anyone
-waits for `.result()`.
+Each method starts its request at once and returns a future: `client.cancel()` cancels the job even if the program does
+not wait for `.result()`.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from millstream.core.jobs.states import JobStatus
 
 
 class SavepointFormatType(StrEnum):
-    """How a savepoint is written."""
+    """The format of a savepoint."""
 
-    CANONICAL = "CANONICAL"  # open files, the same for every state backend
-    NATIVE = "NATIVE"  # as the state backend writes checkpoints
+    CANONICAL = "CANONICAL"  # documented files, the same for all state backends
+    NATIVE = "NATIVE"  # the checkpoint format of the state backend
 
 
 class SavepointError(MillstreamError):
-    """A savepoint was not taken; the message is the reason."""
+    """A savepoint failed; the message is the reason."""
 
 
 class JobClient(Protocol):
-    """A submitted job, for its client."""
+    """A client of a submitted job: returns its status and results, takes savepoints and cancels it."""
 
     def get_job_id(self) -> JobID:
-        """The job's id."""
+        """Returns the id of the job."""
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """The state at this moment."""
+        """Returns a future of the current status of the job."""
 
     def cancel(self) -> CompletableFuture[None]:
-        """Asks for the job to be cancelled; done once it is asked, not once the job has ended."""
+        """Cancels the job. The future completes when the request is accepted, not when the job has ended."""
 
     def trigger_savepoint(
         self,
         savepoint_directory: str | os.PathLike[str] | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
-        """Takes a savepoint of the running job; the result of the future is its path.
+        """Takes a savepoint of the running job; returns a future of its path.
 
         `savepoint_directory` is the folder or URI of the savepoint; without it, the configured one. `format_type` is a
         SavepointFormatType. `result()` raises `SavepointError` when the savepoint fails.
@@ -58,7 +58,7 @@ class JobClient(Protocol):
         savepoint_directory: str | os.PathLike[str] | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
-        """Stops the job with a savepoint; the result of the future is its path.
+        """Stops the job with a savepoint; returns a future of its path.
 
         `advance_to_end_of_event_time` fires all event-time timers and windows first. `savepoint_directory` is the
         folder or URI of the savepoint; without it, the configured one. `format_type` is a SavepointFormatType.
@@ -66,13 +66,13 @@ class JobClient(Protocol):
         """
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """The accumulators by name, as far as they are known: those of tasks that have ended."""
+        """Returns a future of the accumulators by name, with the values of the tasks that have ended so far."""
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """What the job answers at its end.
+        """Returns a future of the result of the job, which completes when the job has ended.
 
-        `result()` raises a JobExecutionError when the job failed or was cancelled. Ctrl-C while it waits cancels the
-        job.
+        `result()` raises `JobExecutionError` if the job failed or was cancelled. Ctrl-C while `result()` waits cancels
+        the job.
         """
 
     def collect(self, operator_id: str) -> Iterator[Any]:
@@ -82,4 +82,4 @@ class JobClient(Protocol):
         """
 
     def close(self) -> None:
-        """Releases what the client holds; in local mode, the embedded cluster. May be called twice."""
+        """Closes the connection to the cluster; in local mode, stops the embedded cluster. Can be called repeatedly."""

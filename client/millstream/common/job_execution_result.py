@@ -1,4 +1,4 @@
-"""`JobExecutionResult`: what a finished job answers, with PyFlink's name."""
+"""`JobExecutionResult`: the result of a finished job, with PyFlink's name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from millstream.common.job_id import JobID
 
 
 class JobExecutionResult:
-    """What a finished job answers."""
+    """The result of a finished job: its id, its runtime and its accumulators."""
 
     def __init__(self, job_id: str, net_runtime_ms: int, accumulators: dict[str, Any]) -> None:
         self._job_id = JobID(job_id)
@@ -16,11 +16,11 @@ class JobExecutionResult:
         self._accumulators = accumulators
 
     def get_job_id(self) -> JobID:
-        """The job's id."""
+        """Returns the id of the job."""
         return self._job_id
 
     def get_net_runtime(self) -> int:
-        """Milliseconds from the job's start to its end."""
+        """Returns the runtime of the job, from its start to its end, in milliseconds."""
         return self._net_runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
@@ -28,7 +28,7 @@ class JobExecutionResult:
         return self._accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        """All accumulators by name."""
+        """Returns the merged values of all accumulators by name."""
         return dict(self._accumulators)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Restart strategies for programs, with PyFlink's names: each stands for the options of one strategy."""
+"""Restart strategies with PyFlink's names: each is a set of `restart-strategy.*` options."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ PREFIX = "restart-strategy."
 
 @dataclass(frozen=True, slots=True)
 class RestartStrategyConfiguration:
-    """The options of a strategy; none: what the cluster is configured with."""
+    """The options of a restart strategy; without options, the strategy that the cluster is configured with."""
 
     options: Mapping[str, str] = field(default_factory=dict)
 
     def get_description(self) -> str:
-        """The strategy in words, as in `fixed-delay (attempts 3, delay 1000)`; times are milliseconds."""
+        """Returns a description like `fixed-delay (attempts 3, delay 1000)`, with times in milliseconds."""
         if not self.options:
             return "as the cluster is configured"
         kind = self.options[f"{PREFIX}type"]
@@ -28,23 +28,23 @@ class RestartStrategyConfiguration:
 
 
 class RestartStrategies:
-    """Makes strategies for `StreamExecutionEnvironment.set_restart_strategy`. Times are milliseconds or durations."""
+    """Creates strategies for `StreamExecutionEnvironment.set_restart_strategy`. Times are milliseconds or durations."""
 
     @staticmethod
     def no_restart() -> RestartStrategyConfiguration:
-        """A failure fails the job."""
+        """Returns a strategy that never restarts: the first failure fails the job."""
         return _strategy("none", {})
 
     @staticmethod
     def fall_back_restart() -> RestartStrategyConfiguration:
-        """What the cluster is configured with."""
+        """Returns the strategy that the cluster is configured with."""
         return RestartStrategyConfiguration()
 
     @staticmethod
     def fixed_delay_restart(restart_attempts: int, delay_between_attempts: Interval) -> RestartStrategyConfiguration:
-        """Restarts at most `restart_attempts` times, each after `delay_between_attempts`.
+        """Returns a strategy that restarts at most `restart_attempts` times, after `delay_between_attempts` each.
 
-        The delay is in milliseconds, or a duration.
+        The delay is in milliseconds, or a duration. Raises `InvalidProgramError` for negative values.
         """
         return _strategy("fixed-delay", {"attempts": restart_attempts, "delay": delay_between_attempts})
 
@@ -52,9 +52,10 @@ class RestartStrategies:
     def failure_rate_restart(
         failure_rate: int, failure_interval: Interval, delay_interval: Interval
     ) -> RestartStrategyConfiguration:
-        """Restarts unless there were more than `failure_rate` failures within `failure_interval`.
+        """Returns a strategy that restarts up to `failure_rate` times within `failure_interval`.
 
-        Each restart waits for `delay_interval`. Intervals are milliseconds or durations.
+        A further failure within the interval fails the job. Each restart takes place after `delay_interval`. Intervals
+        are milliseconds or durations. Raises `InvalidProgramError` for negative values.
         """
         return _strategy(
             "failure-rate",
@@ -73,11 +74,12 @@ class RestartStrategies:
         reset_backoff_threshold: Interval,
         jitter_factor: float,
     ) -> RestartStrategyConfiguration:
-        """Restarts without a limit, after a delay that grows with each failure.
+        """Returns a strategy that restarts without a limit, after a delay that grows with each failure.
 
         `initial_backoff` is the first delay and `max_backoff` the longest one, both in milliseconds or as durations.
         Each delay is `backoff_multiplier` times the one before, changed at random by a share of at most
-        `jitter_factor`. The delay is the first one again after the job has run for `reset_backoff_threshold`.
+        `jitter_factor`. It is reset to the first delay once the job has run without a failure for
+        `reset_backoff_threshold`. Raises `InvalidProgramError` for negative values.
         """
         return _strategy(
             "exponential-delay",

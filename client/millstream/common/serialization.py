@@ -1,7 +1,7 @@
-"""How records become bytes and come back, with PyFlink's names. Pure.
+"""Serialization of records to bytes and back, with PyFlink's names. Pure.
 
-PyFlink's schemas are names for Java classes. These do it themselves: a schema is a class with one method, and anyone
-may write another. Formats (`millstream.datastream.formats`) and connectors build on them.
+PyFlink's schemas wrap Java classes; these are implemented in Python. Programs can define their own
+schemas as subclasses. Formats (`millstream.datastream.formats`) and connectors use them.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from millstream.core.records.types import BYTES, PICKLED, STRING, TypeInformatio
 
 
 class SerializationSchema(ABC):
-    """Makes the bytes of a record. Picklable; one schema is used for any number of records."""
+    """Serializes records to bytes. Schemas must be picklable; one instance serializes many records."""
 
     @abstractmethod
     def serialize(self, value: Any, /) -> bytes:
-        """Returns the bytes of the record `value`, without a separator."""
+        """Serializes the record `value`; returns its bytes, without a delimiter."""
 
 
 class DeserializationSchema(ABC):
-    """Makes a record of bytes. Picklable; one schema is used for any number of records."""
+    """Deserializes records from bytes. Schemas must be picklable; one instance deserializes many records."""
 
     @abstractmethod
     def deserialize(self, message: bytes, /) -> Any:
-        """Returns the record that the bytes `message` hold."""
+        """Deserializes the bytes `message`; returns the record."""
 
     def get_produced_type(self) -> TypeInformation:
-        """What its records are; any Python object unless it says more."""
+        """Returns the type of the records; any Python object unless overridden."""
         return PICKLED
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Text in a character set."""
+    """Serializes text in a character set."""
 
     def __init__(self, charset: str = "UTF-8") -> None:
         self.charset = _known_charset(charset)
@@ -52,13 +52,13 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     def deserialize(self, message: bytes) -> str:
         return message.decode(self.charset)
 
+    @override
     def get_produced_type(self) -> TypeInformation:
-        """Text."""
         return STRING
 
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
-    """Bytes as they are."""
+    """Records that are bytes, written and read without a conversion."""
 
     @override
     def serialize(self, value: bytes) -> bytes:
@@ -68,13 +68,13 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
     def deserialize(self, message: bytes) -> bytes:
         return bytes(message)
 
+    @override
     def get_produced_type(self) -> TypeInformation:
-        """Bytes."""
         return BYTES
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """One field of a row, or of a tuple, which holds bytes already: a message's key, say."""
+    """Serializes one field of a row or tuple, which must contain bytes; for example, the key of a message."""
 
     def __init__(self, field_index: int) -> None:
         if isinstance(field_index, bool) or not isinstance(field_index, int) or field_index < 0:
@@ -102,7 +102,7 @@ class RowFieldExtractorSchema(SerializationSchema):
 
 
 class Encoder:
-    """Makes the bytes of a record; PyFlink's name. `Encoder(function)` takes a function that answers str or bytes."""
+    """Encodes records as lines, with PyFlink's name. In `Encoder(function)`, the function returns str or bytes."""
 
     def __init__(self, encode: Callable[[Any], str | bytes] = str, charset_name: str = "UTF-8") -> None:
         self._encode = encode
@@ -120,7 +120,7 @@ class Encoder:
     def for_type(self, record_type: TypeInformation) -> Encoder:
         """Returns the encoder for records of `record_type`.
 
-        One with a function of the program's own does not change.
+        The type has no effect on an encoder with a function of the program.
         """
         other = Encoder(self._encode, self.charset)
         other._type = record_type
@@ -145,7 +145,10 @@ class Encoder:
 
 
 class BulkWriter(ABC):
-    """Writes the records of one file into a stream, which it neither opens nor closes. Called in the order below."""
+    """Writes the records of one file to a stream, which it neither opens nor closes.
+
+    `add_element` and `flush` are called any number of times, then `finish` once.
+    """
 
     @abstractmethod
     def add_element(self, element: Any, /) -> None:
@@ -153,15 +156,15 @@ class BulkWriter(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Writes what is held, as far as the format allows it before the end."""
+        """Writes buffered records, as far as the format allows it before the end of the file."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Writes what is held and what ends the file. No record follows."""
+        """Writes buffered records and the end of the file, such as a footer. No record follows."""
 
 
 class BulkWriterFactory(ABC):
-    """Makes the writer of each file of a sink whose files are whole (Parquet, ORC, Avro). Picklable."""
+    """Creates the writer of each file of a bulk format (Parquet, ORC, Avro). Factories must be picklable."""
 
     @abstractmethod
     def create(self, stream: BinaryIO, /) -> BulkWriter:

@@ -1,4 +1,4 @@
-"""`TypeSerializer`: how values of a kind become bytes and come back, with PyFlink's name."""
+"""`TypeSerializer`: serialization of the values of a type, with PyFlink's name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ T = TypeVar("T")
 
 
 class TypeSerializer(ABC, Generic[T]):
-    """Has no state of its own between two calls: one serializer is used for any number of values and streams."""
+    """Serializes the values of a type. Serializers have no state between calls: one is used for many streams."""
 
     @abstractmethod
     def serialize(self, element: T, stream: BinaryIO, /) -> None:
-        """Writes `element` to `stream`, so that `deserialize` can find its end."""
+        """Writes `element` to `stream`, in a form from which `deserialize` recognizes its end."""
 
     @abstractmethod
     def deserialize(self, stream: BinaryIO, /) -> T:
-        """Reads one value from `stream`, equal to the one that was written, and no byte behind it."""
+        """Reads one value from `stream` and returns it. Must not read any bytes after the value."""

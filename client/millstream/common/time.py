@@ -1,7 +1,6 @@
-"""Lengths of time and points in time, with PyFlink's names.
+"""Durations and points in time, with PyFlink's names.
 
-All lengths are whole milliseconds, which is what everything that takes one counts in. Wherever one is taken, a
-`datetime.timedelta` does as well.
+Durations are in whole milliseconds. Methods that have a duration as a parameter accept a `datetime.timedelta` too.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ class _Length:
     length_ms: int
 
     def to_milliseconds(self) -> int:
-        """The whole length."""
+        """Returns the length in milliseconds."""
         return self.length_ms
 
 
 class Time(_Length):
-    """As PyFlink's time-to-live and windows take it: `Time.seconds(10)`."""
+    """A length of time, for windows and the time-to-live of state: `Time.seconds(10)`."""
 
     __slots__ = ()
 
@@ -33,32 +32,32 @@ class Time(_Length):
 
     @staticmethod
     def milliseconds(milliseconds: int) -> Time:
-        """So many milliseconds."""
+        """Returns a time of `milliseconds`."""
         return Time(milliseconds)
 
     @staticmethod
     def seconds(seconds: int) -> Time:
-        """So many seconds."""
+        """Returns a time of `seconds`."""
         return Time(seconds * 1000)
 
     @staticmethod
     def minutes(minutes: int) -> Time:
-        """So many minutes."""
+        """Returns a time of `minutes`."""
         return Time.seconds(minutes * 60)
 
     @staticmethod
     def hours(hours: int) -> Time:
-        """So many hours."""
+        """Returns a time of `hours`."""
         return Time.minutes(hours * 60)
 
     @staticmethod
     def days(days: int) -> Time:
-        """So many days."""
+        """Returns a time of `days`."""
         return Time.hours(days * 24)
 
 
 class Duration(_Length):
-    """As Java's: `Duration.of_seconds(10)`."""
+    """A length of time, as Java's Duration: `Duration.of_seconds(10)`."""
 
     __slots__ = ()
 
@@ -69,36 +68,36 @@ class Duration(_Length):
 
     @staticmethod
     def of_millis(millis: int) -> Duration:
-        """Returns a duration of this many milliseconds: `millis`, an integer."""
+        """Returns a duration of `millis` milliseconds."""
         return Duration(millis)
 
     @staticmethod
     def of_seconds(seconds: int) -> Duration:
-        """So many seconds."""
+        """Returns a duration of `seconds`."""
         return Duration(seconds * 1000)
 
     @staticmethod
     def of_minutes(minutes: int) -> Duration:
-        """So many minutes."""
+        """Returns a duration of `minutes`."""
         return Duration.of_seconds(minutes * 60)
 
     @staticmethod
     def of_hours(hours: int) -> Duration:
-        """So many hours."""
+        """Returns a duration of `hours`."""
         return Duration.of_minutes(hours * 60)
 
     @staticmethod
     def of_days(days: int) -> Duration:
-        """So many days."""
+        """Returns a duration of `days`."""
         return Duration.of_hours(days * 24)
 
 
 Interval = int | timedelta | Time | Duration
-"""A length of time where PyFlink takes milliseconds: these, or a duration."""
+"""A parameter for which PyFlink accepts milliseconds: an integer number of milliseconds, or a duration."""
 
 
 def plain_milliseconds(length: object) -> object:
-    """The whole milliseconds of a timedelta, `Time` or `Duration`; anything else as it is, for the caller to check."""
+    """Returns a timedelta, `Time` or `Duration` in milliseconds; any other `length` unchanged, to be validated."""
     if isinstance(length, timedelta):
         return round(length / timedelta(milliseconds=1))
     return length.to_milliseconds() if isinstance(length, _Length) else length

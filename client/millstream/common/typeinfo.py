@@ -1,6 +1,6 @@
 """`Types`: PyFlink's factory of type information.
 
-Wherever a factory takes another type, a Python type hint or a dataclass does as well: `Types.LIST(int)`,
+Methods that have a type as a parameter accept a Python type hint or a dataclass too: `Types.LIST(int)`,
 `Types.TUPLE([str, int])`.
 """
 
@@ -50,7 +50,7 @@ MapTypeInfo = MapType
 PickledBytesTypeInfo = PickledType
 RowTypeInfo = RowType
 TupleTypeInfo = TupleType
-"""PyFlink's names of the types, for programs that ask which one they have: `isinstance(kind, RowTypeInfo)`."""
+"""PyFlink's names of the types, for `isinstance` checks: `isinstance(kind, RowTypeInfo)`."""
 
 _CHAR: BasicType[str] = BasicType("Character", str, "string")
 
@@ -69,103 +69,103 @@ VALUE = TypeVar("VALUE")
 class Types:
     """Type information under PyFlink's names, for `output_type`, `type_info`, keys and state.
 
-    Each method returns a type; nothing is created at run time beside it. Example:
+    Each method returns a type. Example:
     `stream.map(lambda line: (line, 1), output_type=Types.TUPLE([Types.STRING(), Types.INT()]))`.
     """
 
     @staticmethod
     def STRING() -> TypeInformation[str]:  # noqa: N802  # PyFlink's name
-        """Text: str."""
+        """Returns the type of text: str."""
         return types.STRING
 
     @staticmethod
     def BYTE() -> TypeInformation[int]:  # noqa: N802  # PyFlink's name
-        """A whole number of 8 bits: int."""
+        """Returns the type of 8-bit integers: int."""
         return types.BYTE
 
     @staticmethod
     def BOOLEAN() -> TypeInformation[bool]:  # noqa: N802  # PyFlink's name
-        """True or false: bool."""
+        """Returns the type of booleans: bool."""
         return types.BOOLEAN
 
     @staticmethod
     def SHORT() -> TypeInformation[int]:  # noqa: N802  # PyFlink's name
-        """A whole number of 16 bits: int."""
+        """Returns the type of 16-bit integers: int."""
         return types.SHORT
 
     @staticmethod
     def INT() -> TypeInformation[int]:  # noqa: N802  # PyFlink's name
-        """A whole number of 32 bits: int."""
+        """Returns the type of 32-bit integers: int."""
         return types.INT
 
     @staticmethod
     def LONG() -> TypeInformation[int]:  # noqa: N802  # PyFlink's name
-        """A whole number of 64 bits: int."""
+        """Returns the type of 64-bit integers: int."""
         return types.LONG
 
     @staticmethod
     def FLOAT() -> TypeInformation[float]:  # noqa: N802  # PyFlink's name
-        """A floating-point number of 32 bits: float."""
+        """Returns the type of 32-bit floating-point numbers: float."""
         return types.FLOAT
 
     @staticmethod
     def DOUBLE() -> TypeInformation[float]:  # noqa: N802  # PyFlink's name
-        """A floating-point number of 64 bits: float."""
+        """Returns the type of 64-bit floating-point numbers: float."""
         return types.DOUBLE
 
     @staticmethod
     def CHAR() -> TypeInformation[str]:  # noqa: N802  # PyFlink's name
-        """A single character: str."""
+        """Returns the type of single characters: str."""
         return _CHAR
 
     @staticmethod
     def BIG_INT() -> TypeInformation[int]:  # noqa: N802  # PyFlink's name
-        """A whole number of any size: int."""
+        """Returns the type of integers of any size: int."""
         return types.BIG_INT
 
     @staticmethod
     def BIG_DEC() -> TypeInformation[decimal.Decimal]:  # noqa: N802  # PyFlink's name
-        """A decimal number: decimal.Decimal."""
+        """Returns the type of decimal numbers: decimal.Decimal."""
         return types.BIG_DEC
 
     @staticmethod
     def INSTANT() -> TypeInformation[datetime.datetime]:  # noqa: N802  # PyFlink's name
-        """A point in time: datetime.datetime."""
+        """Returns the type of points in time: datetime.datetime."""
         return types.INSTANT
 
     @staticmethod
     def SQL_DATE() -> TypeInformation[datetime.date]:  # noqa: N802  # PyFlink's name
-        """A day: datetime.date."""
+        """Returns the type of dates: datetime.date."""
         return types.DATE
 
     @staticmethod
     def SQL_TIME() -> TypeInformation[datetime.time]:  # noqa: N802  # PyFlink's name
-        """A time of day: datetime.time."""
+        """Returns the type of times of day: datetime.time."""
         return types.TIME
 
     @staticmethod
     def SQL_TIMESTAMP() -> TypeInformation[datetime.datetime]:  # noqa: N802  # PyFlink's name
-        """A date and time: datetime.datetime."""
+        """Returns the type of dates with a time of day: datetime.datetime."""
         return types.TIMESTAMP
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation[Any]:  # noqa: N802  # PyFlink's name
-        """Any Python object. It is pickled between tasks and in state: slower than a declared type."""
+        """Returns the type of any Python object. Values are pickled, which is slower than a declared type."""
         return types.PICKLED
 
     @staticmethod
     def ROW(field_types: Sequence[Any]) -> TypeInformation[Row]:  # noqa: N802  # PyFlink's name
-        """A `Row` whose fields have the types `field_types`, and the names f0, f1, and so on.
+        """Returns the type of a `Row` whose fields have the types `field_types` and the names f0, f1, and so on.
 
-        Raises `InvalidProgramError` unless the argument is a list of types.
+        Raises `InvalidProgramError` if the argument is not a list of types.
         """
         return RowType(_fields("ROW", field_types))
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[Any]) -> TypeInformation[Row]:  # noqa: N802  # PyFlink's name
-        """A `Row` with fields of the names `field_names` and the types `field_types`.
+        """Returns the type of a `Row` whose fields have the names `field_names` and the types `field_types`.
 
-        Raises `InvalidProgramError` when the lengths differ or a name occurs twice.
+        Raises `InvalidProgramError` if the lengths differ or a name occurs twice.
 
             Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         """
@@ -178,15 +178,17 @@ class Types:
 
     @staticmethod
     def TUPLE(field_types: Sequence[Any]) -> TypeInformation[tuple[Any, ...]]:  # noqa: N802  # PyFlink's name
-        """A tuple whose fields have the types `field_types`: `Types.TUPLE([Types.STRING(), Types.INT()])`.
+        """Returns the type of a tuple whose fields have the types `field_types`.
 
-        Raises `InvalidProgramError` unless the argument is a list of types.
+        Example: `Types.TUPLE([Types.STRING(), Types.INT()])`.
+
+        Raises `InvalidProgramError` if the argument is not a list of types.
         """
         return TupleType(_fields("TUPLE", field_types))
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: Any) -> TypeInformation[Any]:  # noqa: N802  # PyFlink's name
-        """A list of numbers or booleans of `element_type`; with `Types.BYTE()` it is bytes, as in PyFlink."""
+        """Returns the type of a list of numbers or booleans of `element_type`; with `Types.BYTE()`, of bytes."""
         element = from_hint(element_type)
         return types.BYTES if element == types.BYTE else ListType(element, "PrimitiveArrayTypeInfo")
 
@@ -200,7 +202,7 @@ class Types:
 
     @staticmethod
     def BASIC_ARRAY(element_type: Any) -> TypeInformation[list[Any]]:  # noqa: N802  # PyFlink's name
-        """A list of basic values of `element_type`, each of which may be None."""
+        """Returns the type of a list of basic values of `element_type`, each of which can be None."""
         return ListType(from_hint(element_type), "BasicArrayTypeInfo")
 
     @overload
@@ -213,7 +215,7 @@ class Types:
 
     @staticmethod
     def OBJECT_ARRAY(element_type: Any) -> TypeInformation[list[Any]]:  # noqa: N802  # PyFlink's name
-        """A list of values of any `element_type`."""
+        """Returns the type of a list of values of any `element_type`."""
         return ListType(from_hint(element_type), "ObjectArrayTypeInfo")
 
     @overload
@@ -228,7 +230,7 @@ class Types:
 
     @staticmethod
     def MAP(key_type_info: Any, value_type_info: Any) -> TypeInformation[dict[Any, Any]]:  # noqa: N802  # PyFlink's name
-        """A dict with keys of `key_type_info` and values of `value_type_info`.
+        """Returns the type of a dict with keys of `key_type_info` and values of `value_type_info`.
 
         `Types.MAP(Types.STRING(), Types.LONG())` is a dict from text to integers.
         """
@@ -244,5 +246,5 @@ class Types:
 
     @staticmethod
     def LIST(element_type_info: Any) -> TypeInformation[list[Any]]:  # noqa: N802  # PyFlink's name
-        """A list of elements of `element_type_info`: `Types.LIST(Types.DOUBLE())`."""
+        """Returns the type of a list with elements of `element_type_info`: `Types.LIST(Types.DOUBLE())`."""
         return ListType(from_hint(element_type_info))

@@ -1,6 +1,6 @@
-"""How records get their timestamps, and how far event time has come: `WatermarkStrategy`, with PyFlink's names.
+"""Timestamps and watermarks of streams: `WatermarkStrategy`, with PyFlink's names.
 
-PyFlink has no generators of one's own; these are as in Flink's Java API.
+PyFlink has no custom watermark generators; these follow Flink's Java API.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from millstream.common.time import Duration, Time, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import MIN_TIMESTAMP, Watermark
 from millstream.core.records.type_variables import T_contra
 
@@ -77,11 +78,11 @@ class WatermarkGenerator(ABC, Generic[T_contra]):
             self.on_event(event, int(timestamp), output)
 
     reads_events: bool = True
-    """Whether it reads records and not only their timestamps."""
+    """Whether the generator reads records and not only their timestamps."""
 
 
 class BoundedOutOfOrdernessWatermarks(WatermarkGenerator[Any]):
-    """Event time is the highest timestamp so far, less the time by which records may be late."""
+    """Emits watermarks that lag behind the highest timestamp so far by the maximum out-of-orderness."""
 
     reads_events = False
 
@@ -89,38 +90,41 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator[Any]):
         self._delay = max_out_of_orderness_ms + 1
         self._highest = MIN_TIMESTAMP + self._delay
 
+    @override
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
-        """Remembers the highest timestamp."""
         if event_timestamp > self._highest:
             self._highest = event_timestamp
 
+    @override
     def on_batch(self, events: Sequence[Any], timestamps: Any, output: WatermarkOutput) -> None:
-        """The same for all at once."""
         if len(timestamps):
             self.on_event(None, highest(timestamps), output)
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Says how far time has come."""
+        """Emits the current watermark to `output`."""
         output.emit_watermark(Watermark(self._highest - self._delay))
 
 
 class NoWatermarks(WatermarkGenerator[Any]):
-    """Event time stands still until the end."""
+    """Emits no watermarks: event time advances only at the end of the input."""
 
     reads_events = False
 
+    @override
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
-        """Nothing."""
+        pass
 
+    @override
     def on_batch(self, events: Sequence[Any], timestamps: Any, output: WatermarkOutput) -> None:
-        """Nothing."""
+        pass
 
+    @override
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Nothing."""
+        pass
 
 
 def highest(timestamps: Any) -> int:
-    """Of those beside rows, or of an Arrow array."""
+    """Returns the highest of `timestamps`: an array of integers, or an Arrow array."""
     if isinstance(timestamps, array):
         import numpy as np
 
@@ -132,15 +136,15 @@ def highest(timestamps: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorContext:
-    """What a supplier of generators is handed."""
+    """The context that a generator supplier is called with."""
 
     metric_group: Any
-    """Where the generator may register metrics."""
+    """The metric group of the operator, in which the generator can register metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkAlignment:
-    """Sources of one group keep together: none gets ahead of the slowest by more than the drift."""
+    """The alignment of a group of sources: a source is at most the drift ahead of the slowest one."""
 
     group: str
     max_drift_ms: int
@@ -179,7 +183,7 @@ class WatermarkStrategy(Generic[T_contra]):
         """Assigns timestamps by a TimestampAssigner, or a callable `(value, record_timestamp)`.
 
         The result of `timestamp_assigner` is the event time in milliseconds since the Unix epoch. Raises
-        `InvalidProgramError` for anything else.
+        `InvalidProgramError` if the argument is neither.
         """
         if not isinstance(timestamp_assigner, TimestampAssigner) and not callable(timestamp_assigner):
             raise InvalidProgramError(
@@ -189,10 +193,10 @@ class WatermarkStrategy(Generic[T_contra]):
         return replace(self, timestamp_assigner=timestamp_assigner, timestamp_field=None)
 
     def with_timestamp_field(self, field: str | int) -> WatermarkStrategy[T_contra]:
-        """Takes the timestamps from a field or column, without a call for each record.
+        """Assigns the values of a field or column as timestamps, without a call for each record.
 
-        The field has milliseconds since the Unix epoch, or a date and time. Raises `InvalidProgramError` unless the
-        argument is a name or a position.
+        `field` is the name or position of the field, which contains milliseconds since the Unix epoch, or a date and
+        time. Raises `InvalidProgramError` if the argument is neither a name nor a position.
         """
         if isinstance(field, bool) or not isinstance(field, str | int):
             raise InvalidProgramError(f"with_timestamp_field: a field is a name or a position, not {field!r}")
@@ -201,8 +205,8 @@ class WatermarkStrategy(Generic[T_contra]):
     def with_idleness(self, idle_timeout: Length) -> WatermarkStrategy[T_contra]:
         """Marks a stream without records for `idle_timeout` as idle: event time does not wait for it.
 
-        Time under backpressure, or while it is paused, does not count. Raises `InvalidProgramError` unless the timeout
-        is a duration above 0.
+        Time under backpressure, or while it is paused, does not count. Raises `InvalidProgramError` if the timeout
+        is not a duration above 0.
         """
         return replace(self, idle_timeout_ms=_positive("with_idleness", idle_timeout))
 
@@ -256,7 +260,7 @@ class WatermarkStrategy(Generic[T_contra]):
         """Returns a strategy with a watermark generator of the program.
 
         `generator_supplier` is called with a context for each subtask and each split of a source, and returns the
-        generator. Raises `InvalidProgramError` unless it is callable.
+        generator. Raises `InvalidProgramError` if it is not callable.
 
             WatermarkStrategy.for_generator(lambda context: Punctuated())
         """

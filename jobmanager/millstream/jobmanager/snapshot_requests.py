@@ -1,6 +1,6 @@
 """Snapshots and rescales that the dispatcher requests: converts requests to events, and sends the results.
 
-A result is kept after it was sent, so that a repeated request is answered with the same result and has no other effect.
+Results are kept after they were sent: a repeated request returns the same result and has no other effect.
 While there is no session with the dispatcher, results wait for the next one.
 """
 

@@ -48,7 +48,7 @@ from millstream.spark.validation import check_against_job
 from millstream.spark.writing.changing import changed, changed_state, state_frame
 from millstream.spark.writing.draft import AsItIs, Draft, FromRows, PlannedOperator, PlannedState
 from millstream.spark.writing.executing import SavepointWrite, WriteOptions
-from millstream.spark.writing.existing import Snapshot, declared_anew, stored_rows
+from millstream.spark.writing.existing import Snapshot, redeclared, stored_rows
 from millstream.spark.writing.filling import ORDER, PREFIX, Filling
 from millstream.spark.writing.frames import Columns, KeyedColumns, Typed, keyed_frame, picked, picked_whole
 from millstream.spark.writing.identity import KeepOnConflict, Rule
@@ -308,7 +308,7 @@ class SavepointWriter:
         key, value, map_key = (old if hint is None else from_hint(hint) for old, hint in pairs)
         types = StateTypes(key, value, before.namespace, map_key)
         after = replace(types.snapshot(name, planned.state.kind), ttl=planned.state.ttl)
-        change = declared_anew(column_types(planned.state), column_types(after))
+        change = redeclared(column_types(planned.state), column_types(after))
         rows = stored_rows(self._spark, self._base, planned.content.source, change)
         self._draft.put(operator, after, FromRows((rows,)))
         return self

@@ -65,7 +65,7 @@ class IndexReader(OneSplitReader[IndexSplit]):
         raise NotImplementedError
 
     def open_split(self, split: IndexSplit) -> None:
-        """Goes on at its position."""
+        """Opens `split` at its position."""
         self._split = split
 
     def read(self, max_rows: int) -> Batch | None:

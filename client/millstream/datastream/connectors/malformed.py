@@ -126,7 +126,7 @@ class MalformedRecords:
         self._context.runtime_context.get_metrics_group().counter(ERROR_COUNTER).inc(count)
 
     def restore(self, states: Sequence[MalformedCount]) -> None:
-        """Goes on counting from what a checkpoint holds."""
+        """Restores the count from the state of a checkpoint."""
         if states:
             self._add(sum(state.count for state in states))
 
@@ -135,7 +135,7 @@ class MalformedRecords:
         return [MalformedCount(self._count)] if self._count else []
 
     def close(self) -> None:
-        """Says how many there were."""
+        """Logs the number of malformed records."""
         if self._count:
             log.warning("%d records of the input could not be read (%s)", self._count, ERROR_COUNTER)
 

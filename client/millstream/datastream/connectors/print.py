@@ -32,11 +32,11 @@ class PrintSink(Sink):
         self._type = record_type
 
     def for_type(self, record_type: TypeInformation) -> PrintSink:
-        """One that knows what it prints."""
+        """Returns a sink that prints records of `record_type`."""
         return PrintSink(self._identifier, self._to_stderr, record_type)
 
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
-        """Knows its prefix."""
+        """Creates a writer whose lines have the prefix of its subtask."""
         parts = [self._identifier] if self._identifier else []
         if context.get_number_of_parallel_subtasks() > 1:
             parts.append(str(context.get_index_of_this_subtask() + 1))

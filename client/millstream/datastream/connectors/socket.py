@@ -63,7 +63,7 @@ class SocketTextSource(Source[SocketSplit, str]):
         self._handling = ErrorHandling.of(on_error)
 
     def get_boundedness(self) -> Boundedness:
-        """Nobody knows when the stream ends."""
+        """Returns `CONTINUOUS_UNBOUNDED`: the end of the stream is not known in advance."""
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     def create_enumerator(self, context: SplitEnumeratorContext[SocketSplit]) -> SplitEnumerator[SocketSplit]:

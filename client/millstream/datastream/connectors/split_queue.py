@@ -178,7 +178,7 @@ class OneSplitReader(SourceReader[SplitT]):
         return self._is_open or bool(self._queue)
 
     def start(self) -> None:
-        """Asks for the first split."""
+        """Requests the first split."""
         self._request()
 
     def _request(self) -> None:

@@ -1,7 +1,7 @@
-"""What a program gets whose jobs are only submitted: `run -d`, and programs that are run over REST.
+"""Clients and results of detached jobs: with `run -d`, and in programs that are run over REST.
 
 The program does not wait for the end of such a job, so it has no result: reading it raises, and the job continues. How
-such a program ends is independent of its jobs, so its caller has to know which it has submitted.
+such a program ends is independent of its jobs, so the ids of the submitted jobs are recorded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from millstream.core.settings.configuration import Configuration
 from millstream.datastream.execution.executor import JobClient, JobExecutionResult
 from millstream.datastream.execution.forwarding import ForwardingJobClient
 
-SUBMITTED_FILE_VARIABLE = "MILLSTREAM_SUBMITTED_FILE"  # who runs the program finds there what it tried to submit
+SUBMITTED_FILE_VARIABLE = "MILLSTREAM_SUBMITTED_FILE"  # the path of the file that lists the submissions
 _submitted: list[str] = []
 
 
@@ -40,7 +40,7 @@ def detached_submissions() -> tuple[str, ...]:
 
 
 class DetachedJobExecutionResult(JobExecutionResult):
-    """Knows the job's id and nothing of its end."""
+    """The result of a detached job: it has the job's id, and raises `DetachedResultError` for all else."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(job_id, 0, {})
@@ -49,15 +49,15 @@ class DetachedJobExecutionResult(JobExecutionResult):
         raise DetachedResultError(self.get_job_id())
 
     def get_net_runtime(self) -> int:
-        """Not known."""
+        """Raises `DetachedResultError`."""
         self._unknown()
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """Not known."""
+        """Raises `DetachedResultError`."""
         self._unknown()
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        """Not known."""
+        """Raises `DetachedResultError`."""
         self._unknown()
 
     def __repr__(self) -> str:
@@ -72,9 +72,9 @@ class DetachedJobClient(ForwardingJobClient):
         _submitted.append(client.get_job_id())
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """Not known."""
+        """Raises `DetachedResultError`."""
         raise DetachedResultError(self.get_job_id())
 
     def collect(self, operator_id: str) -> Iterator[Any]:
-        """Not known."""
+        """Raises `DetachedResultError`."""
         raise DetachedResultError(self.get_job_id())

@@ -1,4 +1,4 @@
-"""A job's client in front of another: a subclass overrides only what is different."""
+"""A job client that delegates to another one; subclasses override single methods."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from millstream.datastream.execution.executor import JobClient, JobExecutionResu
 
 
 class ForwardingJobClient:
-    """Asks the other one."""
+    """Delegates all methods to another client."""
 
     def __init__(self, client: JobClient) -> None:
         self._client = client
 
     def get_job_id(self) -> JobID:
-        """The job's id."""
+        """Returns the id of the job."""
         return self._client.get_job_id()
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """The state at this moment."""
+        """Returns a future of the current status of the job."""
         return self._client.get_job_status()
 
     def cancel(self) -> CompletableFuture[None]:
-        """Asks for the job to be cancelled."""
+        """Cancels the job."""
         return self._client.cancel()
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """The accumulators as far as they are known."""
+        """Returns a future of the accumulators by name."""
         return self._client.get_accumulators()
 
     def trigger_savepoint(
@@ -56,9 +56,9 @@ class ForwardingJobClient:
         return self._client.get_job_execution_result()
 
     def collect(self, operator_id: str) -> Iterator[Any]:
-        """The results of a collect sink as they come."""
+        """Returns an iterator over the results of a collect sink."""
         return self._client.collect(operator_id)
 
     def close(self) -> None:
-        """Releases what the client holds."""
+        """Closes the client."""
         self._client.close()

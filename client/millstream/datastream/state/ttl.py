@@ -39,7 +39,7 @@ class TtlTimeCharacteristic(Enum):
 
 
 class Strategies(Enum):
-    """When expired entries are removed, apart from when they are read."""
+    """The strategies that remove expired entries, besides removing them when they are read."""
 
     FULL_STATE_SCAN_SNAPSHOT = 0
     INCREMENTAL_CLEANUP = 1
@@ -48,17 +48,17 @@ class Strategies(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalCleanupStrategy:
-    """Looks at some entries with each access to the state, and with each record if so configured."""
+    """Checks `cleanup_size` entries at each access to the state, and for each record if so configured."""
 
     cleanup_size: int = 5
     every_record: bool = False
 
     def get_cleanup_size(self) -> int:
-        """How many entries to look at each time."""
+        """Returns the number of entries that are checked each time."""
         return self.cleanup_size
 
     def run_cleanup_for_every_record(self) -> bool:
-        """Whether it looks with each record, too."""
+        """Returns whether entries are checked for each record too."""
         return self.every_record
 
 
@@ -274,7 +274,11 @@ class StateTtlConfig:
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool = False
         ) -> StateTtlConfig.Builder:
-            """Looks at some entries with each access, and with each record if wanted."""
+            """Checks `cleanup_size` entries at each access to the state; returns this builder.
+
+            With `run_cleanup_for_every_record`, they are checked for each record too. Raises `InvalidProgramError`
+            unless `cleanup_size` is above 0.
+            """
             if cleanup_size <= 0:
                 raise InvalidProgramError(f"cleanup_incrementally: cleanup_size must be positive, not {cleanup_size}")
             strategy = IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record)

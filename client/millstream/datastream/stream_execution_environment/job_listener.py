@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class JobListener:
-    """Registered with `StreamExecutionEnvironment.register_job_listener`. What it raises is logged, and no more."""
+    """Registered with `StreamExecutionEnvironment.register_job_listener`. Exceptions that it raises are only logged."""
 
     def on_job_submitted(self, job_client: JobClient | None, throwable: BaseException | None, /) -> None:
         """Called when a job is submitted, with its `job_client`, or with the error `throwable` if it was refused."""
@@ -26,20 +26,20 @@ class JobListener:
 
 
 class JobListeners:
-    """Those of one environment."""
+    """The job listeners of an environment."""
 
     def __init__(self) -> None:
         self.listeners: list[JobListener] = []
 
     def submitted(self, client: JobClient | None, error: BaseException | None) -> None:
-        """Tells all of them."""
-        self._tell(lambda listener: listener.on_job_submitted(client, error))
+        """Notifies all listeners that a job was submitted, or was not accepted."""
+        self._notify(lambda listener: listener.on_job_submitted(client, error))
 
     def executed(self, result: JobExecutionResult | None, error: BaseException | None) -> None:
-        """Tells all of them."""
-        self._tell(lambda listener: listener.on_job_executed(result, error))
+        """Notifies all listeners that a job has ended."""
+        self._notify(lambda listener: listener.on_job_executed(result, error))
 
-    def _tell(self, call: Callable[[JobListener], None]) -> None:
+    def _notify(self, call: Callable[[JobListener], None]) -> None:
         for listener in self.listeners:
             try:
                 call(listener)

@@ -53,9 +53,9 @@ class TimeWindow(Window, msgspec.Struct, frozen=True, order=True, gc=False):
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]) -> None:
-        """Tells the callback of each group of two or more windows that overlap or touch, and of what covers them.
+        """Calls `callback.merge` for each group of two or more of `windows` that overlap or touch, with their cover.
 
-        Groups are reported in the order of time, and so are the windows of each.
+        The groups, and the windows of each, are in the order of time.
         """
         group: list[TimeWindow] = []
         start = end = 0

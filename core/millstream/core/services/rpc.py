@@ -104,9 +104,9 @@ def _reading(behaviour: Callable[..., Any], wire: Wire[Any], method: MethodDescr
         return await behaviour(read_each(messages, context), context)
 
     async def stream(raw: Any, context: Any) -> AsyncIterator[Any]:
-        async with contextlib.aclosing(behaviour(await read(raw, context), context)) as answers:
-            async for answer in answers:
-                yield answer
+        async with contextlib.aclosing(behaviour(await read(raw, context), context)) as responses:
+            async for response in responses:
+                yield response
 
     if method.server_streaming:
         return stream

@@ -62,7 +62,7 @@ class PlannedOperator(Struct):
     """That of the snapshot that its untouched states come from."""
 
     @property
-    def is_hashed_anew(self) -> bool:
+    def is_rehashed(self) -> bool:
         """Whether keyed state that it had is in other key groups now."""
         return self.stored_max_parallelism not in (None, self.max_parallelism)
 
@@ -191,7 +191,7 @@ class Draft:
         for operator in self.operators.values():
             for planned in operator.states.values():
                 keys, content = planned.state.key_type, planned.content
-                hashed = operator.is_hashed_anew or not isinstance(content, AsItIs)
+                hashed = operator.is_rehashed or not isinstance(content, AsItIs)
                 if keys is not None and holds_pickled(keys) and hashed and not load_pickles:
                     raise SavepointWriteError(
                         f"operator '{operator.identifier.name}', state '{planned.state.name}': its keys are pickled, "

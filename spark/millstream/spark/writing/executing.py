@@ -120,7 +120,7 @@ class SavepointWrite:
         match planned.content:
             case AsItIs(source):
                 assert self._base is not None, "untouched states are those of another snapshot"
-                hashed = operator.is_hashed_anew and state.kind.keyed
+                hashed = operator.is_rehashed and state.kind.keyed
                 if source.files and (hashed or (state.kind.keyed and not _is_open(source))):
                     return self._rows(operator, state, (stored_rows(self._spark, self._base, source),), FromRows(()))
                 if self._options.link and all(file.inline is None for file in source.files):

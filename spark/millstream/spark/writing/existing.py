@@ -63,7 +63,7 @@ def stored_rows(
     return Rows(frame, tables, size=sum(file.size for file in files))
 
 
-def declared_anew(stored: Types, declared: Types) -> Callable[[pa.Table], pa.Table]:
+def redeclared(stored: Types, declared: Types) -> Callable[[pa.Table], pa.Table]:
     """What makes columns of other types of those of a table, by way of the values; pickles are loaded."""
     changed = {name: (stored[name], kind) for name, kind in declared.items() if kind != stored[name]}
 

@@ -64,7 +64,7 @@ class DrivenWorker(SlotWorker):
         return self._channels.local(ChannelId(number), "")
 
     def step(self, task: Task) -> bool:
-        """One step of a task; answers whether it worked."""
+        """Runs one step of a task; returns whether it did any work."""
         return self._step(task)
 
     def take_mails(self, wait: float | None = None) -> None:

@@ -158,12 +158,12 @@ class OperatorHarness:
         return self._chain.head
 
     def open(self) -> OperatorHarness:
-        """Initializes its state and opens it; answers this harness."""
+        """Initializes the state of the operator and opens it; returns this harness."""
         self._chain.open()
         return self
 
     def process(self, *batches: Batch, input_index: int = 0) -> list[Any]:
-        """Feeds batches; answers the records that came of them at the main output."""
+        """Processes `batches`; returns the records that were emitted to the main output."""
         before = len(self.out.rows)
         for batch in batches:
             self.operator.receivers()[input_index](batch)
@@ -174,14 +174,14 @@ class OperatorHarness:
         self.operator.on_signal(signal, input_index)
 
     def advance(self, seconds: float = 0.0) -> float | None:
-        """Moves the clock, and has the operator look at it; answers in how many seconds it wants to look again."""
+        """Advances the clock and calls `on_time`; returns the seconds until the next call, or None without one."""
         self.clock.advance(seconds)
         now = self.clock.monotonic()
         due = self.operator.on_time(now)
         return None if due is None else due - now
 
     def deliver(self) -> list[Any]:
-        """Hands the operator the mails that it has sent to itself; answers what it answers to each."""
+        """Delivers the mails that the operator has sent to itself; returns the result of each."""
         mails, self.mails = self.mails, []
         return [self.operator.on_mail(mail) for mail in mails]
 
@@ -202,11 +202,11 @@ class OperatorHarness:
             self.operator.release(rows)
 
     def finish(self) -> bool:
-        """The input has ended; answers whether the operator has finished, or waits for results of its own threads."""
+        """Ends the input; returns whether the operator has finished, rather than waiting for its own threads."""
         return self._chain.finish()
 
     def close(self) -> list[BaseException]:
-        """Closes the operator; answers what went wrong."""
+        """Closes the operator; returns the exceptions that were raised."""
         return self._chain.close()
 
     def _restored(self, snapshot: Snapshot) -> RestoredTask:

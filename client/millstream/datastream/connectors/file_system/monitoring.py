@@ -52,17 +52,17 @@ class MonitoringEnumerator(SplitEnumerator[FileSplit]):
         self._reported = ""
 
     def take_over(self, assigned: dict[int, list[FileSplit]]) -> bool:
-        """What readers have is neither pending nor found again; a file that has grown since stays as it was found."""
+        """Removes the splits that are assigned to readers from the pending ones; files that have grown are not read again."""
         self._given = GivenSplits(assigned)
         self._pending = deque(self._given.left_of(self._pending))
         return True
 
     def start(self) -> None:
-        """Looks at once, and then again and again."""
+        """Lists the files at once, and then at the configured interval."""
         self._context.call_async(self._look, self._looked)
 
     def _look(self) -> list[tuple[str, list[FileSplit]]]:
-        """New files; the known files do not change meanwhile."""
+        """Returns the new files; the known files do not change meanwhile."""
         new = [file for file in self._list_files() if file.size and file.path not in self._known]
         return [(file.path, self._cut(file)) for file in new]
 

@@ -69,5 +69,5 @@ class ColumnWindowSpec(OperatorSpec, Struct, frozen=True):
         return OperatorSpec.user_code(self)
 
     def keeps_records(self) -> bool:
-        """False: its output is created anew each time."""
+        """Returns False: each output batch is newly created."""
         return False

@@ -120,10 +120,10 @@ class Task:
         """Delivers a mail to its operator and returns the operator's result, or None if the operator does not exist."""
         for identity, operator in zip(self.chain.ids, self.chain.operators, strict=True):
             if mail.operator_id in (identity, None):
-                answer = operator.on_mail(mail.content)
+                result = operator.on_mail(mail.content)
                 if operator is self.chain.source:
                     self.steps.wake_up()
-                return answer
+                return result
         return None
 
     def finish_operators(self) -> bool:

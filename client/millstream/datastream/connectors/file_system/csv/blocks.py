@@ -75,7 +75,7 @@ class CsvBlocks:
         return Block(self._offset + begin, self._rest[begin:end])
 
     def drop(self, block: Block) -> None:
-        """Goes on behind a block."""
+        """Moves the position to the end of `block`."""
         self._drop(block.offset + len(block.data) - self._offset)
 
     def _last(self) -> Block | None:

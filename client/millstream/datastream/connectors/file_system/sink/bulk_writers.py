@@ -1,7 +1,7 @@
 """Bulk writers in a file sink: files that are written as a whole, and end with every checkpoint.
 
-A `BulkWriterFactory` of the user's writes record by record. Those of the formats here are `BatchWriterFactory`s, which
-write a batch in one call where a sink uses them, and record by record where anyone else does.
+A user-defined `BulkWriterFactory` writes record by record. The formats here have `BatchWriterFactory`s, which write a
+batch in one call in a file sink, and record by record when a program calls them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Small part files made into large ones before anyone sees them: when, and how.
+"""Compaction of small part files into large ones, before they become visible.
 
-Finished parts of a bucket are gathered, hidden, over checkpoints until they are enough for the strategy. Then
-they become one part, which is committed as any other. What is gathered is part of checkpoints.
+Finished parts of a bucket are gathered as hidden files over several checkpoints, until the strategy compacts them into
+one part, which is committed like any other. Checkpoints contain the gathered parts.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class GatheredParts:
         return parts
 
     def restore(self, states: Iterable[GatheredPart], is_own: Callable[[str], bool]) -> None:
-        """Goes on with what a checkpoint holds; of another job's it makes copies, for that may continue with it too."""
+        """Restores the parts in `states`; copies the parts of another job, which may continue with them too."""
         for part in states:
             if not os.path.exists(part.hidden):
                 log.warning("%s is gone: it has become part of another since the restored checkpoint", part.hidden)

@@ -160,7 +160,7 @@ class FileWriter:
         return [*states, *gathered]
 
     def restore(self, states: Sequence[PartState | GatheredPart]) -> None:
-        """Goes on with parts of an earlier attempt; of several in one bucket, all but the last are finished."""
+        """Restores the parts in `states`; if a bucket has several, all but the last are finished."""
         now = self._clock.monotonic()
         self._restore_gathered([state for state in states if isinstance(state, GatheredPart)])
         for state in states:
