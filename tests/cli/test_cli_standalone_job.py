@@ -149,7 +149,7 @@ def test_a_program_that_fails_leaves_no_job_behind(applications: Applications) -
     status, _, errors = ended(applications.start(ABANDONED))
     assert status == 1
     assert "that is all" in errors
-    assert "is cancelled" in errors
+    assert "cancelling job " in errors
     assert processes_with(str(applications.cli.home)) == []
 
 

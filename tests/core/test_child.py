@@ -155,10 +155,10 @@ async def test_a_child_returns_probes_whatever_its_main_thread_does(modules: Pat
             await signs.get()
         os.kill(talk.child.pid, signal.SIGSTOP)
         talk.child.probe()
-        talk.say("echo after all")
+        talk.send("echo after all")
         assert signs.empty()
         os.kill(talk.child.pid, signal.SIGCONT)
-        assert await talk.hear() == "after all"
+        assert await talk.receive() == "after all"
         assert signs.qsize() == 2, "of the probe and of the message"
 
 

@@ -111,12 +111,12 @@ def call(cluster: Cluster, method: str, request: Any) -> Any:
     """Calls the dispatcher directly."""
     address = f"127.0.0.1:{cluster.ports['dispatcher.rpc.port']}"
 
-    async def request() -> Any:
+    async def response() -> Any:
         async with open_channel(address, cluster.security) as channel:
             stub = Stub(channel, DISPATCHER)
             return await getattr(stub, method)(request, timeout=DEADLINE)
 
-    return asyncio.run(request())
+    return asyncio.run(response())
 
 
 def snapshot(cluster: Cluster, job_id: str, **wanted: Any) -> Any:
