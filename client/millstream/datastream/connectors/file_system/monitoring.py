@@ -52,7 +52,7 @@ class MonitoringEnumerator(SplitEnumerator[FileSplit]):
         self._reported = ""
 
     def take_over(self, assigned: dict[int, list[FileSplit]]) -> bool:
-        """Removes the splits that are assigned to readers from the pending ones; files that have grown are not read again."""
+        """Removes assigned splits from the pending ones; files that have grown since are not read again."""
         self._given = GivenSplits(assigned)
         self._pending = deque(self._given.left_of(self._pending))
         return True
