@@ -49,7 +49,7 @@ def _pyflink_rate(run: Run, records: int) -> float:
 
 
 def run_millstream(records: int, kind: str) -> float:
-    """The seconds of one execution, checked."""
+    """Runs the pipeline on Millstream, checks its result and returns the seconds."""
     with Run() as run:
         run.start("collected_millstream.py", str(records), kind)
         run.wait(TIMEOUT)
@@ -57,7 +57,7 @@ def run_millstream(records: int, kind: str) -> float:
 
 
 def run_bytewax(records: int) -> float:
-    """The same for Bytewax."""
+    """Runs the pipeline on Bytewax, checks its result and returns the seconds."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     with Run() as run:
         for process in range(2):
@@ -67,10 +67,10 @@ def run_bytewax(records: int) -> float:
 
 
 def _checked_seconds(run: Run, records: int) -> float:
-    """From the first start to the last result, after the results were checked.
+    """Checks the results; returns the seconds from the first start to the last result.
 
-    The sum of n numbers of a key, whichever they are, leaves the same remainder as n times the key. So it is known for
-    which n each key has a result, and it has one for its last sum, if it has a multiple of 500 numbers.
+    The sum of any n numbers of a key has the same remainder as n times the key. This determines for which n each key
+    has a result. Its last sum is a result if the key has a multiple of 500 numbers.
     """
     check(records % KEYS**2 == 0, f"the number of records has to be a multiple of {KEYS**2}, not {records}")
     marks = run.marks("collected")

@@ -23,7 +23,7 @@ GAP = 0.2  # seconds: tasks keep running, so only the noise of the machine delay
 
 
 def measure(scale: Scale) -> list[Row]:
-    """The long form kills more often."""
+    """Runs the failovers; the long form has more of them."""
     rounds = ROUNDS if scale.factor <= 1 else 3 * ROUNDS
     return [row for store, timeout in SESSION_TIMEOUTS.items() for row in _of_store(store, timeout, rounds)]
 

@@ -29,7 +29,7 @@ class Window:
 
 
 class KeyedStateJob:
-    """The job, running. Checkpoints of the time when some keys were still missing are left out."""
+    """A running job. Checkpoints taken before all keys were present are left out."""
 
     def __init__(self, run: Run, keys: int, folder: Path) -> None:
         self.run = run
@@ -37,7 +37,7 @@ class KeyedStateJob:
         self._folder = folder
 
     def checkpoints(self) -> dict[int, list[dict[str, Any]]]:
-        """The completed ones that hold every key: what each subtask reported of them."""
+        """Returns the reports of each subtask for the completed checkpoints that contain all keys."""
         reported: dict[int, list[dict[str, Any]]] = {}
         for mark in self.run.marks("checkpoint"):
             reported.setdefault(mark["checkpoint"], []).append(mark)
@@ -48,12 +48,12 @@ class KeyedStateJob:
         }
 
     def newest(self) -> Path:
-        """The newest of them."""
+        """Returns the path of the newest of these checkpoints."""
         (folder,) = self._folder.glob(f"*/chk-{list(self.checkpoints())[-1]}")
         return folder
 
     def start_seconds(self) -> float:
-        """From the start of the program until both subtasks process records."""
+        """Returns the seconds from the start of the program until both subtasks process records."""
         moments = lambda: [mark["moment"] for mark in self.run.marks("flowing")]  # noqa: E731
         self.run.wait_for(lambda: len(moments()) >= 2, "both subtasks process", TIMEOUT)
         return float(max(moments()) - self.run.started_ns) / 1e9
@@ -62,7 +62,7 @@ class KeyedStateJob:
         self.run.wait_for(lambda: len(self.checkpoints()) >= count, f"{count} checkpoints of all keys", TIMEOUT)
 
     def metadata(self) -> dict[int, SnapshotMetadata]:
-        """The contents of the checkpoints, checked to include every key."""
+        """Returns the metadata of the checkpoints, and checks that they contain all keys."""
         found = {}
         for number in self.checkpoints():
             (pointer,) = self._folder.glob(f"*/chk-{number}")
@@ -82,7 +82,7 @@ class KeyedStateJob:
         return [Window(m["pid"], m["began"], m["ended"]) for marks in self.checkpoints().values() for m in marks]
 
     def durations(self) -> list[float]:
-        """Seconds from the first capture to the last notification."""
+        """Returns the seconds of each checkpoint from the first capture to the last notification."""
         return [
             (max(m["ended"] for m in marks) - min(m["began"] for m in marks)) / 1e9
             for marks in self.checkpoints().values()
@@ -120,7 +120,7 @@ class Cost:
 
     @property
     def drop(self) -> float:
-        """Percent of the rate that is lost while a checkpoint is in progress."""
+        """Returns the drop of the rate while a checkpoint is in progress, in percent."""
         return 100 * (1 - self.rate_during / self.rate_between)
 
 

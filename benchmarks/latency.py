@@ -15,7 +15,7 @@ NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds, over records sent from one slot worker to another."""
+    """Percentiles in milliseconds over the records sent from one slot worker to another."""
 
     p50: float
     p99: float
@@ -24,7 +24,7 @@ class Latency:
 
 
 def of_run(run: Run, warm_up: float) -> Latency:
-    """Leaves the records of the first seconds out, and those that stayed in their slot worker."""
+    """Returns the percentiles without the records of the first seconds and those that stayed in their slot worker."""
     samples: np.ndarray[Any, Any] = run.samples("latencies")
     moments, ages, remote = samples[:, 0], samples[:, 1], samples[:, 2]
     counted = ages[(moments >= moments.min() + warm_up * NS_PER_S) & (remote == 1)]

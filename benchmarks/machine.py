@@ -12,7 +12,7 @@ _PACKAGES = ("millstream", "grpcio", "msgspec", "numpy", "pyarrow", "pyspark", "
 
 
 def describe() -> list[tuple[str, str]]:
-    """Names and values, in the order to print them."""
+    """Returns pairs of a name and a value, in the order in which they are printed."""
     return [
         ("date", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("cores", str(len(os.sched_getaffinity(0)))),
@@ -26,7 +26,7 @@ def describe() -> list[tuple[str, str]]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Returns the number of cores that this process can use."""
     return len(os.sched_getaffinity(0))
 
 

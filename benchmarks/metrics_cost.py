@@ -41,6 +41,6 @@ def measure(scale: Scale) -> list[Row]:
 
 
 def _processor_seconds() -> float:
-    """The CPU time of all programs that have ended, and of their descendants."""
+    """Returns the CPU time of all programs that have ended, and of their descendants."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

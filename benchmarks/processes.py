@@ -34,7 +34,7 @@ _POLL = 0.01
 
 
 class Run:
-    """A context: programs that report into one folder. Leaving it ends every process of the run."""
+    """A context manager for programs that report to one folder. On exit, all processes of the run are ended."""
 
     def __init__(self) -> None:
         self._id = uuid.uuid4().hex
@@ -59,7 +59,7 @@ class Run:
         self.start_command([python, str(JOBS / script), *arguments])
 
     def start_command(self, command: Sequence[str]) -> None:
-        """Starts any program, in the folder of the jobs."""
+        """Starts a program in the folder of the jobs."""
         variables = {**os.environ, _RUN: self._id, _MARKS: str(self._directory), "PYTHONDONTWRITEBYTECODE": ""}
         with self._output(len(self._programs)).open("wb") as output:
             if not self._programs:
@@ -73,7 +73,7 @@ class Run:
             )  # fmt: skip
 
     def wait(self, timeout: float, expected: tuple[int, ...] = (0,)) -> float:
-        """Waits for all programs; returns the seconds since the first start. They and all they started must end."""
+        """Waits for all programs and their descendants to end; returns the seconds since the first start."""
         deadline = time.monotonic() + timeout
         for number, program in enumerate(self._programs):
             try:
@@ -90,16 +90,16 @@ class Run:
 
     @property
     def is_running(self) -> bool:
-        """Whether any of the programs has not ended."""
+        """Returns whether any of the programs is still running."""
         return any(program.poll() is None for program in self._programs)
 
     def interrupt(self) -> None:
-        """Ctrl-C for all programs."""
+        """Sends SIGINT to all programs."""
         for program in self._programs:
             program.send_signal(signal.SIGINT)
 
     def wait_for(self, condition: Callable[[], Any], what: str, timeout: float) -> None:
-        """Waits until something is true while the programs run."""
+        """Waits until `condition()` is true; raises if a program ends before."""
         deadline = time.monotonic() + timeout
         while not condition():
             self.check_alive()
@@ -108,7 +108,7 @@ class Run:
             time.sleep(_POLL)
 
     def check_alive(self) -> None:
-        """Raises when a program has ended that should be running."""
+        """Raises if a program has ended that should be running."""
         for number, program in enumerate(self._programs):
             if program.poll() is not None:
                 raise BenchmarkError(
@@ -116,18 +116,18 @@ class Run:
                 )
 
     def marks(self, kind: str) -> list[dict[str, Any]]:
-        """What the processes reported under this name."""
+        """Returns the marks that the processes reported under the name `kind`."""
         return [json.loads(path.read_text()) for path in sorted(self._directory.glob(f"{kind}-*.json"))]
 
     def samples(self, kind: str) -> np.ndarray[Any, Any]:
-        """The arrays that the processes reported under this name, one below the other."""
+        """Returns the concatenation of the arrays that the processes reported under the name `kind`."""
         parts = [np.load(path) for path in sorted(self._directory.glob(f"{kind}-*.npy"))]
         if not parts:
             raise BenchmarkError(f"no process reported any {kind}{self._tail(0)}")
         return np.concatenate(parts)
 
     def workers(self) -> list[int]:
-        """The process ids of the run's slot workers."""
+        """Returns the process ids of the run's slot workers."""
         return [pid for pid in self._processes() if WORKER_MODULE in _command_line(pid)]
 
     def _processes(self) -> list[int]:
@@ -177,7 +177,7 @@ class Run:
 
 
 def resident_megabytes(pid: int) -> float | None:
-    """The process's resident memory, as counted by the kernel; None if it has ended."""
+    """Returns the resident memory of a process as reported by the kernel; None if it has ended."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):

@@ -1,4 +1,4 @@
-"""PyFlink as a peer, where there is one: in an environment of its own, which `make bench-peers` makes.
+"""PyFlink as a peer, if it is installed: in an environment of its own, which `make bench-peers` creates.
 
 It runs with two slots, object reuse, and Python in Java's threads: the faster of its two modes by far, for windows over
 1,000 keys 10 k records/s against 1.8 k. It gets fewer records, because it takes so much longer, and runs twice; the
@@ -23,7 +23,7 @@ _PYTHON = Path(__file__).parent / ".peers" / "pyflink" / "bin" / "python"
 
 
 def installed() -> str | None:
-    """The interpreter that has PyFlink, if there is one, and Java."""
+    """Returns the path of an interpreter with PyFlink; None unless it and Java are installed."""
     return str(_PYTHON) if _PYTHON.exists() and (shutil.which("java") or "JAVA_HOME" in os.environ) else None
 
 
@@ -31,7 +31,7 @@ def compared(
     what: str, ours: float, target: Target | None, scale: Scale, script: str, arguments: tuple[int, ...],
     rate: Callable[[Run, int], float],
 ) -> list[Row]:  # fmt: skip
-    """Our records/s beside PyFlink's, which is read off a run by `rate`; nothing where PyFlink is not installed."""
+    """Returns rows that compare records/s with PyFlink, whose `rate` is computed from a run; none without PyFlink."""
     if scale.pyflink is None:
         return []
     rates, versions = [], []
@@ -47,5 +47,5 @@ def compared(
 
 
 def absence(scale: Scale) -> str:
-    """The note for a comparison that could not be made."""
+    """Returns the note for a comparison that is not available."""
     return "" if scale.pyflink is not None else "; PyFlink is not installed (make bench-peers), so not compared"

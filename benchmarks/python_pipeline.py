@@ -27,7 +27,7 @@ TIMEOUT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One execution: records/s once it runs, and the seconds that the programs took as a whole."""
+    """The times of one execution: records/s without the start, and the seconds from start to end."""
 
     rate: float
     whole: float
@@ -62,7 +62,7 @@ def _whole(ours: list[Timing], theirs: list[Timing], records: int) -> Row:
 
 
 def run_millstream(records: int, kind: str, *options: str, watch: Callable[[], object] | None = None) -> Timing:
-    """One execution, checked. `watch` is called again and again while it runs."""
+    """Runs the pipeline on Millstream and checks its result. `watch` is called repeatedly while it runs."""
     with Run() as run:
         run.start("pipeline_millstream.py", str(records), kind, *options)
         while watch is not None and run.is_running:
@@ -75,7 +75,7 @@ def run_millstream(records: int, kind: str, *options: str, watch: Callable[[], o
 
 
 def run_bytewax(records: int, *arguments: str) -> Timing:
-    """One execution, checked, with further arguments for Bytewax."""
+    """Runs the pipeline on Bytewax, with additional arguments, and checks its result."""
     with Run() as run:
         start_bytewax(run, f"pipeline_bytewax:pipeline({records})", *arguments)
         whole = run.wait(TIMEOUT)
@@ -83,7 +83,7 @@ def run_bytewax(records: int, *arguments: str) -> Timing:
 
 
 def start_bytewax(run: Run, flow: str, *arguments: str) -> None:
-    """Two processes that work together."""
+    """Starts a Bytewax flow in two processes."""
     if importlib.util.find_spec("bytewax") is None:
         raise BenchmarkError("Bytewax is not installed: it comes with the extra 'bench'")
     addresses = ";".join(f"127.0.0.1:{port}" for port in free_ports(2))
@@ -109,7 +109,7 @@ def _checked_rate(run: Run, records: int) -> float:
 
 
 def expected(records: int) -> tuple[int, dict[int, int]]:
-    """How many running sums are even, and the last sum of each key.
+    """Returns the number of running sums that are even, and the last sum of each key.
 
     All numbers of a key have the key's parity, so the order of arrival does not matter: every sum of an even key is
     even, every second one of an odd key, and the last one of every key, because each has an even number of numbers.
@@ -121,17 +121,17 @@ def expected(records: int) -> tuple[int, dict[int, int]]:
 
 
 def best(timings: list[Timing]) -> Timing:
-    """The one with the highest rate."""
+    """Returns the timing with the highest rate."""
     return max(timings, key=lambda timing: timing.rate)
 
 
 def all_rates(timings: list[Timing]) -> str:
-    """For a note."""
+    """Returns all rates as the text of a note."""
     return "runs: " + ", ".join(f"{timing.rate / 1e6:.2f} M" for timing in timings)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports without a listener."""
+    """Returns ports that are not in use."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

@@ -12,9 +12,9 @@ _HEADER = "| what | measured | target | met | peer | ratio |\n|---|---|---|---|-
 def markdown(
     machine: Sequence[tuple[str, str]], results: Sequence[tuple[str, str, list[Row] | str]], form: str, seconds: float
 ) -> str:
-    """The whole report.
+    """Returns the report in Markdown.
 
-    A result is a benchmark's name, its description, and its rows or the reason why there are none.
+    A result consists of a benchmark's name, its description, and its rows or the reason of its failure.
     """
     lines = [
         "# Benchmark results",
@@ -39,7 +39,7 @@ def markdown(
 
 
 def plain(row: Row) -> str:
-    """One line for the terminal."""
+    """Returns the row as a line for the terminal."""
     parts = [f"{row.what}: {quantity(row.value, row.unit)}"]
     if row.peer is not None and row.ratio is not None:
         parts.append(f"{row.ratio:.2f} x {row.peer.name} ({quantity(row.peer.value, row.unit)})")
@@ -51,7 +51,7 @@ def plain(row: Row) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A figure with its unit, three significant digits."""
+    """Returns a figure with its unit and three significant digits."""
     if abs(value) >= 1e6:
         return f"{value / 1e6:.3g} M {unit}"
     if abs(value) >= 1e3:

@@ -2,7 +2,7 @@
 
 Two slot workers against two processes of Bytewax, which get fewer records because they take so much longer; records/s
 go from the first batch of a source to the last batch of a sink, PyFlink's (see pyflink_peer) from the first record of
-its map to the last one that leaves a window: no start is in them. With 1,000 keys there are ten windows with all of the
+its map to the last result of a window, without any start. With 1,000 keys there are ten windows with all of the
 keys in each, with 1,000,000 keys two windows, each of half of them. Event time is what the Python pipeline (see
 python_pipeline) loses when every record gets a timestamp and watermarks are sent: in turns, best of three each. Once
 no operator behind the source reads the timestamps, and once the sink may, so that they go through the whole pipeline.

@@ -17,7 +17,7 @@ class Scale:
     pyflink: str | None
 
     def of(self, size: int) -> int:
-        """The size at this scale, kept a multiple of 1,000 so that expected results stay simple."""
+        """Returns `size` at this scale, as a multiple of 1,000 so that expected results stay simple."""
         return max(1, round(size * self.factor / 1000)) * 1000
 
 
@@ -30,13 +30,13 @@ class Target:
     of_ratio: bool = False
 
     def is_met(self, value: float) -> bool:
-        """Whether the value keeps to the bound."""
+        """Returns whether `value` is within the bound."""
         return value >= self.limit if self.at_least else value <= self.limit
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The same work done by something else, in the same unit."""
+    """The figure of another system for the same work, in the same unit."""
 
     name: str
     value: float
@@ -45,7 +45,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure."""
+    """A figure with its unit, target and peer."""
 
     what: str
     value: float
@@ -56,12 +56,12 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """How many times the peer's figure."""
+        """Returns the ratio of the figure to that of the peer; None without a peer."""
         return self.value / self.peer.value if self.peer is not None else None
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the target is met; None without one."""
+        """Returns whether the target is met; None without a target."""
         if self.target is None:
             return None
         bounded = self.ratio if self.target.of_ratio else self.value
@@ -69,21 +69,21 @@ class Row:
 
 
 def at_least(limit: float) -> Target:
-    """The figure has to reach the limit."""
+    """Returns a target that the figure is at least `limit`."""
     return Target(limit, at_least=True)
 
 
 def at_most(limit: float) -> Target:
-    """The figure has to stay within the limit."""
+    """Returns a target that the figure is at most `limit`."""
     return Target(limit, at_least=False)
 
 
 def times_the_peer(limit: float) -> Target:
-    """The figure has to be this many times the peer's."""
+    """Returns a target that the figure is at least `limit` times that of the peer."""
     return Target(limit, at_least=True, of_ratio=True)
 
 
 def check(condition: bool, otherwise: str) -> None:
-    """A wrong result ends the benchmark."""
+    """Raises `BenchmarkError` with the message `otherwise` unless `condition` is true."""
     if not condition:
         raise BenchmarkError(otherwise)

@@ -50,7 +50,7 @@ BENCHMARKS = (
 
 
 def main() -> int:
-    """Runs the benchmarks selected on the command line."""
+    """Runs the benchmarks selected on the command line; returns the exit status."""
     arguments = _parse()
     signal.signal(signal.SIGTERM, _terminated)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs end by it; those of a background job would not

@@ -82,7 +82,7 @@ def _rows(how: str, folder: str, sizes: list[int]) -> dict[str, Marks]:
 
 
 def _restored(folder: str, keys: int) -> float:
-    """Seconds; the job has to find the right values."""
+    """Returns the seconds of a run, and checks the values that the job reads."""
     without, with_state = (_to_first_record(keys, *source) for source in ((), (f"{folder}/state-{keys}",)))
     return with_state - without
 

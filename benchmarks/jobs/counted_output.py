@@ -10,19 +10,19 @@ Result = tuple[int, int, int]
 
 
 def results(folder: Path) -> list[Result]:
-    """All results so far, in the order of their moments."""
+    """Returns all results so far, ordered by their moments."""
     lines = [line.split() for file in folder.glob("*.txt") for line in file.read_text().splitlines()]
     return sorted((int(line[0]), int(line[1]), int(line[2])) for line in lines if len(line) == 3)
 
 
 def longest_gap(found: list[Result], begin: int, end: int) -> float:
-    """The longest time in seconds between two results, within an interval."""
+    """Returns the longest time in seconds between two results within an interval."""
     moments = [moment for moment, _, _ in found if begin <= moment <= end]
     return max(later - earlier for earlier, later in itertools.pairwise(moments)) / 1e9
 
 
 def lost_keys(found: list[Result]) -> list[int]:
-    """The keys of which a count is missing."""
+    """Returns the keys of which a count is missing."""
     counts: dict[int, set[int]] = {}
     for _, key, count in found:
         counts.setdefault(key, set()).add(count)

@@ -55,7 +55,7 @@ class Failovers:
         self._job_id = job_id
 
     def kill_leader(self, kind: str) -> tuple[int, float]:
-        """The moment of the kill, and the seconds from it until another one acts. Another standby is up by then."""
+        """Returns the moment of the kill and the seconds until another one has taken over; starts a new standby."""
         leader = self._cluster.leader(kind, self._job_id if kind == "jobmanager" else "")
         acts: Callable[[], Any] = {
             "jobmanager": lambda: self._cluster.wait_for_checkpoint(self._job_id) or True,

@@ -33,7 +33,7 @@ class Add(ProcessJoinFunction):
     """Rows are `(key, value)`."""
 
     def process_element(self, left: Any, right: Any, ctx: ProcessJoinFunction.Context) -> Iterator[Any]:
-        """One result for each pair."""
+        """Emits one result for each pair."""
         yield left[0], left[1] + right[1]
 
 
@@ -48,7 +48,7 @@ def elements(rows: int, keys: int, chance: random.Random) -> Iterator[tuple[int,
 
 
 def expected(fed: list[tuple[int, Any]], reach: int) -> int:
-    """How many pairs there are, by counting."""
+    """Returns the number of pairs, by counting them."""
     pairs, times = 0, [dict[int, list[int]](), dict[int, list[int]]()]
     for side, element in fed:
         if isinstance(element, RowBatch):
@@ -67,7 +67,7 @@ def expected(fed: list[tuple[int, Any]], reach: int) -> int:
 
 
 def main(rows: int, keys: int) -> None:
-    """Feeds the operator in ten parts, and checks in between how many rows it keeps."""
+    """Processes the input in ten parts, and checks after each the number of rows in the state."""
     reach = keys * STEP // 2
     selector = KeySelector(fields=(0,))
     spec = IntervalJoinSpec(Add(), TwoInputKeys(selector, selector, from_hint(int)), -reach, reach)

@@ -23,11 +23,11 @@ class Counting:
         self.rows += len(batch)
 
     def signal(self, signal: StreamSignal) -> None:
-        """Nothing to count."""
+        """Ignores signals."""
 
 
 def seconds_of(harness: OperatorHarness, elements: Iterable[tuple[int, RowBatch | StreamSignal]]) -> tuple[float, int]:
-    """The processor's seconds that the operator takes for the elements of its inputs, and how many rows it emits."""
+    """Returns the CPU seconds of the operator for the elements of its inputs, and the number of rows that it emits."""
     counting = Counting()
     operator = harness.operator
     operator.output = counting  # type: ignore[assignment]  # the batches of a harness would be kept

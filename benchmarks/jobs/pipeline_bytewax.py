@@ -58,14 +58,14 @@ class _LastWriter(StatelessSinkPartition[tuple[str, int]]):
 
 
 class LastOfEachKey(DynamicSink[tuple[str, int]]):
-    """Keeps only the last value of each key and a count, to check the result by."""
+    """Keeps only the last value of each key and a count, to check the result."""
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _LastWriter:
         return _LastWriter()
 
 
 def add(total: int | None, value: int) -> tuple[int, int]:
-    """The new sum, to keep and to emit."""
+    """Returns the new sum as the state and as the output."""
     total = value if total is None else total + value
     return total, total
 

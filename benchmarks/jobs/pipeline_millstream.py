@@ -44,7 +44,7 @@ class _TimedReader(IndexReader):
 
 
 class LastOfEachKey(Sink):
-    """Keeps only the last value of each key and a count, to check the result by."""
+    """Keeps only the last value of each key and a count, to check the result."""
 
     reads_timestamps = False
 

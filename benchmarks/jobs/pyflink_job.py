@@ -39,7 +39,7 @@ def environment(mode: str) -> StreamExecutionEnvironment:
 
 
 def numbers(env: StreamExecutionEnvironment, records: int) -> DataStream:
-    """From 0 on, half of them from each of two readers."""
+    """Returns a stream of the numbers from 0, half of them from each of two readers."""
     source = NumberSequenceSource(0, records - 1)
     return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
 
@@ -63,7 +63,7 @@ class ToPair(MapFunction):
 
 
 class LastOfEachKey(FlatMapFunction):
-    """Keeps only the last value of each key and a count, to check the result by."""
+    """Keeps only the last value of each key and a count, to check the result."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._values: dict[int, int] = {}

@@ -28,7 +28,7 @@ SETTLING = 2.0  # seconds between rescales
 
 
 class Cluster:
-    """The command line, and REST."""
+    """A cluster that is controlled by the command line and REST."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -56,7 +56,7 @@ class Cluster:
             return json.load(response)
 
     def rescale(self, job_id: str, parallelism: int) -> tuple[float, float]:
-        """Seconds from the request to all tasks running, and those in which none did."""
+        """Returns the seconds from the request until all tasks run, and those without a running task."""
         began = time.monotonic()
         path = f"/jobs/{job_id}/rescaling"
         trigger = self.get(f"{path}?parallelism={parallelism}", "PATCH")["request-id"]

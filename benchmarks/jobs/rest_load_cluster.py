@@ -49,7 +49,7 @@ class Page(threading.Thread):
         self._cluster = cluster
         self._paths = paths
         self.shown: int | None = None
-        """Nanoseconds until the page was complete."""
+        """Returns the nanoseconds until the page was complete."""
         self.failed = 0
 
     def run(self) -> None:
@@ -195,7 +195,7 @@ def main() -> None:
 
 
 def _look(dashboards: list[Dashboard], dispatcher: int) -> list[float]:
-    """Returns after all were closed: the dispatcher's memory, second by second."""
+    """Runs the dashboards until all are closed; returns the memory of the dispatcher for each second."""
     for dashboard in dashboards:
         dashboard.start()
     memory = [_resident(dispatcher)]

@@ -15,7 +15,7 @@ _EVERY = 0.1  # seconds between two samples of the memory
 
 @contextlib.contextmanager
 def session() -> Iterator[Any]:
-    """A quiet session on loopback; its JVM ends with this process."""
+    """A context manager that yields a quiet Spark session on loopback; its JVM ends with this process."""
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     from pyspark.sql import SparkSession
 
@@ -61,7 +61,7 @@ class PeakMemory:
 
 
 def _family() -> list[int]:
-    """This process and its descendants."""
+    """Returns this process and its descendants."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

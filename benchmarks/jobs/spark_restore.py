@@ -30,7 +30,7 @@ class Looking(KeyedProcessFunction):
 
 
 class Found(Sink):
-    """Reports the arrival of records, and at the end how many were right."""
+    """Reports the arrival of records, and at the end the number of correct ones."""
 
     def create_writer(self, context: RuntimeContext) -> SinkWriter:
         return _FoundWriter()

@@ -29,7 +29,7 @@ class Alarm(KeyedProcessFunction):
         ctx.timer_service().register_event_time_timer(value[1])
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
-        """Names the key."""
+        """Emits the key."""
         yield ctx.get_current_key()
 
 

@@ -74,7 +74,7 @@ def python_version(configuration: Configuration) -> Iterator[Finding]:
 
 
 def ports(configuration: Configuration) -> Iterator[Finding]:
-    """Of all services, when they are to run on this host; this user's own cluster may have them."""
+    """Checks that the ports of all services are free on this host, or used by this user's own cluster."""
     from millstream.cli.cluster.directory import cluster_serving
     from millstream.cli.cluster.ports import LISTENING
 

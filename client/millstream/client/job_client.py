@@ -234,14 +234,14 @@ class ClusterJobClient:
             try:
                 async for last in self._link.stub.watch_job(JobRequest(self._job_id)):
                     deadline = None
-                    self._tell(last)
+                    self._print_progress(last)
                 if last is not None and last.state.is_terminal:
                     return last
             except grpc.RpcError as error:
                 deadline = await self._wait_or_give_up(error, deadline)
 
-    def _tell(self, details: JobDetails) -> None:
-        """Prints what is new; what the job waits for, if that lasts."""
+    def _print_progress(self, details: JobDetails) -> None:
+        """Prints changes of the job's state, and the resources that it has been waiting for."""
         for line in self._story.news(details):
             _say(line)
         waiting = self._story.waiting(details)

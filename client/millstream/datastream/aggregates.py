@@ -24,7 +24,7 @@ class ColumnAggregate:
     name: str = ""
 
     def alias(self, name: str) -> ColumnAggregate:
-        """The same under another name in the result."""
+        """Returns the same aggregate with the column name `name` in the result."""
         if not isinstance(name, str) or not name:
             raise InvalidProgramError(f"alias: expected the name of a column, got {name!r}")
         return replace(self, name=name)

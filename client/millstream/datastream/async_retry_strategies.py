@@ -1,4 +1,4 @@
-"""Strategies for calling an asynchronous function again, with PyFlink's names; made by `AsyncRetryStrategy`."""
+"""Retry strategies of asynchronous functions, with PyFlink's names; created by `AsyncRetryStrategy`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.datastream.functions import AsyncRetryPredicate, AsyncRetryStrategy
 
 OUT = TypeVar("OUT")
@@ -15,34 +16,34 @@ _Errors = Callable[[Exception], bool] | None
 
 
 class RetryPredicate(AsyncRetryPredicate[OUT]):
-    """Two predicates, either of which may be None."""
+    """A predicate of results and a predicate of exceptions; either can be None."""
 
     def __init__(self, result_predicate: _Results[OUT], exception_predicate: _Errors) -> None:
         self._result_predicate = result_predicate
         self._exception_predicate = exception_predicate
 
+    @override
     def result_predicate(self) -> _Results[OUT]:
-        """By the results, if at all."""
         return self._result_predicate
 
+    @override
     def exception_predicate(self) -> _Errors:
-        """By what was raised, if at all."""
         return self._exception_predicate
 
 
 class NoRetryStrategy(AsyncRetryStrategy[OUT]):
-    """The first outcome holds."""
+    """Never retries."""
 
+    @override
     def can_retry(self, current_attempts: int) -> bool:
-        """Never."""
         return False
 
+    @override
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """There is none."""
         return -1
 
+    @override
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """No outcome."""
         return RetryPredicate(None, None)
 
 
@@ -51,17 +52,17 @@ class _LimitedRetryStrategy(AsyncRetryStrategy[OUT]):
         self._max_attempts: int = _positive("max_attempts", max_attempts)
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
+    @override
     def can_retry(self, current_attempts: int) -> bool:
-        """Up to the number of attempts."""
         return current_attempts <= self._max_attempts
 
+    @override
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Returns the configured delay."""
         return self._predicate
 
 
 class FixedDelayRetryStrategy(_LimitedRetryStrategy[OUT]):
-    """Again after the same time each time."""
+    """Retries after a fixed delay."""
 
     def __init__(
         self,
@@ -73,13 +74,13 @@ class FixedDelayRetryStrategy(_LimitedRetryStrategy[OUT]):
         super().__init__(max_attempts, result_predicate, exception_predicate)
         self._backoff_time_millis: int = _positive("backoff_time_millis", backoff_time_millis)
 
+    @override
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """The same."""
         return self._backoff_time_millis
 
 
 class ExponentialBackoffDelayRetryStrategy(_LimitedRetryStrategy[OUT]):
-    """Again after a time that grows with each attempt, up to the longest."""
+    """Retries after a delay that grows with each attempt up to a maximum."""
 
     def __init__(
         self,
@@ -95,9 +96,9 @@ class ExponentialBackoffDelayRetryStrategy(_LimitedRetryStrategy[OUT]):
         self._max_retry_delay = _positive("max_retry_delay", max_retry_delay)
         self._multiplier = _positive("multiplier", multiplier)
 
+    @override
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """From the attempts alone: the records that wait at the same time share this object."""
-        delay: float = self._initial_delay
+        delay: float = self._initial_delay  # computed without state: concurrent records share this object
         for _ in range(1, current_attempts):
             delay = min(delay * self._multiplier, self._max_retry_delay)
         return int(delay)
@@ -110,4 +111,4 @@ def _positive(name: str, number: Any) -> Any:
 
 
 NO_RETRY_STRATEGY: NoRetryStrategy[Any] = NoRetryStrategy()
-"""The one that is meant when none is given."""
+"""The default strategy."""

@@ -1,7 +1,7 @@
-"""`SlotSharingGroup` and `MemorySize`, with PyFlink's names: which operators share slots, and what these need.
+"""`SlotSharingGroup` and `MemorySize`, with PyFlink's names: operators that share slots, and the slots' resources.
 
-A group with resources runs in slots of task managers that have it: their host's cores and memory, beside what
-the slots of other such groups take there.
+The slots of a group with resources are allocated on task managers whose host has enough cores and memory, beyond those
+of the slots of other groups with resources.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ class MemorySize:
         return MemorySize(mebi_bytes * _KIBI**2)
 
     def get_bytes(self) -> int:
-        """All of them."""
+        """Returns the number of bytes."""
         return self.bytes_size
 
     def get_kibi_bytes(self) -> int:
-        """Whole kibibytes."""
+        """Returns the size in kibibytes, rounded down."""
         return self.bytes_size // _KIBI
 
     def get_mebi_bytes(self) -> int:
-        """Whole mebibytes."""
+        """Returns the size in mebibytes, rounded down."""
         return self.bytes_size // _KIBI**2
 
     def get_gibi_bytes(self) -> int:
-        """Whole gibibytes."""
+        """Returns the size in gibibytes, rounded down."""
         return self.bytes_size // _KIBI**3
 
     def get_tebi_bytes(self) -> int:
-        """Whole tebibytes."""
+        """Returns the size in tebibytes, rounded down."""
         return self.bytes_size // _KIBI**4
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """A name, and the resources of each of the group's slots, if any. Made by `SlotSharingGroup.builder(name)`."""
+    """A name, and the resources of each slot of the group, if any. Created by `SlotSharingGroup.builder(name)`."""
 
     name: str
     cpu_cores: float | None = None
@@ -71,32 +71,32 @@ class SlotSharingGroup:
     external_resources: dict[str, float] = field(default_factory=dict, hash=False)
 
     def get_name(self) -> str:
-        """The group's name."""
+        """Returns the name of the group."""
         return self.name
 
     def get_cpu_cores(self) -> float | None:
-        """The cores of each slot."""
+        """Returns the number of cores of each slot; None if not set."""
         return self.cpu_cores
 
     def get_task_heap_memory(self) -> MemorySize | None:
-        """The memory of each slot; the three kinds of memory are one here."""
+        """Returns the task heap memory of each slot; None if not set. See `memory_bytes`."""
         return self.task_heap_memory
 
     def get_task_off_heap_memory(self) -> MemorySize | None:
-        """Of a JVM, beside its heap."""
+        """Returns the task off-heap memory of each slot; None if not set."""
         return self.task_off_heap_memory
 
     def get_managed_memory(self) -> MemorySize | None:
-        """Of a JVM, for its state backends."""
+        """Returns the managed memory of each slot; None if not set."""
         return self.managed_memory
 
     def get_external_resources(self) -> dict[str, float]:
-        """What else a slot needs, by name."""
+        """Returns the external resources of each slot by name."""
         return dict(self.external_resources)
 
     @property
     def memory_bytes(self) -> int:
-        """All memory of a slot: a process has only one kind."""
+        """The memory of each slot: the sum of the three kinds."""
         kinds = (self.task_heap_memory, self.task_off_heap_memory, self.managed_memory)
         return sum(size.get_bytes() for size in kinds if size is not None)
 
@@ -106,7 +106,7 @@ class SlotSharingGroup:
         return SlotSharingGroup.Builder(name)
 
     class Builder:
-        """Every method but `build` returns the builder."""
+        """Builds a `SlotSharingGroup`. All methods except `build` return the builder."""
 
         def __init__(self, name: str) -> None:
             if not isinstance(name, str) or not name:
@@ -117,12 +117,18 @@ class SlotSharingGroup:
             self._external: dict[str, float] = {}
 
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
-            """How many cores each slot needs."""
+            """Sets the number of cores of each slot; returns this builder.
+
+            Raises `InvalidProgramError` unless `cpu_cores` is a number above 0.
+            """
             self._cpu_cores = _above_zero("set_cpu_cores", cpu_cores)
             return self
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """How much memory each slot needs; more than 0."""
+            """Sets the memory of each slot; returns this builder.
+
+            Raises `InvalidProgramError` unless `task_heap_memory` is a `MemorySize` above 0.
+            """
             size = _size("set_task_heap_memory", task_heap_memory)
             if not size.get_bytes():
                 raise InvalidProgramError("set_task_heap_memory: a slot needs more than 0 bytes")
@@ -130,34 +136,40 @@ class SlotSharingGroup:
             return self
 
         def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """The same in mebibytes."""
+            """Sets the memory of each slot to `task_heap_memory_mb` mebibytes; returns this builder."""
             return self.set_task_heap_memory(MemorySize.of_mebi_bytes(task_heap_memory_mb))
 
         def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """More memory of each slot."""
+            """Adds `task_off_heap_memory` to the memory of each slot; returns this builder."""
             self._memory["task_off_heap_memory"] = _size("set_task_off_heap_memory", task_off_heap_memory)
             return self
 
         def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """The same in mebibytes."""
+            """Sets the additional memory of each slot to `task_off_heap_memory_mb` mebibytes; returns this builder."""
             return self.set_task_off_heap_memory(MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
 
         def set_managed_memory(self, managed_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """More memory of each slot."""
+            """Adds `managed_memory` to the memory of each slot; returns this builder."""
             self._memory["managed_memory"] = _size("set_managed_memory", managed_memory)
             return self
 
         def set_managed_memory_mb(self, managed_memory_mb: int) -> SlotSharingGroup.Builder:
-            """The same in mebibytes."""
+            """Sets the additional memory of each slot to `managed_memory_mb` mebibytes; returns this builder."""
             return self.set_managed_memory(MemorySize.of_mebi_bytes(managed_memory_mb))
 
         def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
-            """Something else that each slot needs, such as a GPU; no task manager offers any."""
+            """Sets the amount `value` of the external resource `name`, such as GPUs; returns this builder.
+
+            No task manager offers external resources.
+            """
             self._external[name] = _above_zero("set_external_resource", value)
             return self
 
         def build(self) -> SlotSharingGroup:
-            """Returns the group. One with any resource needs a number of cores and an amount of task heap memory."""
+            """Returns the group.
+
+            Raises `InvalidProgramError` if it has resources, but no number of cores or no task heap memory.
+            """
             if self._cpu_cores is None and not self._memory and not self._external:
                 return SlotSharingGroup(self._name)
             if self._cpu_cores is None or "task_heap_memory" not in self._memory:

@@ -53,7 +53,7 @@ def kind_of(name: str) -> str:
 
 
 def chosen(cluster: ClusterDirectory, names: Sequence[str]) -> list[str]:
-    """The services that these names mean, each once. Raises when one is no service."""
+    """Returns the services that `names` refer to, each once. Raises `MillstreamError` for an unknown name."""
     known = sorted({*cluster.services(), *(f"{kind}-1" for kind in ONLY_ONE)}, key=_order)
     found: dict[str, None] = {}
     for name in names:
@@ -70,7 +70,7 @@ def chosen(cluster: ClusterDirectory, names: Sequence[str]) -> list[str]:
 
 
 def to_start(cluster: ClusterDirectory, names: Sequence[str], task_managers: int) -> list[str]:
-    """The same for services that are to be started: `taskmanager` is that many new ones, a number any."""
+    """Returns the services to start: `taskmanager` is `task_managers` new ones, a name with a number is one."""
     found: dict[str, None] = {}
     for name in names:
         if name == TASK_MANAGER:

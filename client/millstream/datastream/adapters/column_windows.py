@@ -78,7 +78,7 @@ def key_columns_of(selector: KeySelector, record_type: TypeInformation) -> tuple
 
 
 def key_type_of(columns: Sequence[str], record_type: TypeInformation) -> TypeInformation:
-    """Of the key of these columns, as state has it."""
+    """Returns the type of the key of these columns in state."""
     types = [_type_of("key_by", column, record_type) for column in columns]
     match types:
         case []:

@@ -44,12 +44,12 @@ class _Adapted(KeyedProcessFunction, CheckpointedFunction):
             self.function.snapshot_state(context)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._tell("notify_checkpoint_complete", checkpoint_id)
+        self._notify("notify_checkpoint_complete", checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._tell("notify_checkpoint_aborted", checkpoint_id)
+        self._notify("notify_checkpoint_aborted", checkpoint_id)
 
-    def _tell(self, method: str, checkpoint_id: int) -> None:
+    def _notify(self, method: str, checkpoint_id: int) -> None:
         call = getattr(self.function, method, None)
         if call is not None:
             call(checkpoint_id)

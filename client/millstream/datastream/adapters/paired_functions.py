@@ -82,7 +82,7 @@ class CallableJoinFunction(JoinFunction[Any, Any, Any]):
 
 
 class CallableFlatJoinFunction(FlatJoinFunction[Any, Any, Any]):
-    """The same for a generator."""
+    """Calls the user's generator with each pair."""
 
     def __init__(self, function: Callable[[Any, Any], Iterable[Any] | None]) -> None:
         self.function = function

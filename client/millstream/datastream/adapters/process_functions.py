@@ -27,7 +27,7 @@ class CallableProcessFunction(ProcessFunction):
 
 
 class CallableKeyedProcessFunction(KeyedProcessFunction):
-    """The same on a keyed stream."""
+    """Calls the user's function for each record of a keyed stream."""
 
     def __init__(self, function: Callable[[Any, KeyedContext], Iterable[Any] | None]) -> None:
         self.function = function
@@ -49,7 +49,7 @@ class CallableWindowFunction(WindowFunction[Any, Any, Any, Any]):
 
 
 class CallableAllWindowFunction(AllWindowFunction[Any, Any, Any]):
-    """The same without keys."""
+    """Calls the user's function for each window of a stream without keys."""
 
     def __init__(self, function: Callable[[Any, Iterable[Any]], Iterable[Any] | None]) -> None:
         self.function = function

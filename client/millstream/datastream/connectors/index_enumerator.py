@@ -38,7 +38,7 @@ class IndexRange:
             )
 
     def check_splits(self, splits: Iterable[IndexSplit]) -> None:
-        """The same for a snapshot that does not hold its range, as far as its splits show it."""
+        """Performs the check for a snapshot without a range, as far as it can be derived from the splits."""
         ends = [split.end for split in splits]
         bounded = [end for end in ends if end is not None]
         if len(bounded) < len(ends):

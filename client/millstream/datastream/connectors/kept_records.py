@@ -134,13 +134,13 @@ class _Reader(OneSplitReader[KeptFile]):
         self._next = 0  # the place of the batch behind it
 
     def open_split(self, split: KeptFile) -> None:
-        """At the batch that is to be read next."""
+        """Opens the file at the next batch to read."""
         self._split, self._batch = split, None
         self._file = open(split.split_id, "rb")  # noqa: SIM115  # `close_split` closes it
         self._file.seek(split.place)
 
     def read(self, max_rows: int) -> Batch | None:
-        """So many rows of one batch."""
+        """Returns at most `max_rows` rows of one batch."""
         if self._batch is None:
             self._batch = self._load()
             if self._batch is None:

@@ -24,11 +24,11 @@ class LocalFile(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As artifacts are called: the target behind the name."""
+        """The name of the artifact, followed by its target if it has one."""
         return f"{self.path.name}#{self.target}" if self.target else self.path.name
 
     def sha256(self) -> str:
-        """Of the file as it is now."""
+        """Returns the digest of the file as it is now."""
         try:
             with self.path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()

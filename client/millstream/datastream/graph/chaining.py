@@ -40,7 +40,7 @@ class NodeChain(Struct, frozen=True):
         return self._tree(lambda node: node.name)
 
     def description(self) -> str:
-        """The same of their descriptions."""
+        """The operators' descriptions as a tree."""
         return self._tree(lambda node: node.operator.full_description)
 
     def _tree(self, label: Callable[[StreamNode], str]) -> str:

@@ -146,9 +146,9 @@ def _make_edge(chain: NodeChain, edge: StreamEdge, output: int, chain_by_head: d
 
 
 def _edge_name(edge: StreamEdge) -> str:
-    """The same for an edge between the same operators, however they are chained; of several, each has its own.
+    """Returns a name that is unique between two operators and independent of how operators are chained.
 
-    Records in flight are restored by it, and how operators are chained depends on their parallelism.
+    In-flight records are restored by this name, and chaining depends on the parallelism of the operators.
     """
     equal = [e for e in edge.target.inputs if (e.source, e.tag, e.input) == (edge.source, edge.tag, edge.input)]
     number = next(number for number, other in enumerate(equal) if other is edge)

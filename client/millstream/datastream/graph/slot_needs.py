@@ -11,7 +11,7 @@ from millstream.datastream.slot_sharing_group import SlotSharingGroup
 
 
 def slot_needs(graph: StreamGraph, registered: Iterable[SlotSharingGroup]) -> tuple[SlotResources, ...]:
-    """Of the groups that are used and ask for something: those of operators, and those that were registered."""
+    """Returns the resources of the groups in use that declare any, both of operators and of `registered`."""
     groups: dict[str, SlotSharingGroup] = {}
     given = [node.operator.group for node in graph.nodes if node.operator.group is not None]
     for group in (*registered, *given):

@@ -1,7 +1,7 @@
-"""How long keyed state lives: `StateTtlConfig` and its builder, with PyFlink's names.
+"""The time-to-live of keyed state: `StateTtlConfig` and its builder, with PyFlink's names.
 
 Time is processing time. An entry expires a fixed time after it was written (or read, if so configured); list elements
-and map entries expire each on their own.
+and map entries expire independently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ E = TypeVar("E", bound=Enum)
 
 
 class UpdateType(Enum):
-    """What extends the life of an entry."""
+    """The accesses that reset the time-to-live of an entry."""
 
     Disabled = 0
     OnCreateAndWrite = 1
@@ -26,14 +26,14 @@ class UpdateType(Enum):
 
 
 class StateVisibility(Enum):
-    """Whether an expired entry that still exists is returned, once more, when it is read."""
+    """Whether an expired entry that still exists is returned, once, when it is read."""
 
     ReturnExpiredIfNotCleanedUp = 0
     NeverReturnExpired = 1
 
 
 class TtlTimeCharacteristic(Enum):
-    """Whose time counts."""
+    """The clock of the time-to-live."""
 
     ProcessingTime = 0
 
@@ -64,21 +64,21 @@ class IncrementalCleanupStrategy:
 
 @dataclass(frozen=True, slots=True)
 class RocksdbCompactFilterCleanupStrategy:
-    """Drops expired entries when RocksDB compacts."""
+    """Removes expired entries when RocksDB compacts its files."""
 
     query_time_after_num_entries: int = 1000
     periodic_compaction_time: Any = None
-    """A duration; kept as a `Duration`, of 30 days unless given."""
+    """A duration, stored as a `Duration`; 30 days by default."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "periodic_compaction_time", _compaction_time(self.periodic_compaction_time))
 
     def get_query_time_after_num_entries(self) -> int:
-        """How many entries to process before the clock is read again."""
+        """Returns the number of entries that are processed between two readings of the clock."""
         return self.query_time_after_num_entries
 
     def get_periodic_compaction_time(self) -> Duration:
-        """How old files become before they are compacted for this alone; 0: they never are."""
+        """Returns the age at which files are compacted to remove expired entries; 0 disables it."""
         found: Duration = self.periodic_compaction_time
         return found
 
@@ -96,7 +96,7 @@ _Characteristic = TtlTimeCharacteristic
 
 @dataclass(frozen=True, slots=True)
 class CleanupStrategies:
-    """Which strategies clean up. In the background, incremental cleanup runs also when it is not configured."""
+    """The configured cleanup strategies. Cleanup in the background uses incremental cleanup by default."""
 
     strategies: dict[Strategies, _CleanupStrategy | None] = field(default_factory=dict)
     cleanup_in_background: bool = True
@@ -106,26 +106,26 @@ class CleanupStrategies:
     RocksdbCompactFilterCleanupStrategy = _CompactFilter
 
     def is_cleanup_in_background(self) -> bool:
-        """Whether the backend cleans up by its default strategy."""
+        """Returns whether the state backend uses its default strategy if none is configured."""
         return self.cleanup_in_background
 
     def in_full_snapshot(self) -> bool:
-        """Whether snapshots leave expired entries out."""
+        """Returns whether expired entries are left out of snapshots."""
         return Strategies.FULL_STATE_SCAN_SNAPSHOT in self.strategies
 
     def in_rocksdb_compact_filter(self) -> bool:
-        """Whether RocksDB's compaction drops expired entries."""
+        """Returns whether RocksDB's compaction removes expired entries."""
         return self.get_rocksdb_compact_filter_cleanup_strategy() is not None
 
     def get_incremental_cleanup_strategy(self) -> _Incremental | None:
-        """As configured, else the default when cleanup runs in the background, else None."""
+        """Returns the configured strategy, or the default one for cleanup in the background; None without either."""
         found = self.strategies.get(Strategies.INCREMENTAL_CLEANUP)
         if isinstance(found, IncrementalCleanupStrategy):
             return found
         return IncrementalCleanupStrategy() if self.cleanup_in_background else None
 
     def get_rocksdb_compact_filter_cleanup_strategy(self) -> _CompactFilter | None:
-        """As configured, else the default when cleanup runs in the background, else None."""
+        """Returns the configured strategy, or the default one for cleanup in the background; None without either."""
         found = self.strategies.get(Strategies.ROCKSDB_COMPACTION_FILTER)
         if isinstance(found, RocksdbCompactFilterCleanupStrategy):
             return found
@@ -133,7 +133,7 @@ class CleanupStrategies:
 
 
 def milliseconds(ttl: Any) -> int:
-    """The length of a timedelta, or of anything with a method `to_milliseconds()`."""
+    """Returns the milliseconds of a timedelta, or of any object with a method `to_milliseconds()`."""
     if isinstance(ttl, timedelta):
         return int(ttl / timedelta(milliseconds=1))
     if hasattr(ttl, "to_milliseconds"):
@@ -162,13 +162,13 @@ _CleanupStrategies = CleanupStrategies
 
 @dataclass(frozen=True)
 class StateTtlConfig:
-    """The time-to-live of a state; made by `StateTtlConfig.new_builder(ttl)`."""
+    """The time-to-live of a state; created by `StateTtlConfig.new_builder(ttl)`."""
 
     update_type: UpdateType
     state_visibility: StateVisibility
     ttl_time_characteristic: TtlTimeCharacteristic
     ttl: Any
-    """A duration; kept as a `Time`."""
+    """A duration, stored as a `Time`."""
     cleanup_strategies: CleanupStrategies = field(default_factory=CleanupStrategies)
 
     def __post_init__(self) -> None:
@@ -176,7 +176,7 @@ class StateTtlConfig:
 
     @property
     def ttl_ms(self) -> int:
-        """How long an entry lives, in milliseconds."""
+        """The time-to-live in milliseconds."""
         return milliseconds(self.ttl)
 
     UpdateType = _UpdateType
@@ -190,31 +190,31 @@ class StateTtlConfig:
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> _UpdateType:
-        """What extends the life of an entry."""
+        """Returns which accesses reset the time-to-live of an entry."""
         return self.update_type
 
     def get_state_visibility(self) -> _Visibility:
-        """Returns whether expired entries may be returned."""
+        """Returns whether expired entries that still exist are returned when they are read."""
         return self.state_visibility
 
     def get_ttl(self) -> Time:
-        """How long an entry lives."""
+        """Returns the time-to-live."""
         return Time.milliseconds(self.ttl_ms)
 
     def get_ttl_time_characteristic(self) -> _Characteristic:
-        """Whose time counts."""
+        """Returns the clock of the time-to-live."""
         return self.ttl_time_characteristic
 
     def is_enabled(self) -> bool:
-        """Whether entries expire at all."""
+        """Returns whether entries expire."""
         return self.update_type is not UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> _CleanupStrategies:
-        """When expired entries are removed."""
+        """Returns the cleanup strategies."""
         return self.cleanup_strategies
 
     class Builder:
-        """Builds a `StateTtlConfig`; every method but `build` returns the builder."""
+        """Builds a `StateTtlConfig`. All methods except `build` return the builder."""
 
         def __init__(self, ttl: Any) -> None:
             self.set_ttl(ttl)
@@ -225,45 +225,45 @@ class StateTtlConfig:
             self._in_background = True
 
         def set_ttl(self, ttl: Any) -> StateTtlConfig.Builder:
-            """How long an entry lives."""
+            """Sets `ttl`, the time-to-live, a duration. Raises `InvalidProgramError` unless it is above 0."""
             self._ttl_ms = milliseconds(ttl)
             if self._ttl_ms <= 0:
                 raise InvalidProgramError(f"a time-to-live must be longer than 0, not {ttl}")
             return self
 
         def set_update_type(self, update_type: UpdateType) -> StateTtlConfig.Builder:
-            """What extends the life of an entry."""
+            """Sets `update_type`, the accesses that reset the time-to-live of an entry."""
             self._update_type = _one_of(UpdateType, update_type)
             return self
 
         def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
-            """Writing extends it."""
+            """Resets the time-to-live when an entry is created or written."""
             return self.set_update_type(UpdateType.OnCreateAndWrite)
 
         def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
-            """Writing and reading extend it."""
+            """Resets the time-to-live when an entry is read or written."""
             return self.set_update_type(UpdateType.OnReadAndWrite)
 
         def set_state_visibility(self, state_visibility: StateVisibility) -> StateTtlConfig.Builder:
-            """Returns whether expired entries may be returned."""
+            """Sets `state_visibility`: whether expired entries that still exist are returned when they are read."""
             self._visibility = _one_of(StateVisibility, state_visibility)
             return self
 
         def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
-            """Returns an expired entry once more if it still exists."""
+            """Makes reads return an expired entry once if it still exists."""
             return self.set_state_visibility(StateVisibility.ReturnExpiredIfNotCleanedUp)
 
         def never_return_expired(self) -> StateTtlConfig.Builder:
-            """An expired entry is as good as gone."""
+            """Makes reads never return an expired entry."""
             return self.set_state_visibility(StateVisibility.NeverReturnExpired)
 
         def set_ttl_time_characteristic(self, characteristic: TtlTimeCharacteristic) -> StateTtlConfig.Builder:
-            """Whose time counts."""
+            """Sets `characteristic`, the clock of the time-to-live."""
             self._characteristic = _one_of(TtlTimeCharacteristic, characteristic)
             return self
 
         def use_processing_time(self) -> StateTtlConfig.Builder:
-            """The machine's time counts."""
+            """Uses processing time."""
             return self.set_ttl_time_characteristic(TtlTimeCharacteristic.ProcessingTime)
 
         def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
@@ -288,7 +288,11 @@ class StateTtlConfig:
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int = 1000, periodic_compaction_time: Any = None
         ) -> StateTtlConfig.Builder:
-            """Drops expired entries when RocksDB compacts."""
+            """Removes expired entries when RocksDB compacts its files.
+
+            The clock is read once for `query_time_after_num_entries` entries. Files older than
+            `periodic_compaction_time` are compacted for this purpose; 30 days by default.
+            """
             strategy = RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, periodic_compaction_time)
             self._strategies[Strategies.ROCKSDB_COMPACTION_FILTER] = strategy
             return self
@@ -299,7 +303,7 @@ class StateTtlConfig:
             return self
 
         def build(self) -> StateTtlConfig:
-            """The configuration."""
+            """Returns the configuration."""
             return StateTtlConfig(
                 self._update_type,
                 self._visibility,

@@ -38,12 +38,12 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, GlobalWindow]:
         return NeverTrigger()
 
+    @override
     def get_window_serializer(self) -> TypeSerializer[GlobalWindow]:
-        """Of the global window."""
         return GlobalWindowSerializer()
 
+    @override
     def is_event_time(self) -> bool:
-        """No."""
         return False
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from millstream.core.errors import InvalidProgramError
 
 
 def milliseconds(call: str, name: str, length: Interval) -> int:
-    """The milliseconds of an argument, which may be negative; an error names the call and the argument."""
+    """Returns an argument in milliseconds, which may be negative; errors name the call and the argument."""
     value = plain_milliseconds(length)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidProgramError(
@@ -18,7 +18,7 @@ def milliseconds(call: str, name: str, length: Interval) -> int:
 
 
 def positive_milliseconds(call: str, name: str, length: Interval) -> int:
-    """The same for a length that must be above 0."""
+    """Returns an argument in milliseconds; raises `InvalidProgramError` unless it is above 0."""
     value = milliseconds(call, name, length)
     if value <= 0:
         raise InvalidProgramError(f"{call}: {name} must be longer than 0, not {value} ms")
@@ -26,7 +26,7 @@ def positive_milliseconds(call: str, name: str, length: Interval) -> int:
 
 
 def positive_count(call: str, name: str, count: int) -> int:
-    """A number of records, at least 1."""
+    """Returns a number of records; raises `InvalidProgramError` unless it is at least 1."""
     if isinstance(count, bool) or not isinstance(count, int):
         raise InvalidProgramError(f"{call}: {name} must be a number of records, not {count!r}")
     if count <= 0:

@@ -30,7 +30,7 @@ class FileSplit:
 
     @property
     def split_id(self) -> str:
-        """The same at every position."""
+        """The id of the split, which does not depend on the position."""
         return f"{self.path}:{self.start}"
 
 

@@ -25,7 +25,7 @@ from millstream.datastream.connectors.hybrid.messages import (
 
 
 class HybridEnumerator(SplitEnumerator[HybridSplit]):
-    """Of all sources; the state is of an earlier one of its kind."""
+    """The enumerator of all sources; `state` is that of an earlier hybrid enumerator."""
 
     def __init__(
         self,

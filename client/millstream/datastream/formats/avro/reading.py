@@ -31,11 +31,11 @@ class AvroInputFormat(StreamFormat, InputFormat):
         self._schema = schema
 
     def get_produced_type(self) -> GenericRecordAvroTypeInfo:
-        """Records of the schema."""
+        """Returns the type of records of the schema."""
         return GenericRecordAvroTypeInfo(self._schema)
 
     def produced_type(self) -> TypeInformation:
-        """The same."""
+        """Returns the type of the records, which is `get_produced_type()`."""
         return self.get_produced_type()
 
     @override

@@ -107,7 +107,7 @@ class _CsvWriter(PartWriter):
         return block.getbuffer()
 
     def _with_literal(self, data: pa.RecordBatch) -> bytes:
-        """The same with a literal for None, which not every version of Arrow writes."""
+        """Writes the data with a literal for None, which is not supported by all versions of Arrow."""
         import pyarrow as pa
         from pyarrow import compute
 

@@ -145,12 +145,12 @@ class _DecodedLines(FormatReader):
         return found
 
     def line_of(self, malformed: DeadLetter) -> int | None:
-        """Of the first in the file: only one is reported."""
+        """Returns the line number of the first malformed line of the file; None for others."""
         offset, line = self._first_malformed or (-1, 0)
         return line if offset == malformed.offset else None
 
     def position(self) -> int:
-        """A number of lines."""
+        """Returns the position as a number of lines."""
         return self._position
 
     def close(self) -> None:
