@@ -78,14 +78,13 @@ class ExecutionConfig:
         return self._time("task.cancellation.timeout")
 
     def set_latency_tracking_interval(self, interval: Interval) -> ExecutionConfig:
-        """Raises `InvalidProgramError` unless `interval` is 0 or less: set `metrics.latency.interval` instead."""
-        if plain_milliseconds(interval) != 0 and not (isinstance(interval, int) and interval < 0):
-            raise _refused("set_latency_tracking_interval", "set the option metrics.latency.interval instead")
-        return self
+        """Sets the `interval` at which sources emit latency markers; 0 or less: never."""
+        never = isinstance(interval, int) and not isinstance(interval, bool) and interval < 0
+        return self._set_time("set_latency_tracking_interval", "metrics.latency.interval", 0 if never else interval)
 
     def get_latency_tracking_interval(self) -> int:
-        """Returns 0: the interval is configured with `metrics.latency.interval` instead."""
-        return 0
+        """Returns the interval at which sources emit latency markers; 0: never."""
+        return self._time("metrics.latency.interval")
 
     # Records and functions
 

@@ -96,6 +96,7 @@ def test_what_is_about_java_has_one_answer(config: ExecutionConfig) -> None:
     assert not config.has_generic_types_disabled()
     config.set_latency_tracking_interval(-1).set_latency_tracking_interval(0)
     assert config.get_latency_tracking_interval() == 0
+    assert config.set_latency_tracking_interval(200).get_latency_tracking_interval() == 200
     assert config.get_default_kryo_serializer_classes() == {}
     assert config.get_registered_kryo_types() == config.get_registered_pojo_types() == []
 
@@ -104,7 +105,7 @@ def test_what_is_about_java_has_one_answer(config: ExecutionConfig) -> None:
     ("method", "arguments"),
     [
         ("disable_closure_cleaner", ()), ("disable_generic_types", ()), ("enable_force_kryo", ()),
-        ("enable_force_avro", ()), ("set_use_snapshot_compression", (False,)), ("set_latency_tracking_interval", (5,)),
+        ("enable_force_avro", ()), ("set_use_snapshot_compression", (False,)),
     ],
 )  # fmt: skip
 def test_what_cannot_be_had_is_refused_by_its_name(
