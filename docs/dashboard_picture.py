@@ -43,6 +43,24 @@ def product(index):
     return PRODUCTS[(index * index + index // 7) % len(PRODUCTS)]
 
 
+class Waves(DataGeneratorSource):
+    \"\"\"A rate that rises and falls by a third: time passes faster and slower for its limiter.\"\"\"
+
+    def __init__(self, function, rate, kind, period):
+        super().__init__(function, None, rate, kind)
+        self._period = period
+
+    def _limiter(self, context):
+        limiter = super()._limiter(context)
+        due, wait = limiter.due, limiter.wait
+        limiter.due = lambda now: due(self._warped(now))
+        limiter.wait = lambda now: wait(self._warped(now))
+        return limiter
+
+    def _warped(self, now):
+        return now + 0.3 * self._period * math.sin(now / self._period) + 0.25 * math.sin(now / 1.9)
+
+
 def late_by(seconds):
     return WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=seconds)).with_timestamp_field("time")
 
@@ -62,8 +80,8 @@ def scored(row):
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(2)
-orders = env.from_source(DataGeneratorSource(order, None, 900, ORDER), late_by(1), "Orders")
-visits = env.from_source(DataGeneratorSource(visit, None, 1400, VISIT), late_by(1), "Visits")
+orders = env.from_source(Waves(order, 900, ORDER, 5), late_by(1), "Orders")
+visits = env.from_source(Waves(visit, 1400, VISIT, 8), late_by(1), "Visits")
 orders = orders.filter(lambda row: wave(row.amount * 131 + row.time, 9, 0)).name("Parse")
 visits = visits.filter(lambda row: wave(row.time, 13, 2)).name("Parse")
 
