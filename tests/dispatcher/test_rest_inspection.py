@@ -70,11 +70,11 @@ class PlayedServices:
             SampledStack(("Map", "burn (job.py:1)"), True, 6, 0),
             SampledStack(("Map", "[waiting for input]"), False, 4, 0),
         )
-        return StackSamples(stacks, ("slot 1, job x: it does not answer",), ("py-spy",))
+        return StackSamples(stacks, ("slot 1, job x: it does not respond",), ("py-spy",))
 
     async def dump_threads(self, request: Any, context: Any) -> ThreadDump:
         own = ProcessThreads("", 7, (ThreadStack("MainThread", "its stack"),))
-        return ThreadDump((own, ProcessThreads("slot 0, job x", 8, (ThreadStack("w", "s"),), "it does not answer")))
+        return ThreadDump((own, ProcessThreads("slot 0, job x", 8, (ThreadStack("w", "s"),), "it does not respond")))
 
     async def read_log(self, request: Any, context: Any) -> LogContent:
         return LogContent(f"the {request.name}".encode(), 0, 7)
@@ -134,7 +134,7 @@ async def test_a_flame_graph_is_sampled_on_request(tmp_path: Path) -> None:
             assert await get("GET", ONE, job.job_id, vertex) == waiting
         services.may_answer.set()
         shown = await sampled(get, ONE, job.job_id, vertex)
-        assert shown["problems"] == ["task manager tm-1, slot 1, job x: it does not answer"]
+        assert shown["problems"] == ["task manager tm-1, slot 1, job x: it does not respond"]
         assert shown["samplers"] == ["py-spy"]
         assert (shown["data"]["name"], shown["data"]["value"]) == ("root", 10)
         (operator,) = shown["data"]["children"]
@@ -198,7 +198,7 @@ async def test_threads_and_logs_of_the_services(tmp_path: Path) -> None:
             infos = (await get("GET", path, value))["threadInfos"]
             assert [(info["threadName"], info["stringifiedThreadInfo"]) for info in infos] == [
                 ("MainThread", "its stack"),
-                ("slot 0, job x (process 8): problem", "it does not answer"),
+                ("slot 0, job x (process 8): problem", "it does not respond"),
                 ("slot 0, job x (process 8): w", "s"),
             ]  # fmt: skip
         assert await get("GET", "/jobmanagers/{jobmanagerid}/metrics", "resourcemanager") == [{"id": "taskSlotsTotal"}]

@@ -338,7 +338,7 @@ async def test_bounds_that_were_accepted_outlive_the_job_manager_and_are_carried
         session.suspend_within_write(takes_effect=False)
         first.dispatcher.send(RescaleRequest(JobId("job"), "t1", parallelism=3))
         assert (await first.resource_manager.next(rm.Requirement)).slots == 3
-        assert b'"bounds":{}' in await stored_pointers(store), "the store does not answer"
+        assert b'"bounds":{}' in await stored_pointers(store), "the store does not respond"
         session.resume()
         assert (await first.dispatcher.next(RescaleResult)).message == "accepted"
         assert b'"bounds":{"v0":[1,3]}' in await stored_pointers(store)

@@ -183,9 +183,9 @@ async def serve(
         else:
             bound = server.add_secure_port(f"{host}:{port}", credentials)
     except RuntimeError as error:
-        raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port taken?") from error
+        raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port in use?") from error
     if bound == 0:
-        raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port taken?")
+        raise MillstreamError(f"cannot listen on {host}:{port} ({key}): is the port in use?")
     keep_port_from_children(f"{host}:{bound}")
     await server.start()
     return server, bound
