@@ -96,7 +96,7 @@ def pages(cluster: Cluster, jobs: Jobs) -> dict[str, tuple[str, str, str]]:
     }
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [1440, pytest.param(390, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_every_page(browser: Browser, cluster: Cluster, jobs: Jobs, scheme: str, width: int) -> None:
     """Its content is complete, fits the width, and is accessible."""
