@@ -68,7 +68,7 @@ async def test_flinks_dashboard_cancels_with_get(dispatcher: RunningDispatcher) 
         await dispatcher.http("HEAD", path, status=405)
         await dispatcher.http("GET", path, status=202)
         await cancelled(manager, job)
-        stop = await dispatcher.http("GET", f"/jobs/{job.job_id}/yarn-stop", status=400)
+        stop = await dispatcher.http("GET", f"/jobs/{job.job_id}/yarn-stop", status=308)
         assert "POST /jobs/:jobid/stop" in stop.json["errors"][0]
 
 

@@ -51,9 +51,14 @@ def test_each_edge_and_each_state(rigs: tuple[WorkerRig, WorkerRig]) -> None:
         return consumer.running(task).counts.records_in == 100
 
     wait_until(has_all, "all records")
+
+    def has_credit() -> bool:
+        producer.turns()
+        return bool(figures(producer, "edge")[0].gauges["outputCredit"] > 0)
+
+    wait_until(has_credit, "credit for the next buffers")
     (sent,) = figures(producer, "edge")
     assert sent.gauges["outputQueueLength"] == 0
-    assert sent.gauges["outputCredit"] > 0
     assert sent.counters["numRecordsOut"] == 100
     (arrived,) = figures(consumer, "edge")
     assert arrived.gauges == {"inputQueueLength": 0}

@@ -14,6 +14,7 @@ from millstream.dispatcher.rest.schemas import ERRORS, PATH_PARAMETERS, STRING
 from millstream.dispatcher.rest.table import RestRoute
 
 _WORDS = {
+    308: "the endpoint has been replaced; the error names the others",
     400: "a wrong request",
     401: "no credentials, or wrong ones",
     403: "not with this role; or addressed to a host, or sent by a web page, that is not allowed",

@@ -18,6 +18,7 @@ from millstream.dispatcher.rest.requests import boolean_of, job_id_of, json_obje
 from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 
 _DEFAULT_EXCEPTIONS = 16
+_LABELS: schemas.Schema = {"type": "string", "pattern": "^([^:,]*:[^:,]*)?(,([^:,]*:[^:,]*)?)*$"}
 _NO_STOP = (
     "the termination mode 'stop' has been removed from Flink: GET /jobs/:jobid/yarn-cancel cancels a job, POST "
     "/jobs/:jobid/stop ends it with a savepoint"
@@ -39,7 +40,7 @@ class JobEndpoints:
         limit = Parameter("maxExceptions", schemas.COUNT, "The most exceptions to return.")
         job = "/jobs/{jobid}"
         labels = Parameter(
-            "failureLabelFilter", schemas.STRING, "Only exceptions with these labels, as in key1:value1,key2:value2."
+            "failureLabelFilter", _LABELS, "Only exceptions with these labels, as in key1:value1,key2:value2."
         )
         serialized = Parameter(
             "includeSerializedValue", schemas.BOOLEAN, "Whether values are also returned as they were serialized."
@@ -78,7 +79,7 @@ class JobEndpoints:
             ),
             RestRoute(
                 "GET", f"{job}/yarn-stop", self.yarn_stop, "Is refused, as Flink does: names what to use instead.",
-                schemas.EMPTY, status=202, needs=Role.OPERATE, action="stop", changes=True,
+                schemas.EMPTY, status=202, errors=(308,), needs=Role.OPERATE, action="stop", changes=True,
             ),
         ]  # fmt: skip
 
@@ -118,7 +119,7 @@ class JobEndpoints:
     async def yarn_stop(self, request: Request) -> Json:
         """`GET /jobs/:jobid/yarn-stop`."""
         self._details(request)
-        raise RestError(400, _NO_STOP)
+        raise RestError(308, _NO_STOP)
 
     async def heartbeat(self, request: Request) -> Json:
         """`PATCH /jobs/:jobid/clientHeartbeat`."""

@@ -29,13 +29,7 @@ PROFILE = record({
     "outputFile": nullable(STRING),
 })  # fmt: skip
 PROFILES = record({"profilingList": array(PROFILE)})
-REQUEST = request_body(
-    {
-        "mode": {**_MODE, "description": "CPU and ITIMER: what takes processor time; LOCK: what waits; WALL: both."},
-        "duration": {"type": "integer", "minimum": 1, "description": "In seconds."},
-    },
-    required=("mode", "duration"),
-)
+_WHICH = {**_MODE, "description": "CPU and ITIMER: what takes processor time; LOCK: what waits; WALL: both."}
 
 
 class ProfilerEndpoints:
@@ -44,6 +38,8 @@ class ProfilerEndpoints:
     def __init__(self, cluster: ClusterView, profiles: Profiles) -> None:
         self._cluster = cluster
         self._profiles = profiles
+        duration = {"type": "integer", "minimum": 1, "maximum": profiles.longest, "description": "In seconds."}
+        self._body = request_body({"mode": _WHICH, "duration": duration}, required=("mode", "duration"))
 
     def routes(self) -> list[RestRoute]:
         """The rows of the table for these endpoints."""
@@ -51,14 +47,14 @@ class ProfilerEndpoints:
         return [
             RestRoute("GET", own, self.own, "Profiles of the dispatcher.", PROFILES),
             RestRoute(
-                "POST", own, self.take_own, "Profiles the dispatcher.", PROFILE, body=REQUEST, errors=(404, 409),
+                "POST", own, self.take_own, "Profiles the dispatcher.", PROFILE, body=self._body, errors=(404, 409),
                 needs=Role.OPERATE, action="profile",
             ),
             RestRoute("GET", f"{own}/{{file}}", self.own_file, "One of them: a page with a flame graph.", None),
             RestRoute("GET", one, self.task_manager, "Profiles of a task manager with its slot workers.", PROFILES),
             RestRoute(
                 "POST", one, self.take_task_manager, "Profiles the slot workers of a task manager.", PROFILE,
-                body=REQUEST, errors=(409,), needs=Role.OPERATE, action="profile",
+                body=self._body, errors=(409,), needs=Role.OPERATE, action="profile",
             ),
             RestRoute("GET", f"{one}/{{file}}", self.file, "One of them: a page with a flame graph.", None),
         ]  # fmt: skip
@@ -117,7 +113,7 @@ class ProfilerEndpoints:
 
     async def _take(self, request: Request, process: str, sample: Sample) -> Json:
         self._check_enabled()
-        body = await json_object(request, REQUEST)
+        body = await json_object(request, self._body)
         seconds = whole_number("duration", body.get("duration"), 1, self._profiles.longest)
         mode = (text(body, "mode") or "").upper()
         if mode not in ProfilingMode.__members__:
