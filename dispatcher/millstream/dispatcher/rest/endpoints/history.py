@@ -49,8 +49,8 @@ class HistoryEndpoints:
         """The rows of the table for these endpoints; before those of single jobs."""
         vertices = Parameter("vertices", _TEXT, "The ids of vertices, with commas between; the sources if not given.")
         known = ", ".join(VERTEX_FIGURES)
-        one = f"({'|'.join(VERTEX_FIGURES)})"
-        listed = {"type": "string", "pattern": f"^{one}(,{one}){{0,{len(VERTEX_FIGURES) - 1}}}$"}
+        one = f"({'|'.join(VERTEX_FIGURES)})?"
+        listed = {"type": "string", "pattern": f"^{one}(,{one})*$"}
         figures = Parameter("figures", listed, f"Which of {known}, with commas between; records-in if not given.")
         get = Parameter("get", _TEXT, "The ids of metrics, with commas between; a number and a dot: of that subtask.")
         return [
