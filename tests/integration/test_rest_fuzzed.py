@@ -43,6 +43,7 @@ CHANGED = (
     "PUT /jobs/{jobid}/resource-requirements",
     "PATCH /jobs/{jobid}/rescaling",
     "GET /jobs/{jobid}/yarn-cancel",
+    "PATCH /jobs/{jobid}/clientHeartbeat",
 )
 NEEDS_LUCK = {
     "GET /challenge", "GET /jars/{jarid}/plan", "GET /jobs/{jobid}/rescaling/{triggerid}", "GET /snapshots",

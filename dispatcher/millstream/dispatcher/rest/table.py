@@ -131,7 +131,7 @@ def _endpoint(route: RestRoute, audit: Audit) -> Endpoint:
         content = bytes(response.body) if isinstance(response, JSONResponse) else b"{}"
         fields = json.loads(content)
         job = request.path_params.get("jobid", "") or fields.get("jobid", "")
-        failure = next(iter(fields.get("errors", ())), "") if response.status_code >= 400 else ""
+        failure = next(iter(fields.get("errors", ())), "") if response.status_code >= 300 else ""
         name = route.action or f"{route.method} {route.path}"
         only_looks = route.method == "GET" and route.role < Role.SUBMIT and not route.changes  # a plan runs the program
         record = audit.record_look if only_looks else audit.record
