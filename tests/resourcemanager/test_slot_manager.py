@@ -124,6 +124,7 @@ def test_a_job_that_lost_slots_keeps_the_others_against_newer_jobs_and_yields_to
     driver(ev.SlotsReported(TM1, (held(0, "a1", older), held(1, "a3"))))
     driver(ev.SlotsReported(TM2, (held(0, "a2", older), held(1, "a4"))))
     driver(wants(1, newest))
+    assert not reclaimed(driver(ev.Tick(), after=100))
     driver(ev.TaskManagerLost(TM2))
     assert not reclaimed(driver(ev.Tick(), after=1))
     assert reclaimed(driver(ev.Tick(), after=10)) == [JOB]
@@ -133,6 +134,37 @@ def test_a_job_that_lost_slots_keeps_the_others_against_newer_jobs_and_yields_to
     driver(ev.TaskManagerLost(TM1))
     driver(ev.TaskManagerRegistered(TM1, (held(0, "a1", older),)))
     assert not reclaimed(driver(ev.Tick(), after=100))
+
+
+def test_a_new_leader_of_a_job_that_lacks_slots_is_notified_and_the_same_one_only_once(driver: Driver) -> None:
+    second = JobManagerId("second")
+    driver(ev.JobManagerRegistered(second, "127.0.0.1:2", ()))
+    lacks = [effect for effect in driver(wants(2)) if isinstance(effect, ev.NotifyNotEnoughSlots)]
+    assert [effect.job_manager_id for effect in lacks] == [JM]
+    assert driver(wants(2)) == []
+    effects = driver(ev.RequirementDeclared(second, ev.SlotRequirement(JOB, 2)))
+    assert [e.job_manager_id for e in effects if isinstance(e, ev.NotifyNotEnoughSlots)] == [second]
+
+
+def test_the_leader_of_a_job_that_holds_slots_is_remembered_without_a_requirement(driver: Driver) -> None:
+    second = JobManagerId("second")
+    driver(ev.JobManagerRegistered(second, "127.0.0.1:2", ()))
+    driver(ev.TaskManagerRegistered(TM1, free(1)))
+    driver(ev.RequirementDeclared(JM, ev.SlotRequirement(JOB, 1, epoch=LeaderEpoch(5))))
+    driver(ev.SlotsReported(TM1, (held(0, "a1"),)))
+    driver(ev.JobManagerLost(JM))
+    driver(ev.Tick())
+    driver(ev.RequirementDeclared(second, ev.SlotRequirement(JOB, 2, epoch=LeaderEpoch(4))))
+    assert driver.manager.missing_slots() == 0, "an earlier leader wants nothing any more"
+
+
+def test_an_allocation_that_is_pending_twice_is_a_contradiction() -> None:
+    manager = SlotManager(lambda: AllocationId("same"), None, Timing(allocation_timeout=10, rest_after_refusal=1))
+    manager.handle(ev.JobManagerRegistered(JM, "127.0.0.1:1", ()), 0.0)
+    manager.handle(ev.TaskManagerRegistered(TM1, free(2)), 0.0)
+    manager.handle(wants(2), 0.0)
+    with pytest.raises(AssertionError, match="same is elsewhere too"):
+        manager.validate()
 
 
 def test_a_job_that_runs_with_fewer_gets_what_there_is_and_what_comes(driver: Driver) -> None:

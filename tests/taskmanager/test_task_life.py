@@ -91,6 +91,17 @@ TestTaskLifeMachine = TaskLifeMachine.TestCase
 TestTaskLifeMachine.settings = settings(max_examples=cases(200), stateful_step_count=30)
 
 
+def test_only_the_savepoint_that_stops_the_job_stops_the_task() -> None:
+    life = TaskLife(awaits_checkpoint=True)
+    life.move_to(Phase.RUNNING)
+    life.captured(1, StopMode.NONE)
+    life.captured(2, StopMode.SUSPEND)
+    life.committed(1)
+    assert life.phase is Phase.SUSPENDED
+    life.committed(2)
+    assert life.phase is Phase.STOPPED
+
+
 def test_every_phase_has_its_transitions_and_leads_to_closed() -> None:
     assert TRANSITIONS.keys() == set(Phase)
     assert all(Phase.CLOSED in following for phase, following in TRANSITIONS.items() if phase is not Phase.CLOSED)

@@ -715,6 +715,13 @@ def test_stop_ends_the_job_after_the_commit() -> None:
     ]
 
 
+def test_a_stop_fails_the_users_checkpoints_that_wait_for_their_turn() -> None:
+    driver = checkpointing()
+    assert driver.checkpoint("waits") == []
+    (failed,) = of(ev.CheckpointFailed, driver.savepoint("stops", stop=True))
+    assert (failed.trigger_id, failed.reason) == ("waits", Reason.CHECKPOINT_COORDINATOR_SUSPEND)
+
+
 def test_only_one_stop_at_a_time() -> None:
     driver = started()
     driver.savepoint("t1", stop=True)

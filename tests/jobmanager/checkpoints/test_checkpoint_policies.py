@@ -32,7 +32,7 @@ def test_savepoints_come_first_then_users_then_the_last_then_periodic_ones() -> 
     queue = RequestQueue(CheckpointSettings(interval_ms=10, max_concurrent=9), SnapshotOptions())
     queue.start_schedule(0)
     last = Request(Origin.FINAL, SnapshotOptions())
-    queue.add(last)
+    assert queue.add(last)
     queue.add(user("c"))
     queue.add(user("s", SAVEPOINT))
     assert queue.holds(TriggerId("c"))

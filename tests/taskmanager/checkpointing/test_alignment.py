@@ -57,6 +57,14 @@ def test_a_barrier_of_an_aborted_checkpoint_still_excludes_older_ones() -> None:
     assert not aligner.is_aligning
 
 
+def test_a_barrier_of_an_aborted_checkpoint_excludes_older_ones_that_come_later() -> None:
+    aligner = BarrierAligner([1, 2])
+    assert aligner.aborted(2) == []
+    assert aligner.received(2, barrier(2)) == []
+    assert aligner.received(1, barrier(1)) == []
+    assert not aligner.is_aligning
+
+
 def test_a_barrier_of_an_aborted_unaligned_checkpoint_excludes_nothing() -> None:
     aligner = BarrierAligner([1, 2])
     assert aligner.received(1, barrier(1)) == [Block(1)]
