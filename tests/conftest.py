@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any
 
 import pytest
 from process_marks import ProcessMarks
@@ -52,6 +53,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ProcessMarks())
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_handlecrashitem(report: pytest.TestReport) -> Generator[None, Any, Any]:
+    """A test that ends its process has failed: the plugin for reruns would repeat it, whatever `--only-rerun` says."""
+    result = yield
+    report.outcome = "failed"
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)

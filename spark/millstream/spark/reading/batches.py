@@ -39,8 +39,9 @@ def tables_of(
     owned = file.key_groups
     counted = [KEY_GROUP] if owned is not None else [] if columns else parts.schema.names[:1]
     names = list(dict.fromkeys((*columns, *counted)))
+    ranges = None if key_groups is None else _read(where, lambda: parts.ranges)
     for number in numbers:
-        held = parts.ranges[number]
+        held = None if ranges is None else ranges[number]
         if held is not None and key_groups is not None and not _meets(held, key_groups):
             continue
         table = _read(where, lambda number=number: _valid(parts.read([number], names)))

@@ -188,7 +188,7 @@ class StateSourceReader(DataSourceReader):  # type: ignore[misc]  # PySpark is n
         storage, location = storage_at(state.pointer)
         where = file_name(location, file)
         parts = checked_parts(fetch(storage, location, file), file, state.state, where)
-        count = len(parts.ranges)
+        count = parts.count
         numbers = range(partition.share * count // partition.shares, (partition.share + 1) * count // partition.shares)
         targets = [arrow_type_of(field.dataType) for field in self._schema.fields]
         stored = [column.name for column in state.columns if column.name != SUBTASK]

@@ -314,9 +314,11 @@ def _ends(table: pa.Table) -> tuple[int, int]:
 
 def _decode(data: Any, file: StateFile, where: str, wanted: list[range] | None) -> _Decoded:
     parts = open_parts(data, file, where)
-    chosen = [i for i, held in enumerate(parts.ranges) if wanted is None or held is None or _meets(held, wanted)]
+    chosen = list(range(parts.count))
+    if wanted is not None:
+        chosen = [number for number, held in enumerate(parts.ranges) if held is None or _meets(held, wanted)]
     table = parts.read(chosen)
-    if wanted is None or len(chosen) == len(parts.ranges):
+    if wanted is None or len(chosen) == parts.count:
         return _Decoded(table, table.num_rows, [])
     skipped = [held for held in parts.ranges if held is not None and not _meets(held, wanted)]
     return _Decoded(table, parts.rows, skipped)

@@ -2,12 +2,17 @@
 
 A reader takes those that it wants, and of those the columns that it wants; the others are not decoded. What the file
 lists as its parts is trusted, so it has to be one that was compared with its checksum.
+
+Of a Parquet file, PyArrow's metadata of column chunks and their statistics are not used: where these are invalid, even
+in one byte, they end the process (PyArrow 26 does not translate the exceptions of C++ there). The ranges of its parts
+are read from the column of key groups.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from millstream.core.snapshot.errors import SnapshotError
@@ -25,11 +30,17 @@ Ends = tuple[int, int]
 
 
 class FileParts(Protocol):
-    """An opened file. `ranges` are the key groups of each part, from the first to past the last; None: not known."""
+    """An opened file."""
 
     schema: pa.Schema
     rows: int
-    ranges: list[Ends | None]
+    count: int
+    """Of parts."""
+
+    @property
+    def ranges(self) -> Sequence[Ends | None]:
+        """The key groups of each part, from the first to past the last; None: not known."""
+        ...
 
     def read(self, numbers: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of some parts, with some columns or with all."""
@@ -67,10 +78,13 @@ class _ArrowParts:
             parts = json.loads((reader.schema.metadata or {}).get(KEY_GROUPS_OF_BATCHES, b"[]"))
             if len(parts) == reader.num_record_batches:
                 self.rows = sum(rows for _, _, rows in parts)
-                self.ranges: list[Ends | None] = [None if start is None else (start, end) for start, end, _ in parts]
+                self.ranges: Sequence[Ends | None] = [
+                    None if start is None else (start, end) for start, end, _ in parts
+                ]
             else:
                 self.rows = reader.read_all().num_rows
                 self.ranges = [None] * reader.num_record_batches
+            self.count = len(self.ranges)
 
     def _open(self, options: Any = None) -> Any:
         import pyarrow as pa
@@ -98,18 +112,23 @@ class _ParquetParts:
         self._reader = pq.ParquetFile(pa.BufferReader(data))
         self.schema = self._reader.schema_arrow.remove_metadata()
         self.rows = self._reader.metadata.num_rows
-        self.ranges = [self._range(number) for number in range(self._reader.num_row_groups)]
+        self.count = self._reader.num_row_groups
+
+    @cached_property
+    def ranges(self) -> Sequence[Ends | None]:
+        return [self._range(number) for number in range(self.count)]
 
     def read(self, numbers: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         wanted = None if columns is None else list(columns)
         return self._reader.read_row_groups(list(numbers), columns=wanted).replace_schema_metadata(None)
 
     def _range(self, number: int) -> Ends | None:
-        """The key groups of a row group, or None when the tool that wrote it left no statistics."""
-        group = self._reader.metadata.row_group(number)
-        for i in range(group.num_columns):
-            column = group.column(i)
-            if column.path_in_schema == KEY_GROUP:
-                found = column.statistics
-                return None if found is None or not found.has_min_max else (found.min, found.max + 1)
-        return None
+        """The key groups of a row group; None if it has no rows, or no such column of integers."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if KEY_GROUP not in self.schema.names or not pa.types.is_integer(self.schema.field(KEY_GROUP).type):
+            return None
+        found = pc.min_max(self._reader.read_row_group(number, columns=[KEY_GROUP]).column(0))
+        least, most = found["min"].as_py(), found["max"].as_py()
+        return None if least is None else (least, most + 1)
