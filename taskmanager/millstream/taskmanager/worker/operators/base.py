@@ -20,7 +20,7 @@ from millstream.core.logs.tracebacks import one_line
 from millstream.core.processes.forking import leave_if_forked
 from millstream.core.records.batches import Barrier, Batch, RowBatch, StreamSignal
 from millstream.core.records.conversion import UNKNOWN, ConversionError
-from millstream.core.records.function_code import is_plain_type
+from millstream.core.records.copying import is_plain_type
 from millstream.core.records.handover import RecordCopyError
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.base import PollStatus
