@@ -27,6 +27,8 @@ class ColumnBatch:
 
     in_columns = True
     """Whether the records are in columns: then kernels process them, for which a batch should be large."""
+    plain = False
+    """See `RowBatch`: of the records that columns become, that depends on their type."""
 
     def __init__(self, data: pa.RecordBatch, timestamps: Any | None = None, kinds: Any | None = None) -> None:
         self.data = data

@@ -232,7 +232,7 @@ class Operator:
 
     def is_plain(self, batch: Batch) -> bool:
         """Whether the batch's records are immutable, and none is of a user-defined class."""
-        return is_plain_type(self.input_types[0]) or (not batch.in_columns and batch.plain)
+        return is_plain_type(self.input_types[0]) or batch.plain
 
     def handed_over(self, batch: RowBatch) -> RowBatch:
         """Records returned by user code, as they may be emitted."""
