@@ -79,10 +79,16 @@ class ColumnBatch:
 
     def take(self, indices: Indices) -> ColumnBatch:
         """The records at these positions, in the order of these."""
+        import numpy as np
         import pyarrow as pa
 
-        chosen = pa.array(indices, pa.int64())
-        return self._each(lambda part: part.take(chosen))
+        chosen = pa.array(np.asarray(indices, np.int64))
+        times, kinds = self.timestamps, self.kinds
+        return ColumnBatch(  # without `_each`, which costs half a microsecond
+            self.data.take(chosen),
+            None if times is None else times.take(chosen),
+            None if kinds is None else kinds.take(chosen),
+        )
 
     def slice(self, start: int, end: int | None = None, step: int = 1) -> ColumnBatch:
         """The records from one position up to another, or to the last, without copying; with a step, one of so many."""
