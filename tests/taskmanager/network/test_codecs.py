@@ -28,7 +28,7 @@ from thoroughness import cases
 from millstream.core.pickling import to_bytes
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Batch, ColumnBatch, EndOfInput, RowBatch
-from millstream.core.row import Row, RowKind
+from millstream.core.row import Row, RowKind, kind_of
 from millstream.taskmanager.worker.network.codecs import (
     Codec,
     ElementCodec,
@@ -281,7 +281,6 @@ def test_dataclasses_are_decoded_unchanged(rows: list[Any], expected: Codec) -> 
         (t.ListType(t.DataclassType(Base)), [[Derived(1, 2)], [Base(3)]]),
         (t.RowType((t.LONG,), ("id",)), [Row(other=1)]),
         (t.RowType((t.LONG,), ("id",)), [Row(1)]),
-        (t.RowType((t.LONG,), ("id",)), [Row.of_kind(RowKind.DELETE, id=1)]),
         (t.RowType((t.LONG,)), [Row(other=1)]),
         (t.RowType((t.LONG,)), [Row(1)]),
     ],
@@ -577,7 +576,7 @@ def column_batch(rows: int) -> pa.RecordBatch:
 def test_columns_are_decoded(rows: int, timed: bool) -> None:
     timestamps = pa.array([n * 10 for n in range(rows)], pa.int64()) if timed else None
     codec, back = through(t.PICKLED, ColumnBatch(column_batch(rows), timestamps))
-    assert codec is Codec.ARROW
+    assert codec is (Codec.TIMED_COLUMNS if timed else Codec.COLUMNS)
     assert back.data.equals(column_batch(rows))
     assert back.timestamps is None if timestamps is None else back.timestamps.equals(timestamps)
 
@@ -599,10 +598,78 @@ def test_dictionary_columns_and_metadata_survive() -> None:
     assert back.data.equals(data, check_metadata=True)
 
 
-def test_columns_without_any_column() -> None:
+@pytest.mark.parametrize("timed", [False, True])
+def test_columns_without_any_column(timed: bool) -> None:
     data = pa.RecordBatch.from_struct_array(pa.array([{}] * 3, pa.struct([])))
-    _, back = through(t.PICKLED, ColumnBatch(data))
+    _, back = through(t.PICKLED, ColumnBatch(data, pa.array([1, 2, 3]) if timed else None))
     assert len(back) == 3
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("kinds", [None, [0, 3]])
+def test_columns_of_any_name_are_those_of_the_records(timed: bool, kinds: list[int] | None) -> None:
+    numbers = pa.array([5, 6])
+    data = pa.RecordBatch.from_arrays([numbers, numbers, numbers], names=["__timestamp__", "", "__timestamp__"])
+    batch = ColumnBatch(data, pa.array([1, 2]) if timed else None, kinds and pa.array(kinds, pa.int8()))
+    _, back = through(t.PICKLED, batch)
+    assert back.data.equals(data)
+    assert (back.timestamps and back.timestamps.to_pylist()) == ([1, 2] if timed else None)
+    assert (back.kinds and back.kinds.to_pylist()) == kinds
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_columns_in_snapshots_of_the_first_version_are_decoded(timed: bool) -> None:
+    data = column_batch(3)
+    written = data.append_column("__timestamp__", pa.array([1, 2, 3])) if timed else data
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, written.schema) as writer:
+        writer.write_batch(written)
+    back = ElementCodec(t.PICKLED).decode(3, sink.getvalue().to_pybytes())
+    assert isinstance(back, ColumnBatch)
+    assert back.data.equals(data)
+    assert (back.timestamps and back.timestamps.to_pylist()) == ([1, 2, 3] if timed else None)
+
+
+ROW = t.RowType((t.LONG, t.STRING), ("id", "name"))
+
+
+@pytest.mark.parametrize("times", [None, [1, 2, 3]])
+@pytest.mark.parametrize(
+    ("record_type", "records", "expected"),
+    [
+        (ROW, [Row(id=1, name="a"), Row(id=2, name="b"), Row(id=3, name=None)], Codec.CHANGES),
+        (t.PICKLED, [Row(1), Row(2), Row(3)], Codec.PICKLE),
+    ],
+)
+def test_kinds_of_rows_are_kept(
+    record_type: t.TypeInformation, records: list[Row], expected: Codec, times: list[int] | None
+) -> None:
+    for row, kind in zip(records, (RowKind.UPDATE_BEFORE, RowKind.INSERT, RowKind.DELETE), strict=True):
+        row.set_row_kind(kind)
+    codec, back = through(record_type, RowBatch(records, times))
+    assert codec is expected
+    assert (back.rows, back.kinds) == (records, None)
+    assert list(map(str, map(kind_of, back.rows))) == ["-U", "+I", "-D"]
+    assert (back.timestamps and list(back.timestamps)) == times
+
+
+@pytest.mark.parametrize(
+    ("record_type", "record", "plain", "expected"),
+    [
+        (t.DATE, datetime.date(2024, 1, 1), False, Codec.CHANGES),
+        (t.LONG, 7, False, Codec.PICKLE),
+        (t.PICKLED, ("k", 1), True, Codec.PLAIN),
+        (t.PICKLED, ["k", 1], False, Codec.PICKLE),
+    ],
+)
+def test_kinds_beside_other_records_are_kept(
+    record_type: t.TypeInformation, record: Any, plain: bool, expected: Codec
+) -> None:
+    count = 5_000  # more than one pickle
+    kinds = bytes(number % 4 for number in range(count))
+    codec, back = through(record_type, RowBatch([record] * count, None, plain, kinds))
+    assert codec is expected
+    assert (back.rows, back.kinds, back.plain) == ([record] * count, kinds, plain)
 
 
 @pytest.mark.parametrize("times", [None, [1, 2]])
@@ -625,13 +692,13 @@ def test_a_channel_may_mix_codecs() -> None:
         END_OF_INPUT,
     ]
     seen = [writer.encode(element)[0] for element in elements]
-    assert seen == [Codec.MESSAGE_PACK, Codec.PICKLE, Codec.ARROW, Codec.MESSAGE_PACK, TAGS[EndOfInput]]
+    assert seen == [Codec.MESSAGE_PACK, Codec.PICKLE, Codec.COLUMNS, Codec.MESSAGE_PACK, TAGS[EndOfInput]]
     assert [type(reader.decode(*writer.encode(e))) for e in elements] == [type(e) for e in elements]
 
 
 def test_an_unknown_codec_is_an_error() -> None:
-    with pytest.raises(ValueError, match="unknown codec 9"):
-        ElementCodec(t.LONG).decode(9, b"")
+    with pytest.raises(ValueError, match="unknown codec 12"):
+        ElementCodec(t.LONG).decode(12, b"")
 
 
 @given(st.binary(max_size=2000))

@@ -379,7 +379,7 @@ class TestViolations:
         ("before", "bad", "message"),
         [
             ([data(n, ROWS) for n in range(3)], data(3, ROWS), "without credit"),
-            ([], data(0, 7), "codec 7 on channel 0"),
+            ([], data(0, 12), "codec 12 on channel 0"),
             ([], data(0, 77), "a signal with the unknown tag 77, on channel 0"),
             ([], data(0, more=True), "a signal on channel 0 in parts, compressed, or within a batch"),
             ([], data(0, compressed=True), "a signal on channel 0 in parts, compressed, or within a batch"),

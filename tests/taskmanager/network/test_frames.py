@@ -11,14 +11,13 @@ from thoroughness import cases
 
 from millstream.core.messages.session import Heartbeat
 from millstream.core.wire.wire import UnknownKindError, WireError
-from millstream.taskmanager.worker.network.frames import FRAME, Backlog, ChannelClosed, Credit, Data, Frame, Hello
+from millstream.taskmanager.worker.network.frames import FRAME, Backlog, Credit, Data, Frame, Hello
 
 SMALL, LARGE = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 KINDS: dict[type[Frame], st.SearchStrategy[Frame]] = {
     Hello: st.builds(Hello, st.text(), st.text()),
     Data: st.builds(Data, LARGE, LARGE, SMALL, st.booleans(), SMALL, st.booleans(), st.binary(), st.booleans()),
     Credit: st.builds(Credit, LARGE, SMALL, SMALL),
-    ChannelClosed: st.builds(ChannelClosed, LARGE, st.text()),
     Backlog: st.builds(Backlog, LARGE, SMALL, LARGE),
     Heartbeat: st.builds(Heartbeat, st.floats(allow_nan=False), st.floats(allow_nan=False)),
 }

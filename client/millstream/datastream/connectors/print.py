@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.core.logs.named_prints import plain
-from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
-from millstream.core.records.conversion import VALUE_COLUMN, record_batch_to_rows
+from millstream.core.records.batches import Batch, ColumnBatch
+from millstream.core.records.conversion import VALUE_COLUMN
 from millstream.core.records.texts import as_printed, printed
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.base import Sink, SinkWriter
@@ -52,7 +52,7 @@ class _PrintWriter(SinkWriter):
     def write(self, batch: Batch) -> None:
         """One write for the batch, so that lines of other subtasks never come between."""
         prefix, text = self._prefix, self._text
-        rows = batch.rows if isinstance(batch, RowBatch) else _records(batch, text)
+        rows = _records(batch, text) if isinstance(batch, ColumnBatch) else batch.records()
         lines = [f"{prefix}{text(row)}\n" for row in rows]
         if lines:
             stream = plain(sys.stderr if self._to_stderr else sys.stdout)
@@ -61,7 +61,7 @@ class _PrintWriter(SinkWriter):
 
 
 def _records(batch: ColumnBatch, text: Callable[[Any], str]) -> list[Any]:
-    rows = record_batch_to_rows(batch.data, PICKLED)
+    rows = batch.records()
     if batch.data.schema.names == [VALUE_COLUMN]:
         return [row[0] for row in rows]
     return as_printed(rows) if text is str else rows

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.records.batches import Batch, RowBatch
-from millstream.core.records.conversion import rows_to_record_batch
+from millstream.core.records.batches import Batch
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.row_columns import declared_columns
@@ -95,7 +94,7 @@ class _OrcWriter(PartWriter):
 
         if not len(batch):
             return
-        data = rows_to_record_batch(batch.rows, self._type) if isinstance(batch, RowBatch) else batch.data
+        data = batch.columns(self._type)
         try:
             table = pa.Table.from_batches([data]).select(self._schema.names).cast(self._schema)
             self._writer.write(table)

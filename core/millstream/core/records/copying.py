@@ -34,6 +34,16 @@ _NUMPY_SCALAR, _NUMPY_RECORD = ("numpy", "generic"), ("numpy", "void")
 _ARROW = {("pyarrow.lib", name) for name in ("_PandasConvertible", "Scalar", "DataType", "Schema", "Field")}
 
 
+def is_plain_type(kind: TypeInformation) -> bool:
+    """Whether such records have no parts that can be changed, and are of no class of the user's."""
+    match kind:
+        case BasicType():
+            return True
+        case TupleType(inner):
+            return all(map(is_plain_type, inner))
+    return False
+
+
 def is_immutable_type(kind: TypeInformation) -> bool:
     """Whether no value of the type can be changed in place."""
     return _is_immutable_type(kind, ())

@@ -9,26 +9,17 @@ other code nothing is assumed: a false negative costs time, a false positive wou
 from __future__ import annotations
 
 import dis
+import logging
+import sys
 from collections.abc import Callable
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from operator import attrgetter, itemgetter
 from types import FunctionType, MethodType
 from typing import Any
 
-from millstream.core.records.types import BasicType, TupleType, TypeInformation
+from millstream.core.records.instructions import CALCULATING, IGNORED, is_known
 
-_ALWAYS = frozenset({"RESUME", "NOP", "CACHE"})
-_CALCULATING = frozenset(
-    {
-        "BINARY_OP", "BINARY_SUBSCR", "BINARY_SLICE", "BUILD_SLICE", "BUILD_STRING", "BUILD_TUPLE", "COMPARE_OP",
-        "CONTAINS_OP", "COPY", "FORMAT_VALUE", "IS_OP", "JUMP_FORWARD", "JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP",
-        "LOAD_CONST", "LOAD_FAST", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_NONE",
-        "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "POP_TOP",
-        "RETURN_CONST", "RETURN_VALUE", "STORE_FAST", "SWAP", "UNARY_INVERT", "UNARY_NEGATIVE", "UNARY_NOT",
-        "UNARY_POSITIVE", "UNPACK_SEQUENCE",
-    }
-)  # fmt: skip
-"""Instructions that create only numbers, text and tuples of them, without calls, names or side effects."""
+log = logging.getLogger(__name__)
 
 
 def itself(argument: Any) -> Any:
@@ -48,7 +39,7 @@ def getter(function: Any) -> Callable[[Any], Any] | None:
     if code.co_argcount <= method:
         return None
     argument = code.co_varnames[method]
-    match [(step.opname, step.argval) for step in dis.get_instructions(code) if step.opname not in _ALWAYS]:
+    match _instructions(plain):
         case [("LOAD_FAST", name), ("RETURN_VALUE", _)]:
             return itself if name == argument else None
         case [("LOAD_FAST", name), ("LOAD_CONST", index), ("BINARY_SUBSCR", _), ("RETURN_VALUE", _)]:
@@ -78,14 +69,27 @@ def only_calculates(function: Any) -> bool:
         return False
     if function.__code__.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
         return False
-    return all(step.opname in _ALWAYS or step.opname in _CALCULATING for step in dis.get_instructions(function))
+    return all(name in CALCULATING for name, _ in _instructions(function))
 
 
-def is_plain_type(kind: TypeInformation) -> bool:
-    """Whether such records have no parts that can be changed, and are of no class of the user's."""
-    match kind:
-        case BasicType():
-            return True
-        case TupleType(inner):
-            return all(map(is_plain_type, inner))
-    return False
+def _instructions(function: FunctionType) -> list[tuple[str, Any]]:
+    """Its instructions with their arguments, without those that do nothing."""
+    found = [(step.opname, step.argval) for step in dis.get_instructions(function) if step.opname not in IGNORED]
+    if unknown := sorted({name for name, _ in found if not is_known(name)}):
+        _warn(unknown)
+    return found
+
+
+_warned: list[str] = []
+
+
+def _warn(unknown: list[str]) -> None:
+    """Logs once that functions may be slower than they need to be."""
+    if not _warned:
+        _warned.extend(unknown)
+        log.warning(
+            "Python %d.%d has bytecode instructions that are not known (%s): small functions with them are slower than "
+            "they need to be",
+            *sys.version_info[:2],
+            ", ".join(unknown),
+        )

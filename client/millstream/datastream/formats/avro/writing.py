@@ -8,7 +8,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.sink.bulk_writers import BatchWriterFactory
-from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, rows_of
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter
 from millstream.datastream.formats.avro.records import to_generic
 from millstream.datastream.formats.avro.schema import AvroSchema, fastavro, one_line, refusals
 
@@ -57,7 +57,7 @@ class _AvroWriter(PartWriter):
     def write(self, batch: Batch) -> None:
         """Each record in turn."""
         write, generic = self._writer.write, self._generic
-        for record in rows_of(batch):
+        for record in batch.records():
             try:
                 write(generic(record))
             except self._refusals as error:

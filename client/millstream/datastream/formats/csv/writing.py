@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.sink.bulk_writers import BatchWriterFactory
-from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, rows_of
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter
 from millstream.datastream.formats.csv.dialect import CsvError
 from millstream.datastream.formats.csv.record_codec import RecordCodec
 from millstream.datastream.formats.csv.schema import CsvSchema
@@ -48,7 +48,7 @@ class _CsvRowWriter(PartWriter):
     def write(self, batch: Batch) -> None:
         """A line for each record."""
         lines: list[str] = []
-        for row in rows_of(batch):
+        for row in batch.records():
             try:
                 lines.append(self._codec.record(row))
             except CsvError as error:

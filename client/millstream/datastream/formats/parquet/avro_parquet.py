@@ -13,7 +13,7 @@ from millstream.datastream.connectors.file_system.parquet.format import cut_row_
 from millstream.datastream.connectors.file_system.parquet.part import ParquetPartFormat
 from millstream.datastream.connectors.file_system.paths import FoundFile
 from millstream.datastream.connectors.file_system.sink.bulk_writers import BatchWriterFactory
-from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, rows_of
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter
 from millstream.datastream.connectors.file_system.splits import FileSplit, FormatReader
 from millstream.datastream.formats.avro.records import to_generic
 from millstream.datastream.formats.avro.schema import (
@@ -129,7 +129,7 @@ class _RecordWriter(PartWriter):
         """As columns."""
         import pyarrow as pa
 
-        encoded = [self._encoded(record) for record in rows_of(batch)]
+        encoded = [self._encoded(record) for record in batch.records()]
         if encoded:
             self._writer.write(ColumnBatch(pa.RecordBatch.from_pylist(encoded, self._columns.schema)))
 

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from millstream.core.jobs.ids import ChannelId
 from millstream.core.messages.session import Heartbeat
-from millstream.taskmanager.worker.network.frames import Backlog, ChannelClosed, Credit, Data, Frame, Hello
+from millstream.taskmanager.worker.network.frames import Backlog, Credit, Data, Frame, Hello
 from millstream.taskmanager.worker.network.inputs import InputGate, LocalInputChannel, ProtocolError, RemoteInputChannel
 from millstream.taskmanager.worker.network.outputs import RemoteOutputChannel
 
@@ -91,7 +91,7 @@ class ChannelTable:
                 entry = self._inputs.get(frame.channel)
                 if entry is not None and entry[1].peer == peer and not entry[1].ended:
                     entry[0].announced(entry[1], frame.buffers, frame.pressing)
-            case Hello() | ChannelClosed() | Heartbeat():
+            case Hello() | Heartbeat():
                 raise ProtocolError(f"unexpected frame of kind {type(frame).__name__.lower()}")
             case _:
                 assert_never(frame)

@@ -3,8 +3,9 @@
 How rows are encoded depends on their declared type, and on their values where the type would not restore them:
 MessagePack (msgspec) for dataclasses, rows and times, if the whole buffer is exactly of its type; otherwise they are
 pickled. Records of text, numbers and bytes, declared or detected, are always pickled, without the memo that pickle
-keeps of objects: that is as fast, and does not inspect them. Columns are Arrow IPC. The codec's number is sent with
-each buffer, so a channel may mix them. Signals have tags instead: see `signals`.
+keeps of objects: that is as fast, and does not inspect them. Columns are Arrow IPC; timestamps and kinds of change are
+columns behind those of the records, and the codec's number says which of them are present: names do not matter. The
+number is sent with each buffer, so a channel may mix codecs. Signals have tags instead: see `signals`.
 
 A payload of pickled rows consists of one or more pickles, each of a batch. A buffer of small records holds tens of
 thousands, whose objects exceed every processor cache: they are written as they arrive and read when they are processed,
@@ -24,22 +25,35 @@ import msgspec
 from millstream.core.errors import MillstreamError
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, Element, RowBatch, joined
+from millstream.core.records.batches.kinds import own_kinds
+from millstream.core.records.batches.rows import rows_of_kinds
 from millstream.core.records.types import RowType, TypeInformation, nullable
-from millstream.core.row import Row, RowKind, kind_of, names_of, values_of
+from millstream.core.row import Row, names_of, values_of
 from millstream.taskmanager.worker.network.exact_types import Check, exact_check, is_plain
 from millstream.taskmanager.worker.network.signals import decode_signal, encode_signal, is_signal
 
 
 class Codec(IntEnum):
-    """How the payload of a batch is encoded."""
+    """How the payload of a batch is encoded. Numbers never change: snapshots contain them."""
 
     MESSAGE_PACK = 1
     PICKLE = 2
-    ARROW = 3
+    NAMED_COLUMNS = 3  # only in earlier snapshots: timestamps are in a last column of the name `__timestamp__`
     PLAIN = 6  # a pickle of immutable records
+    CHANGES = 7  # MessagePack, with kinds of change
+    COLUMNS = 8
+    TIMED_COLUMNS = 9
+    CHANGED_COLUMNS = 10
+    TIMED_CHANGED_COLUMNS = 11
+
+    @property
+    def in_columns(self) -> bool:
+        """Whether the batch is one of columns."""
+        return self is Codec.NAMED_COLUMNS or self >= Codec.COLUMNS
 
 
 PICKLED = frozenset({Codec.PICKLE, Codec.PLAIN})
+COLUMNS = frozenset(codec for codec in Codec if codec.in_columns)
 _ROWS = 2048  # rows of one pickle
 
 
@@ -55,8 +69,8 @@ class PickledRows:
 
     def next(self) -> RowBatch:
         """The next batch. There is one until `is_over`, and at least one in any payload."""
-        timestamps, rows = pickle.load(self._file)
-        return RowBatch(rows, _times(timestamps), self.codec == Codec.PLAIN)
+        timestamps, rows, *kinds = pickle.load(self._file)
+        return RowBatch(rows, _times(timestamps), self.codec == Codec.PLAIN, *kinds)
 
     @property
     def is_over(self) -> bool:
@@ -85,6 +99,7 @@ class ElementCodec:
         if self._exact is not None:
             try:
                 self._decoder = msgspec.msgpack.Decoder(tuple[bytes | None, list[wire]])  # type: ignore[valid-type]  # built at run time
+                self._changes_decoder = msgspec.msgpack.Decoder(tuple[bytes | None, list[wire], bytes])  # type: ignore[valid-type]  # as above
                 self._encoder = msgspec.msgpack.Encoder()
             except TypeError:
                 self._exact = None  # msgspec cannot distinguish the type's members: such records are pickled
@@ -98,7 +113,7 @@ class ElementCodec:
         if isinstance(element, RowBatch):
             return self._encode_rows(element)
         if isinstance(element, ColumnBatch):
-            return Codec.ARROW, _encode_columns(element)
+            return _encode_columns(element)
         return encode_signal(element)
 
     def _encode_rows(self, batch: RowBatch) -> tuple[Codec, bytes]:
@@ -109,8 +124,11 @@ class ElementCodec:
                 return Codec.PICKLE, _pickle(batch)  # such as a list that contains itself
         rows = self._exact_rows(batch.rows)
         if rows is not None:
+            kinds = own_kinds(batch.rows) if self._is_row else batch.kinds
             try:
-                return Codec.MESSAGE_PACK, self._encoder.encode((_raw_times(batch), rows))
+                if kinds is None:
+                    return Codec.MESSAGE_PACK, self._encoder.encode((_raw_times(batch), rows))
+                return Codec.CHANGES, self._encoder.encode((_raw_times(batch), rows, kinds))
             except (TypeError, OverflowError, ValueError, RecursionError, msgspec.MsgspecError):
                 pass  # a value that MessagePack cannot represent, such as an integer over 64 bits
         return Codec.PICKLE, _pickle(batch)
@@ -120,8 +138,8 @@ class ElementCodec:
         if self._exact is None:
             return None
         if self._is_row:
-            names, insert = self._row_names, RowKind.INSERT
-            if not all(type(row) is Row and names_of(row) == names and kind_of(row) is insert for row in rows):
+            names = self._row_names
+            if not all(type(row) is Row and names_of(row) == names for row in rows):
                 return None
             rows = list(map(values_of, rows))
         return rows if self._exact(rows) else None
@@ -133,19 +151,25 @@ class ElementCodec:
         match codec:
             case Codec.MESSAGE_PACK:
                 timestamps, rows = self._decoder.decode(payload)
-                if self._is_row:
-                    names = self._row_names
-                    rows = [Row.of_names(names, values) for values in rows]
-                return RowBatch(rows, _times(timestamps))
+                return RowBatch(self._rows_of(rows), _times(timestamps))
+            case Codec.CHANGES:
+                timestamps, rows, kinds = self._changes_decoder.decode(payload)
+                return rows_of_kinds(self._rows_of(rows), _times(timestamps), kinds)
             case Codec.PICKLE | Codec.PLAIN:
                 pickled = PickledRows(codec, payload)
                 batches: list[Batch] = [pickled.next()]
                 while not pickled.is_over:
                     batches.append(pickled.next())
                 return joined(batches)
-            case Codec.ARROW:
-                return _decode_columns(payload)
+            case _ if codec in COLUMNS:
+                return _decode_columns(Codec(codec), payload)
         raise ValueError(f"unknown codec {codec}")
+
+    def _rows_of(self, decoded: list[Any]) -> list[Any]:
+        if not self._is_row:
+            return decoded
+        names = self._row_names
+        return [Row.of_names(names, values) for values in decoded]
 
 
 def _wire_type(record_type: TypeInformation) -> Any | None:
@@ -162,8 +186,14 @@ def _pickle_plain(batch: RowBatch) -> bytes:
     pickler.fast = True
     for start in range(0, max(len(batch), 1), _ROWS):
         part = batch if len(batch) <= _ROWS else batch.slice(start, start + _ROWS)
-        pickler.dump((_raw_times(part), part.rows))
+        pickler.dump(_raw(part))
     return file.getvalue()
+
+
+def _raw(batch: RowBatch) -> tuple[Any, ...]:
+    """What is pickled: timestamps, records and, if there are any, the kinds beside them."""
+    raw = (_raw_times(batch), batch.rows)
+    return raw if batch.kinds is None else (*raw, batch.kinds)
 
 
 def _raw_times(batch: RowBatch) -> bytes | None:
@@ -175,7 +205,7 @@ def _times(raw: bytes | None) -> array[int] | None:
 
 
 def _pickle(batch: RowBatch) -> bytes:
-    value = (_raw_times(batch), batch.rows)
+    value = _raw(batch)
     try:
         return pickle.dumps(value, 5)
     except Exception:  # whatever a user's __reduce__ raises
@@ -199,30 +229,42 @@ def _first_unsendable(rows: list[Any]) -> Any:
     return rows
 
 
-def _encode_columns(batch: ColumnBatch) -> bytes:
+def _encode_columns(batch: ColumnBatch) -> tuple[Codec, bytes]:
     import pyarrow as pa
 
-    data = batch.data
+    data, codec = batch.data, int(Codec.COLUMNS)
     if batch.timestamps is not None:
-        data = data.append_column(_TIMESTAMPS, pa.array(batch.timestamps, pa.int64()))
+        data, codec = data.append_column(_BESIDE, batch.timestamps), codec | _TIMED
+    if batch.kinds is not None:
+        data, codec = data.append_column(_BESIDE, batch.kinds), codec | _CHANGED
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, data.schema) as writer:
         writer.write_batch(data)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]  # untyped library
+    return Codec(codec), sink.getvalue().to_pybytes()
 
 
-def _decode_columns(payload: bytes) -> Batch:
+def _decode_columns(codec: Codec, payload: bytes) -> ColumnBatch:
     import pyarrow as pa
 
     with pa.ipc.open_stream(payload) as reader:
         data = reader.read_next_batch()
-    if data.schema.names and data.schema.names[-1] == _TIMESTAMPS:
-        last = data.num_columns - 1
-        return ColumnBatch(data.select(list(range(last))), data.column(last))
-    return ColumnBatch(data)
+    if codec is Codec.NAMED_COLUMNS:
+        codec = Codec.TIMED_COLUMNS if data.schema.names[-1:] == [_NAMED] else Codec.COLUMNS
+    end = data.num_columns
+    kinds = timestamps = None
+    if codec & _CHANGED:
+        end -= 1
+        kinds = data.column(end)
+    if codec & _TIMED:
+        end -= 1
+        timestamps = data.column(end)
+    return ColumnBatch(data if end == data.num_columns else data.select(list(range(end))), timestamps, kinds)
 
 
-_TIMESTAMPS = "__timestamp__"
+_TIMED = Codec.TIMED_COLUMNS ^ Codec.COLUMNS
+_CHANGED = Codec.CHANGED_COLUMNS ^ Codec.COLUMNS
+_BESIDE = ""  # the name of columns beside those of the records, which does not matter
+_NAMED = "__timestamp__"
 
 
 def compress(payload: bytes) -> bytes:

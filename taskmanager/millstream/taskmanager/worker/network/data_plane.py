@@ -36,7 +36,6 @@ from millstream.taskmanager.worker.network.frames import (
     FRAME,
     SERVICE,
     Backlog,
-    ChannelClosed,
     Credit,
     Data,
     Frame,
@@ -308,7 +307,7 @@ class DataPlane:
             liveness.heard(self._loop.time())
             frame = _parse(raw)
             match frame:
-                case Data() | Credit() | Backlog() | ChannelClosed() | Hello():
+                case Data() | Credit() | Backlog() | Hello():
                     post(FrameArrived(address, frame))
                 case Heartbeat():
                     pass  # it was received

@@ -61,12 +61,5 @@ class Backlog(Struct, frozen=True):
     pressing: int = 0
 
 
-class ChannelClosed(Struct, frozen=True):
-    """One end has closed the channel."""
-
-    channel: ChannelId
-    reason: str
-
-
-Frame = Hello | Data | Credit | ChannelClosed | Backlog | Heartbeat
+Frame = Hello | Data | Credit | Backlog | Heartbeat
 FRAME: Wire[Frame] = Wire(Frame, dataplane_pb2.Frame)

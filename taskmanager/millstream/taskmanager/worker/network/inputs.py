@@ -16,14 +16,13 @@ from millstream.core.jobs.ids import ChannelId
 from millstream.core.records.batches import (
     Barrier,
     Batch,
-    ColumnBatch,
     Element,
     EndOfInput,
     RowBatch,
     Signal,
     StreamSignal,
 )
-from millstream.taskmanager.worker.network.codecs import PICKLED, Codec, ElementCodec, PickledRows, decompress
+from millstream.taskmanager.worker.network.codecs import COLUMNS, PICKLED, Codec, ElementCodec, PickledRows, decompress
 from millstream.taskmanager.worker.network.credit import CreditReceiver, CreditViolationError
 from millstream.taskmanager.worker.network.debloating import SENDING, Allowance, Debloater
 from millstream.taskmanager.worker.network.frames import Data
@@ -114,7 +113,7 @@ class LocalInputChannel(InputChannel):
         self.queue.append(element)
         if self.recording is not None:
             self.recording.add(element)
-        if not isinstance(element, RowBatch | ColumnBatch):
+        if isinstance(element, Signal):
             self.announce(element)
 
 
@@ -349,7 +348,7 @@ class InputGate:
 
 
 def _is_alike(batch: Batch, data: Data | PickledRows) -> bool:
-    return not is_signal(data.codec) and (data.codec == Codec.ARROW) == isinstance(batch, ColumnBatch)
+    return not is_signal(data.codec) and (data.codec in COLUMNS) == batch.in_columns
 
 
 def _signal_of(channel: RemoteInputChannel, data: Data) -> Signal | None:

@@ -189,13 +189,9 @@ class RemoteOutputChannel(OutputChannel):
             and last.is_timed == batch.is_timed
             and not (self._start and len(self._gathered) == 1)  # it would grow at its end as it shrinks at its start
         ):
-            last.rows += batch.rows
-            last.plain = last.plain and batch.plain
-            if last.timestamps is not None and batch.timestamps is not None:
-                last.timestamps.extend(batch.timestamps)
+            last.extend(batch)
         else:
-            times = batch.timestamps[:] if batch.timestamps is not None else None
-            self._gathered.append(RowBatch(list(batch.rows), times, batch.plain))
+            self._gathered.append(batch.slice(0))
         while not self._limit and self._encode_next():
             self.pump()
         if self._limit:

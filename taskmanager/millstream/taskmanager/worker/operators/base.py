@@ -11,7 +11,6 @@ each record that it emits passes through its `handover` when the user function r
 from __future__ import annotations
 
 import operator
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,9 +18,9 @@ from millstream.core.jobs.progress import OperatorProgress
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.logs.tracebacks import one_line
 from millstream.core.processes.forking import leave_if_forked
-from millstream.core.records.batches import TIMESTAMP, Barrier, Batch, RowBatch, StreamSignal
-from millstream.core.records.conversion import UNKNOWN, ConversionError, record_batch_to_rows
-from millstream.core.records.function_code import is_plain_type
+from millstream.core.records.batches import Barrier, Batch, RowBatch, StreamSignal
+from millstream.core.records.conversion import UNKNOWN, ConversionError
+from millstream.core.records.copying import is_plain_type
 from millstream.core.records.handover import RecordCopyError
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.base import PollStatus
@@ -224,14 +223,16 @@ class Operator:
         return self.input_types[0]
 
     def rows_of(self, batch: Batch) -> list[Any]:
-        """The batch's records as Python objects."""
-        if isinstance(batch, RowBatch):
-            return batch.rows
-        return record_batch_to_rows(batch.data, self.input_types[0])
+        """The batch's records as Python objects, for a function: changes that are not insertions have to be `Row`s."""
+        return batch.records(self.input_types[0])
+
+    def with_own_kinds(self, batch: Batch) -> Batch:
+        """The batch for a user's class, which looks for kinds of change in `Row`s only, not beside them."""
+        return batch if batch.kinds is None else RowBatch(self.rows_of(batch), batch.row_times())
 
     def is_plain(self, batch: Batch) -> bool:
         """Whether the batch's records are immutable, and none is of a user-defined class."""
-        return is_plain_type(self.input_types[0]) or (isinstance(batch, RowBatch) and batch.plain)
+        return is_plain_type(self.input_types[0]) or batch.plain
 
     def handed_over(self, batch: RowBatch) -> RowBatch:
         """Records returned by user code, as they may be emitted."""
@@ -241,18 +242,6 @@ class Operator:
             return batch.with_rows(self.handover.all(batch.rows, batch.rows), self.handover.plain)
         except RecordCopyError as error:
             raise OperatorError(self.name, error.record, error) from error
-
-    def timestamps_of(self, batch: Batch) -> array[int] | None:
-        """The batch's timestamps as an array."""
-        if isinstance(batch, RowBatch) or batch.timestamps is None:
-            return batch.timestamps
-        return array(TIMESTAMP, batch.timestamps.to_numpy().tobytes())
-
-    def in_place_of(self, batch: Batch, rows: list[Any], plain: bool = False) -> RowBatch:
-        """Results that replace the batch's records one by one, with the same timestamps."""
-        if isinstance(batch, RowBatch):
-            return batch.with_rows(rows, plain)
-        return RowBatch(rows, self.timestamps_of(batch), plain)
 
     def failed(
         self, cause: BaseException, rows: list[Any], source: Iterator[Any], key_of: KeyOf | None = None

@@ -196,9 +196,9 @@ class BroadcastProcessOperator(TwoInputOperator, TimingOperator):
     def process(self, batch: Batch) -> None:
         """Processes each record that is not broadcast."""
         call = self.function.process_element
-        self.run(self.rows_of(batch), self.timestamps_of(batch), call, self._read_only_context, self._first_key)
+        self.run(self.rows_of(batch), batch.row_times(), call, self._read_only_context, self._first_key)
 
     def process2(self, batch: Batch) -> None:
         """Processes each broadcast record, without a key."""
         call = self.function.process_broadcast_element
-        self.run(self.second_rows_of(batch), self.timestamps_of(batch), call, self._broadcast_context, None)
+        self.run(self.second_rows_of(batch), batch.row_times(), call, self._broadcast_context, None)

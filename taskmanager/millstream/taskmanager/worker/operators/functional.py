@@ -37,7 +37,7 @@ class MapOperator(FunctionOperator):
             raise
         except BaseException as error:
             raise self.failed(error, rows, source) from error
-        self.output.emit(self.in_place_of(batch, mapped, plain or self.handover.plain))
+        self.output.emit(batch.with_rows(mapped, plain or self.handover.plain))
 
 
 @builds(plan.FlatMapSpec)
@@ -50,7 +50,7 @@ class FlatMapOperator(FunctionOperator):
 
     def process(self, batch: Batch) -> None:
         """Collects the results of each record; None means none."""
-        rows, times, call = self.rows_of(batch), self.timestamps_of(batch), self._call
+        rows, times, call = self.rows_of(batch), batch.row_times(), self._call
         source = iter(rows)
         out: list[Any] = []
         out_times = None if times is None else array(TIMESTAMP)
@@ -125,17 +125,10 @@ class FilterOperator(FunctionOperator):
         except BaseException as error:
             raise self.failed(error, rows, source) from error
         if isinstance(batch, ColumnBatch):
-            self._emit_columns(batch, mask)
+            if any(mask):
+                self.output.emit(batch.filter(mask))
         elif kept:
             self.output.emit(batch.chosen(kept, mask, batch.plain or self.handover.plain))
-
-    def _emit_columns(self, batch: ColumnBatch, mask: list[bool]) -> None:
-        if any(mask):
-            import pyarrow as pa
-
-            chosen = pa.array(mask)
-            times = batch.timestamps.filter(chosen) if batch.timestamps is not None else None
-            self.output.emit(ColumnBatch(batch.data.filter(chosen), times))
 
 
 def _judged(call: Callable[[Any], Any], source: Iterable[Any], mask: list[bool]) -> Iterator[Any]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from millstream.core.jobs.plan import plan
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
-from millstream.core.records.conversion import rows_to_record_batch, to_record_batch
+from millstream.core.records.conversion import to_record_batch
 from millstream.core.records.copying import private_columns
 from millstream.datastream.functions import as_callable
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -27,9 +27,7 @@ class MapBatchesOperator(FunctionOperator):
     def process(self, batch: Batch) -> None:
         """Calls the function once. If it returns None, nothing is emitted."""
         try:
-            columns = (
-                batch.data if isinstance(batch, ColumnBatch) else rows_to_record_batch(batch.rows, self.input_type)
-            )
+            columns = batch.columns(self.input_type)
             result = self._call(columns.to_pandas() if self._pandas else columns)
             if result is None:
                 return
@@ -40,7 +38,7 @@ class MapBatchesOperator(FunctionOperator):
             raise OperatorError(self.name, self._blamed(batch, error), error) from error
         if converted.num_rows:
             same = converted.num_rows == len(batch)
-            self.output.emit(ColumnBatch(converted, _timestamp_column(batch) if same else None))
+            self.output.emit(ColumnBatch(converted, batch.column_times() if same else None))
 
     def _blamed(self, batch: Batch, error: BaseException) -> Any:
         """The record that caused the error, or the batch if the error does not identify one."""
@@ -59,11 +57,3 @@ class _InBatch(NamedTuple):
 
     def __repr__(self) -> str:
         return f"one of {self.rows}, the first of which is {self.first!r}"
-
-
-def _timestamp_column(batch: Batch) -> Any | None:
-    if isinstance(batch, ColumnBatch) or batch.timestamps is None:
-        return batch.timestamps
-    import pyarrow as pa
-
-    return pa.array(batch.timestamps, pa.int64())

@@ -30,4 +30,4 @@ class ProcessOperator(TimingOperator):
     def process(self, batch: Batch) -> None:
         """Calls the function for each record."""
         call = self.function.process_element
-        self.run(self.rows_of(batch), self.timestamps_of(batch), call, self._context, self._key_of)
+        self.run(self.rows_of(batch), batch.row_times(), call, self._context, self._key_of)

@@ -78,7 +78,7 @@ class ReduceOperator(FunctionOperator):
                 self.leave_key()
         self._taken += len(rows)
         if not self._only_last:
-            self.output.emit(self.in_place_of(batch, results, self._all_plain or self.handover.plain))
+            self.output.emit(batch.with_rows(results, self._all_plain or self.handover.plain))
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
         """Emits retained results before the last watermark."""

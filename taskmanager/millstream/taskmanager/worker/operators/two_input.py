@@ -14,7 +14,6 @@ from typing import Any, ClassVar, TypeAlias
 from millstream.core.jobs.plan import plan
 from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
 from millstream.core.records.batches import TIMESTAMP, Batch, RowBatch
-from millstream.core.records.conversion import record_batch_to_rows
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import FunctionOperator, KeyOf
 from millstream.taskmanager.worker.operators.functional import results_of, timed_results
@@ -49,9 +48,7 @@ class TwoInputOperator(FunctionOperator):
 
     def second_rows_of(self, batch: Batch) -> list[Any]:
         """The records of a batch of the second input as Python objects."""
-        if isinstance(batch, RowBatch):
-            return batch.rows
-        return record_batch_to_rows(batch.data, self.input_types[1])
+        return batch.records(self.input_types[1])
 
     def entering(self, records: Iterator[Any], key_of: KeyOf | None) -> Iterator[Any]:
         """Iterates over the records; the key of each is set before it is returned."""
@@ -73,11 +70,11 @@ class _GatheringOperator(TwoInputOperator):
 
     def process(self, batch: Batch) -> None:
         """Processes a batch of the first input."""
-        self._run(self.rows_of(batch), self.timestamps_of(batch), self.methods[0], self._first_key)
+        self._run(self.rows_of(batch), batch.row_times(), self.methods[0], self._first_key)
 
     def process2(self, batch: Batch) -> None:
         """Processes a batch of the second input."""
-        self._run(self.second_rows_of(batch), self.timestamps_of(batch), self.methods[1], self._second_key)
+        self._run(self.second_rows_of(batch), batch.row_times(), self.methods[1], self._second_key)
 
     def _run(self, rows: list[Any], times: array[int] | None, method: str, key_of: KeyOf | None) -> None:
         source = iter(rows)
@@ -153,9 +150,9 @@ class CoProcessOperator(TwoInputOperator, TimingOperator):
     def process(self, batch: Batch) -> None:
         """Processes each record of the first input."""
         call = self.function.process_element1
-        self.run(self.rows_of(batch), self.timestamps_of(batch), call, self._context, self._first_key)
+        self.run(self.rows_of(batch), batch.row_times(), call, self._context, self._first_key)
 
     def process2(self, batch: Batch) -> None:
         """Processes each record of the second input."""
         call = self.function.process_element2
-        self.run(self.second_rows_of(batch), self.timestamps_of(batch), call, self._context, self._second_key)
+        self.run(self.second_rows_of(batch), batch.row_times(), call, self._context, self._second_key)

@@ -18,8 +18,7 @@ from typing import Any
 from millstream.core.jobs.plan import plan
 from millstream.core.logs.printable import printable
 from millstream.core.logs.tracebacks import one_line
-from millstream.core.records.batches import Batch, RowBatch
-from millstream.core.records.conversion import record_batch_to_rows
+from millstream.core.records.batches import Batch
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.functions import Function
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -97,16 +96,13 @@ class KeySketch:
         if at >= rows or self._key_of is None:
             self._next = at - rows
             return
-        chosen, twice = [], 2 * self._coarser * (STRIDE if isinstance(batch, RowBatch) else COLUMN_STRIDE)
+        chosen, twice = [], 2 * self._coarser * (COLUMN_STRIDE if batch.in_columns else STRIDE)
         while at < rows:
             chosen.append(at)
             at += 1 + int(self._random.random() * twice)  # never in step with keys that alternate regularly
         self._next = at - rows
         try:
-            if isinstance(batch, RowBatch):
-                records = [batch.rows[each] for each in chosen]
-            else:
-                records = record_batch_to_rows(batch.data.take(chosen), self._type)
+            records = batch.take(chosen).to_rows(self._type).rows
             self._sketch.add([_hashable(self._key_of(record)) for record in records])
         except TaskInterrupted:
             raise

@@ -7,7 +7,7 @@ for its output, it only takes what is ahead of an urgent barrier: see `InputGate
 
 from __future__ import annotations
 
-from millstream.core.records.batches import Batch, ColumnBatch, Element, RowBatch, Signal, joined, may_join
+from millstream.core.records.batches import Batch, Element, Signal, joined, may_join
 from millstream.taskmanager.worker.network.inputs import InputChannel, InputGate
 from millstream.taskmanager.worker.tasks.task_pacing import TaskPacing
 
@@ -43,7 +43,7 @@ class TaskInput:
             if taken is not None:
                 self.gate = gate
                 self.channel, element = taken
-                if not isinstance(element, RowBatch | ColumnBatch):
+                if isinstance(element, Signal):
                     return element
                 return self._cut(element, gate, pressed)
         return None

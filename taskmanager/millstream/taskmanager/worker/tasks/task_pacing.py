@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import assert_never
 
-from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.batches import Batch
 from millstream.taskmanager.worker.network.inputs import InputGate
 from millstream.taskmanager.worker.network.outputs import ResultPartition
 from millstream.taskmanager.worker.tasks.pacing import Outlet, Pace
@@ -64,13 +64,13 @@ class TaskPacing:
 
     def rows_at_once(self, batch: Batch) -> int:
         """The rows to process at once. Columns are cut only for their consumers: small batches make kernels slow."""
-        return min(self._pace.rows, self._outlet.rows) if isinstance(batch, RowBatch) else self._outlet.rows
+        return self._outlet.rows if batch.in_columns else min(self._pace.rows, self._outlet.rows)
 
     def rows_together(self, batch: Batch) -> int:
         """Up to how many rows other batches may be appended to this one; none to a large one."""
         if len(batch) >= self._max_rows:
             return 0
-        pace = self._pace if isinstance(batch, RowBatch) else self._column_pace
+        pace = self._column_pace if batch.in_columns else self._pace
         return min(pace.rows, self._outlet.rows)
 
     @property
@@ -96,7 +96,7 @@ class TaskPacing:
         """The step also processes this batch of an input."""
         self._rows += len(batch)
         self._gate = gate
-        if not isinstance(batch, RowBatch):
+        if batch.in_columns:
             self._step_pace = self._column_pace
 
     @property

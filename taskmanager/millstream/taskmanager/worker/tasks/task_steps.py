@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, assert_never
 from millstream.core.clock import Clock
 from millstream.core.records.batches import (
     Barrier,
-    ColumnBatch,
     Element,
     EndOfInput,
     RowBatch,
@@ -189,14 +188,14 @@ class TaskSteps:
     def _take(self, element: Element) -> None:
         gate = self.input.gate
         assert gate is not None, "an element came from one"
-        if isinstance(element, RowBatch | ColumnBatch):
-            self._task.counts.records_in += len(element)
-            self.pacing.processing(element, gate)
-            if gate.keys is not None:
-                gate.keys.look(element)
-            self._receivers[gate](element)
-        else:
+        if isinstance(element, Signal):
             self._take_signal(gate, element)
+            return
+        self._task.counts.records_in += len(element)
+        self.pacing.processing(element, gate)
+        if gate.keys is not None:
+            gate.keys.look(element)
+        self._receivers[gate](element)
 
     def _take_signal(self, gate: InputGate, signal: Signal) -> None:
         channel = self.input.channel

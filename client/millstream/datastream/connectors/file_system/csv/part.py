@@ -10,8 +10,7 @@ import io
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.records.batches import Batch, RowBatch
-from millstream.core.records.conversion import rows_to_record_batch
+from millstream.core.records.batches import Batch
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter
@@ -70,7 +69,7 @@ class _CsvWriter(PartWriter):
         """Lines of CSV; each batch must have the columns of the first."""
         if not len(batch):
             return
-        data = rows_to_record_batch(batch.rows, self._type) if isinstance(batch, RowBatch) else batch.data
+        data = batch.columns(self._type)
         names = data.schema.names
         header = b""
         if self._names is None:

@@ -22,7 +22,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.records.batches import Batch
 from millstream.core.row import Row
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, rows_of
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter
 
 _REFUSALS = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 _LEAVES = frozenset({str, int, float, bool, bytes, type(None)})
@@ -71,7 +71,7 @@ class _JsonWriter(PartWriter):
 
     def write(self, batch: Batch) -> None:
         """Lines of JSON."""
-        rows = rows_of(batch)
+        rows = batch.records()
         try:
             text = self._encoder.encode_lines(rows)
         except _REFUSALS as error:

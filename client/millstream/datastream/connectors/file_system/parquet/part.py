@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from millstream.core.records.batches import Batch, RowBatch
-from millstream.core.records.conversion import keeps_values, rows_to_record_batch
+from millstream.core.records.batches import Batch
+from millstream.core.records.conversion import keeps_values
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter
@@ -47,9 +47,9 @@ class _ParquetWriter(PartWriter):
         """Holds the batch until there are enough rows for a row group."""
         if not len(batch):
             return
-        data = rows_to_record_batch(batch.rows, self._type) if isinstance(batch, RowBatch) else batch.data
+        data = batch.columns(self._type)
         if self._schema is not None:
-            _refuse_other_values(data, self._schema, isinstance(batch, RowBatch))
+            _refuse_other_values(data, self._schema, not batch.in_columns)
         self._held.append(data)
         self._held_rows += data.num_rows
         self._held_bytes += data.nbytes

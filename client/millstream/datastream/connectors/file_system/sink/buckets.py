@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.sink.part_formats import records_of
 
@@ -116,13 +116,7 @@ class _ByFunction(BucketAssigner):
             positions.setdefault(bucket, []).append(position)
         if len(positions) == 1:
             return ((next(iter(positions)), batch),)
-        return [(bucket, _taken(batch, indices)) for bucket, indices in positions.items()]
-
-
-def _taken(batch: Batch, indices: list[int]) -> Batch:
-    if isinstance(batch, RowBatch):
-        return RowBatch([batch.rows[i] for i in indices])
-    return ColumnBatch(batch.data.take(indices))
+        return [(bucket, batch.take(indices)) for bucket, indices in positions.items()]
 
 
 def checked_bucket(bucket: str) -> str:

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
 from millstream.common.serialization import Encoder
-from millstream.core.records.batches import Batch, RowBatch
-from millstream.core.records.conversion import VALUE_COLUMN, record_batch_to_rows
-from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.records.batches import Batch, ColumnBatch
+from millstream.core.records.conversion import VALUE_COLUMN
+from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
 
 
@@ -55,17 +55,10 @@ class PartFormat(ABC):
         """A writer for a new part file, or with a state for one that holds what was written up to there."""
 
 
-def rows_of(batch: Batch) -> list[Any]:
-    """The records as Python objects."""
-    if isinstance(batch, RowBatch):
-        return batch.rows
-    return record_batch_to_rows(batch.data, PICKLED)
-
-
 def records_of(batch: Batch) -> list[Any]:
     """The records; of a batch with the single column `value`, those are the values."""
-    rows = rows_of(batch)
-    if not isinstance(batch, RowBatch) and batch.data.schema.names == [VALUE_COLUMN]:
+    rows = batch.records()
+    if isinstance(batch, ColumnBatch) and batch.data.schema.names == [VALUE_COLUMN]:
         return [row[0] for row in rows]
     return rows
 

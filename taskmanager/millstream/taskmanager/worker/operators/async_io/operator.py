@@ -70,7 +70,7 @@ class AsyncOperator(FunctionOperator):
 
     def process(self, batch: Batch) -> None:
         """Starts as many calls as the capacity allows."""
-        rows, times = self.rows_of(batch), self.timestamps_of(batch)
+        rows, times = self.rows_of(batch), batch.row_times()
         if self._queue.is_empty:
             self._left_at = self._clock.now_ms()
         for position, value in enumerate(rows):

@@ -8,7 +8,7 @@ thread.
 
 from __future__ import annotations
 
-from millstream.core.records.batches import Batch, RowBatch, StreamSignal
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch, StreamSignal
 from millstream.taskmanager.worker.operators.output import Output
 
 _AT_ONCE = 2048  # rows
@@ -25,7 +25,7 @@ class GatheredOutput:
 
     def emit(self, batch: Batch) -> None:
         """Appends rows; columns are sent unchanged, after the buffered rows."""
-        if not isinstance(batch, RowBatch):
+        if isinstance(batch, ColumnBatch):
             self.flush()
             self._output.emit(batch)
             return
@@ -35,10 +35,7 @@ class GatheredOutput:
         if self._layer == len(layers):
             layers.append(batch)
         else:
-            found = layers[self._layer]
-            found.rows.extend(batch.rows)
-            if found.timestamps is not None and batch.timestamps is not None:
-                found.timestamps.extend(batch.timestamps)
+            layers[self._layer].extend(batch)
         self._count += len(batch)
         if self._count >= _AT_ONCE:
             self.flush()

@@ -30,7 +30,6 @@ from millstream.core.records.batches import (
     Watermark,
     WatermarkStatus,
 )
-from millstream.core.records.conversion import record_batch_to_rows
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import KeyOf, Operator
 from millstream.taskmanager.worker.operators.batch.gathered_output import GatheredOutput
@@ -86,9 +85,8 @@ class HeldInput(Operator):
         self._flush()
 
     def _hold(self, input_index: int, key_of: KeyOf | None, batch: Batch) -> None:
-        kind = self.input_types[input_index]
-        rows = batch.rows if isinstance(batch, RowBatch) else record_batch_to_rows(batch.data, kind)
-        times = self.timestamps_of(batch)
+        rows = batch.records(self.input_types[input_index])
+        times = batch.row_times()
         lane = 2 * input_index + (times is not None)
         stamps: Iterable[int] = itertools.repeat(MIN_TIMESTAMP, len(rows)) if times is None else times
         places = zip(self._places_of(rows, key_of), stamps, self._numbers, rows, strict=False)

@@ -74,13 +74,13 @@ class IntervalJoinOperator(TwoInputOperator):
         """Joins each record of the first input."""
         assert self._first_key is not None, "both streams have keys"
         self._left_came += len(batch)
-        self._take(self.rows_of(batch), self.timestamps_of(batch), self._first_key, from_left=True)
+        self._take(self.rows_of(batch), batch.row_times(), self._first_key, from_left=True)
 
     def process2(self, batch: Batch) -> None:
         """Joins each record of the second input."""
         assert self._second_key is not None, "both streams have keys"
         self._right_came += len(batch)
-        self._take(self.second_rows_of(batch), self.timestamps_of(batch), self._second_key, from_left=False)
+        self._take(self.second_rows_of(batch), batch.row_times(), self._second_key, from_left=False)
 
     def on_signal(self, signal: StreamSignal, input_index: int = 0) -> None:
         """Removes the records that the watermark has expired."""

@@ -70,7 +70,7 @@ class CommittingSinkOperator(Operator):
         if not self._written_at:
             self._written_at = self._clock.now_ms()
         for transaction in self._transactions.open:
-            self._call(self._sink.write, transaction, batch)
+            self._call(self._sink.write, transaction, self.with_own_kinds(batch))
         self.records_written += len(batch)
 
     def on_time(self, now: float) -> float | None:

@@ -50,7 +50,7 @@ class SinkOperator(Operator):
         self._refuse_broken()
         assert self._writer is not None, "the writer is created in open"
         try:
-            self._writer.write(batch)
+            self._writer.write(self.with_own_kinds(batch))
             self.records_written += len(batch)
         except TaskInterrupted:
             raise

@@ -55,7 +55,7 @@ class SinkFunctionOperator(ProcessingOperator):
 
     def process(self, batch: Batch) -> None:
         """Calls the function for each record."""
-        self.run(self.rows_of(batch), self.timestamps_of(batch), self._invoke, self._sink_context, self._key_of)
+        self.run(self.rows_of(batch), batch.row_times(), self._invoke, self._sink_context, self._key_of)
         self.records_written += len(batch)
 
     def failed(

@@ -104,7 +104,7 @@ class Timestamps:
             raise
         except BaseException as error:
             raise self._failed(batch.rows, source, error) from error
-        return RowBatch(batch.rows, self._milliseconds(times, batch.rows), batch.plain)
+        return batch.with_timestamps(self._milliseconds(times, batch.rows))
 
     def _columns(self, batch: ColumnBatch) -> ColumnBatch:
         import pyarrow as pa
@@ -119,20 +119,12 @@ class Timestamps:
         elif not pa.types.is_integer(column.type):
             cause = InvalidProgramError(f"field {self._field!r} of type {column.type} cannot be used as event time")
             raise OperatorError(self._name, NO_RECORD, cause)
-        return ColumnBatch(batch.data, column.cast(pa.int64()))
+        return batch.with_timestamps(column.cast(pa.int64()))
 
     def _assigned(self, batch: Batch) -> Batch:
-        if isinstance(batch, ColumnBatch):
-            rows = record_batch_to_rows(batch.data, self._record_type)
-            given = None if batch.timestamps is None else batch.timestamps.to_pylist()
-        else:
-            rows, given = batch.rows, batch.timestamps
-        stamps = self._milliseconds(picked(self._part, rows) or self._answers(rows, given), rows)
-        if isinstance(batch, RowBatch):
-            return RowBatch(rows, stamps, batch.plain)
-        import pyarrow as pa
-
-        return ColumnBatch(batch.data, pa.array(stamps, pa.int64()))
+        rows = batch.to_rows(self._record_type).rows
+        stamps = self._milliseconds(picked(self._part, rows) or self._answers(rows, batch.row_times()), rows)
+        return batch.with_timestamps(stamps)
 
     def _answers(self, rows: list[Any], given: Iterable[int] | None) -> list[Any]:
         """The assigner's result for each record."""

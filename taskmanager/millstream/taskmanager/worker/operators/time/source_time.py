@@ -12,8 +12,7 @@ from millstream.common.watermark_strategy import WatermarkStrategy
 from millstream.core.clock import Clock
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.progress import WatermarkOrigin
-from millstream.core.records.batches import Batch, ColumnBatch
-from millstream.core.records.conversion import record_batch_to_rows
+from millstream.core.records.batches import Batch
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.base import SourceReader, split_id_of
 from millstream.datastream.functions import RuntimeContext
@@ -130,4 +129,4 @@ class SourceTime:
             self._splits.paused = ahead
 
     def _rows_of(self, batch: Batch) -> list[Any]:
-        return record_batch_to_rows(batch.data, self._record_type) if isinstance(batch, ColumnBatch) else batch.rows
+        return batch.to_rows(self._record_type).rows

@@ -7,7 +7,6 @@ from typing import Any
 
 from millstream.core.jobs.plan.window_plan import CoGroupSpec
 from millstream.core.records.batches import Batch, RowBatch
-from millstream.core.records.conversion import record_batch_to_rows
 from millstream.datastream.functions import TaggedUnion
 from millstream.taskmanager.worker.operators.output import Emit
 from millstream.taskmanager.worker.operators.registry import builds
@@ -37,9 +36,9 @@ class CoGroupOperator(WindowOperator):
     def process(self, batch: Batch) -> None:
         """Assigns each record of the first input to its windows."""
         tagged = [TaggedUnion(row, None, False) for row in self.rows_of(batch)]
-        super().process(RowBatch(tagged, self.timestamps_of(batch)))
+        super().process(RowBatch(tagged, batch.row_times()))
 
     def process2(self, batch: Batch) -> None:
         """Assigns each record of the second input to its windows."""
-        rows = batch.rows if isinstance(batch, RowBatch) else record_batch_to_rows(batch.data, self.input_types[1])
-        super().process(RowBatch([TaggedUnion(None, row, True) for row in rows], self.timestamps_of(batch)))
+        rows = batch.records(self.input_types[1])
+        super().process(RowBatch([TaggedUnion(None, row, True) for row in rows], batch.row_times()))

@@ -97,7 +97,7 @@ class WindowOperator(FunctionOperator):
 
     def process(self, batch: Batch) -> None:
         """Assigns each record to its windows."""
-        rows, times = self.rows_of(batch), self.timestamps_of(batch)
+        rows, times = self.rows_of(batch), batch.row_times()
         self._waiting_records += len(rows)
         if self._aligned is not None and times is not None:
             rows, times = self._take_aligned(self._aligned, rows, times)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from millstream.core.records.batches import Batch, RowBatch
-from millstream.core.records.conversion import ConversionError, field_types, in_microseconds, rows_to_record_batch
+from millstream.core.records.batches import Batch
+from millstream.core.records.conversion import ConversionError, field_types, in_microseconds
 from millstream.core.records.types import RowType, TupleType, TypeInformation
 
 if TYPE_CHECKING:
@@ -29,10 +29,11 @@ class InputColumns:
         """The selected columns."""
         import pyarrow as pa
 
-        if isinstance(batch, RowBatch):
-            return rows_to_record_batch(batch.rows, self._type, self._wanted)
+        data = batch.columns(self._type, self._wanted)
+        if not batch.in_columns:
+            return data
         arrays = [
-            self._column(batch.data, name, kind) for name, kind in zip(self._wanted, self._arrow_types, strict=True)
+            self._column(data, name, kind) for name, kind in zip(self._wanted, self._arrow_types, strict=True)
         ]
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.nulls(len(batch), pa.struct([])))

@@ -9,7 +9,6 @@ arrival, and the current time minus one is the watermark, so no record is ever l
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.jobs.plan.column_windows import ColumnWindowSpec
@@ -21,7 +20,6 @@ from millstream.core.records.batches import (
     RowBatch,
     StreamSignal,
     Watermark,
-    chosen_times,
 )
 from millstream.core.records.conversion import field_types
 from millstream.datastream.window import (
@@ -111,20 +109,14 @@ class ColumnWindowOperator(Operator):
 
     def _drop(self, batch: Batch, late: npt.NDArray[Any]) -> None:
         """Drops records that are too late for all of their windows."""
-        import pyarrow as pa
-
         tag = self._spec.late_tag
         if tag is None:
             self._late_dropped.inc(int(late.sum()))
         elif (output := self.side_outputs.get(tag)) is not None:
-            if isinstance(batch, RowBatch):
-                assert batch.timestamps is not None, "a late record has one"
-                chosen = late.tobytes()
-                rows = [self.handover.one(row) for row in compress(batch.rows, chosen)]
-                output.emit(RowBatch(rows, chosen_times(batch.timestamps, chosen)))
-            else:
-                mask = pa.array(late)
-                output.emit(ColumnBatch(batch.data.filter(mask), pa.array(batch.timestamps).filter(mask)))
+            chosen = batch.filter(late)
+            if isinstance(chosen, RowBatch):
+                chosen = chosen.with_rows([self.handover.one(row) for row in chosen.rows])
+            output.emit(chosen)
 
     # Time
 

@@ -1,0 +1,57 @@
+"""The instructions of CPython's bytecode in the versions that were examined: 3.11, 3.12 and 3.13.
+
+What `function_code` derives from a function is safe in any version: an instruction that it does not know may do
+anything. But then a function of a later version loses its fast path, which `is_known` makes visible.
+"""
+
+from __future__ import annotations
+
+IGNORED = frozenset(
+    {
+        "CACHE", "EXTENDED_ARG", "NOP", "RESUME",
+    }
+)  # fmt: skip
+"""Without an effect on what a function does."""
+
+CALCULATING = frozenset(
+    {
+        "BINARY_OP", "BINARY_SLICE", "BINARY_SUBSCR", "BUILD_SLICE", "BUILD_STRING", "BUILD_TUPLE",
+        "COMPARE_OP", "CONTAINS_OP", "CONVERT_VALUE", "COPY", "FORMAT_SIMPLE", "FORMAT_VALUE",
+        "FORMAT_WITH_SPEC", "IS_OP", "JUMP_FORWARD", "JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP",
+        "LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "POP_JUMP_FORWARD_IF_FALSE",
+        "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_TRUE",
+        "POP_JUMP_IF_FALSE", "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_JUMP_IF_TRUE", "POP_TOP",
+        "RETURN_CONST", "RETURN_VALUE", "STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "SWAP",
+        "TO_BOOL", "UNARY_INVERT", "UNARY_NEGATIVE", "UNARY_NOT", "UNARY_POSITIVE", "UNPACK_SEQUENCE",
+    }
+)  # fmt: skip
+"""Create only numbers, text and tuples of them, without calls, names or side effects."""
+
+_OTHERS = frozenset(
+    {
+        "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "BEFORE_WITH", "BUILD_CONST_KEY_MAP", "BUILD_LIST", "BUILD_MAP",
+        "BUILD_SET", "CALL", "CALL_FUNCTION_EX", "CALL_INTRINSIC_1", "CALL_INTRINSIC_2", "CALL_KW",
+        "CHECK_EG_MATCH", "CHECK_EXC_MATCH", "CLEANUP_THROW", "COPY_FREE_VARS", "DELETE_ATTR", "DELETE_DEREF",
+        "DELETE_FAST", "DELETE_GLOBAL", "DELETE_NAME", "DELETE_SUBSCR", "DICT_MERGE", "DICT_UPDATE",
+        "END_ASYNC_FOR", "END_FOR", "END_SEND", "ENTER_EXECUTOR", "EXIT_INIT_CHECK", "FOR_ITER", "GET_AITER",
+        "GET_ANEXT", "GET_AWAITABLE", "GET_ITER", "GET_LEN", "GET_YIELD_FROM_ITER", "IMPORT_FROM",
+        "IMPORT_NAME", "IMPORT_STAR", "INTERPRETER_EXIT", "JUMP", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT",
+        "JUMP_NO_INTERRUPT", "KW_NAMES", "LIST_APPEND", "LIST_EXTEND", "LIST_TO_TUPLE", "LOAD_ASSERTION_ERROR",
+        "LOAD_ATTR", "LOAD_BUILD_CLASS", "LOAD_CLASSDEREF", "LOAD_CLOSURE", "LOAD_DEREF", "LOAD_FAST_AND_CLEAR",
+        "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_GLOBAL", "LOAD_LOCALS", "LOAD_METHOD",
+        "LOAD_NAME", "LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD", "LOAD_ZERO_SUPER_ATTR", "LOAD_ZERO_SUPER_METHOD",
+        "MAKE_CELL", "MAKE_FUNCTION", "MAP_ADD", "MATCH_CLASS", "MATCH_KEYS", "MATCH_MAPPING", "MATCH_SEQUENCE",
+        "POP_BLOCK", "POP_EXCEPT", "POP_JUMP_BACKWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_NONE",
+        "POP_JUMP_BACKWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_TRUE", "PRECALL", "PREP_RERAISE_STAR",
+        "PRINT_EXPR", "PUSH_EXC_INFO", "PUSH_NULL", "RAISE_VARARGS", "RERAISE", "RESERVED", "RETURN_GENERATOR",
+        "SEND", "SETUP_ANNOTATIONS", "SETUP_CLEANUP", "SETUP_FINALLY", "SETUP_WITH", "SET_ADD",
+        "SET_FUNCTION_ATTRIBUTE", "SET_UPDATE", "STORE_ATTR", "STORE_DEREF", "STORE_FAST_MAYBE_NULL",
+        "STORE_GLOBAL", "STORE_NAME", "STORE_SLICE", "STORE_SUBSCR", "UNPACK_EX", "WITH_EXCEPT_START",
+        "YIELD_VALUE",
+    }
+)  # fmt: skip
+
+
+def is_known(name: str) -> bool:
+    """Whether an instruction was examined."""
+    return name in CALCULATING or name in IGNORED or name in _OTHERS or name.startswith("INSTRUMENTED_")
