@@ -63,10 +63,11 @@ def _fields(types: st.SearchStrategy[s.LogicalType], least: int) -> st.SearchStr
 
 def _nested(types: st.SearchStrategy[s.LogicalType]) -> st.SearchStrategy[s.LogicalType]:
     known = st.booleans()
+    keys = types.filter(lambda type: not isinstance(type, s.NullType))  # no column of Arrow has such keys
     return st.one_of(
         st.builds(s.ArrayOf, types, nullable=known),
-        st.builds(s.MultisetOf, types, nullable=known),
-        st.builds(s.MapOf, types, types, nullable=known),
+        st.builds(s.MultisetOf, keys, nullable=known),
+        st.builds(s.MapOf, keys, types, nullable=known),
         st.builds(s.RowOf, _fields(types, 0), nullable=known),
     )
 

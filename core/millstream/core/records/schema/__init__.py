@@ -6,6 +6,13 @@ may have: the digits of a decimal, the length of a text, the precision of a time
 
 from __future__ import annotations
 
+from millstream.core.records.schema.arrow_fields import (
+    from_arrow_field,
+    from_arrow_schema,
+    to_arrow_field,
+    to_arrow_schema,
+)
+from millstream.core.records.schema.arrow_types import to_arrow_type
 from millstream.core.records.schema.atomic_types import (
     BigIntType,
     BinaryType,
@@ -27,6 +34,7 @@ from millstream.core.records.schema.atomic_types import (
     ZonedTimestampType,
 )
 from millstream.core.records.schema.errors import InvalidTypeError, TypeSyntaxError
+from millstream.core.records.schema.from_arrow import from_arrow_type
 from millstream.core.records.schema.interval_types import (
     DayTimeIntervalType,
     DayTimeResolution,
@@ -74,8 +82,14 @@ __all__ = [
     "YearMonthIntervalType",
     "YearMonthResolution",
     "ZonedTimestampType",
+    "from_arrow_field",
+    "from_arrow_schema",
+    "from_arrow_type",
     "parse_type",
     "pickled",
     "serializable_string",
     "summary_string",
+    "to_arrow_field",
+    "to_arrow_schema",
+    "to_arrow_type",
 ]
