@@ -35,6 +35,7 @@ from millstream.core.records.schema.atomic_types import (
 )
 from millstream.core.records.schema.errors import InvalidTypeError, TypeSyntaxError
 from millstream.core.records.schema.from_arrow import from_arrow_type
+from millstream.core.records.schema.from_python import from_type_information, logical_type_of, schema_of
 from millstream.core.records.schema.interval_types import (
     DayTimeIntervalType,
     DayTimeResolution,
@@ -45,6 +46,7 @@ from millstream.core.records.schema.logical_type import BYTES, STRING, LogicalTy
 from millstream.core.records.schema.nested_types import ArrayOf, Field, MapOf, MultisetOf, RawType, RowOf, pickled
 from millstream.core.records.schema.parsing import parse_type
 from millstream.core.records.schema.schema import Schema
+from millstream.core.records.schema.to_type_information import to_type_information
 from millstream.core.records.schema.writing import serializable_string, summary_string
 
 __all__ = [
@@ -85,11 +87,15 @@ __all__ = [
     "from_arrow_field",
     "from_arrow_schema",
     "from_arrow_type",
+    "from_type_information",
+    "logical_type_of",
     "parse_type",
     "pickled",
+    "schema_of",
     "serializable_string",
     "summary_string",
     "to_arrow_field",
     "to_arrow_schema",
     "to_arrow_type",
+    "to_type_information",
 ]
