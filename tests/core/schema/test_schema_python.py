@@ -214,6 +214,22 @@ def test_type_information_of_types(words: str, information: t.TypeInformation) -
     assert s.to_type_information(s.parse_type(words)) == information
 
 
+def test_every_type_of_programs_has_a_logical_type() -> None:
+    simple = (
+        "STRING", "BYTE", "BOOLEAN", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR", "BIG_INT", "BIG_DEC", "INSTANT",
+        "SQL_DATE", "SQL_TIME", "SQL_TIMESTAMP", "PICKLED_BYTE_ARRAY",
+    )  # fmt: skip
+    types = [getattr(Types, name)() for name in simple]
+    types += [Types.PRIMITIVE_ARRAY(Types.INT()), Types.BASIC_ARRAY(Types.STRING()), Types.OBJECT_ARRAY(Types.LONG())]
+    types += [Types.LIST(Types.INT()), Types.MAP(Types.STRING(), Types.INT()), Types.ROW([Types.INT()])]
+    types += [Types.ROW_NAMED(["a"], [Types.INT()]), Types.TUPLE([Types.INT(), Types.STRING()])]
+    without_columns = [type for type in types if type.arrow_type() is None]
+    assert without_columns == [t.BIG_INT, t.PICKLED]
+    for type in types:
+        column = s.to_arrow_type(s.from_type_information(type))
+        assert column == type.arrow_type() or type in without_columns
+
+
 def test_values_of_classes_of_the_jvm_are_refused() -> None:
     with pytest.raises(s.InvalidTypeError, match=r"The values of RAW\('a.B', '...'\) are of a class of the JVM"):
         s.to_type_information(s.parse_type("ARRAY<RAW('a.B', 'AA==')>"))

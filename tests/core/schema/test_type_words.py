@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 from itertools import product
 from typing import get_args
@@ -248,6 +249,8 @@ def test_errors_name_what_is_wrong_and_where(words: str, position: int, reason: 
     assert reason in str(raised.value)
     assert raised.value.position == position
     assert "\n" not in str(raised.value)
+    again = pickle.loads(pickle.dumps(raised.value))  # it may come from another process
+    assert (str(again), again.position) == (str(raised.value), position)
 
 
 def test_types_nested_too_deeply_are_refused() -> None:
@@ -277,6 +280,19 @@ def test_types_nested_too_deeply_are_refused() -> None:
 def test_types_that_do_not_exist_are_refused(make: object, reason: str) -> None:
     with pytest.raises(s.InvalidTypeError, match=reason):
         make()  # type: ignore[operator]  # a lambda
+
+
+def test_errors_show_the_part_of_a_long_text() -> None:
+    with pytest.raises(s.TypeSyntaxError) as raised:
+        s.parse_type("ROW<" + "a" * 500 + " INT,\n b DECIMAL(39), " + "c" * 500 + " INT>")
+    assert "aaa INT, b →DECIMAL(39), ccc" in str(raised.value)
+    assert len(str(raised.value)) < 250
+
+
+def test_fields_in_a_list_are_the_same() -> None:
+    field = s.Field("a", s.IntType())
+    assert hash(s.RowOf([field])) == hash(s.RowOf((field,)))  # type: ignore[arg-type]  # a list is accepted
+    assert dataclasses.replace(field, name="b") == s.Field("b", s.IntType())
 
 
 def test_a_schema_is_looked_up_by_name() -> None:

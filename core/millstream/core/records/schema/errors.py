@@ -14,9 +14,15 @@ class InvalidTypeError(MillstreamError):
 class TypeSyntaxError(InvalidTypeError):
     """A text that is not a type. `position` is the offset in the text of what is wrong, from 0, as Flink counts it."""
 
-    def __init__(self, cause: str, text: str, position: int) -> None:
-        super().__init__(f"Could not parse type at position {position}: {cause}: {_marked(text, position)}")
+    def __init__(self, message: str, position: int = 0) -> None:
+        super().__init__(message)
         self.position = position
+
+
+def syntax_error(cause: str, text: str, position: int) -> TypeSyntaxError:
+    """The error for what is wrong at this offset of the text."""
+    message = f"Could not parse type at position {position}: {cause}: {_marked(text, position)}"
+    return TypeSyntaxError(message, position)
 
 
 def _marked(text: str, position: int) -> str:

@@ -71,6 +71,7 @@ class RowOf(Nullability):
     fields: tuple[Field, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", tuple(self.fields))  # also of a list
         check_names(self.fields)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from millstream.core.records.schema.errors import InvalidTypeError, TypeSyntaxError
+from millstream.core.records.schema.errors import InvalidTypeError, TypeSyntaxError, syntax_error
 from millstream.core.records.schema.tokens import Token, TokenKind, tokenized
 
 
@@ -26,7 +26,7 @@ class TokenReader:
 
     def error(self, cause: str, token: Token | None = None) -> TypeSyntaxError:
         """An error at this word, else at the next one."""
-        return TypeSyntaxError(cause, self._text, (token or self.next).start)
+        return syntax_error(cause, self._text, (token or self.next).start)
 
     @contextmanager
     def at(self, token: Token) -> Iterator[None]:

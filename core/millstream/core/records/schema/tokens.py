@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from millstream.core.records.schema.errors import TypeSyntaxError
+from millstream.core.records.schema.errors import syntax_error
 from millstream.core.records.schema.lexical import is_space
 
 _MARKS = "<>(),."
@@ -91,4 +91,4 @@ def _quoted(text: str, start: int) -> tuple[str, int]:
         if text[end + 1 : end + 2] != quote:
             return text[start + 1 : end].replace(quote * 2, quote), end + 1
         end += 2
-    raise TypeSyntaxError(f"Unexpected end. The quote {quote} is not closed", text, start)
+    raise syntax_error(f"Unexpected end. The quote {quote} is not closed", text, start)
