@@ -1,0 +1,154 @@
+"""The kernels of the native library, which the build hook compiles from `kernels.c`, called by ctypes.
+
+Calls take a microsecond, and release the interpreter lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from millstream.core.kernels.contract import Hashes
+
+LIBRARY = Path(__file__).parent / "built" / "kernels.so"
+"""What the build hook compiles."""
+
+ABI = 1
+"""Is changed together with MK_ABI of `kernels.c`."""
+
+_INVALID = -2
+
+_P, _I32, _I64, _U64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
+
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "mk_hash_integers": (_P, _I64, _I32, _I64, _I64, _P),
+    "mk_hash_texts": (_P, _I64, _I32, _P, _I64, _I64, _I64, _U64, _P),
+    "mk_hash_encoded": (_P, _I64, _P, _I64, _I32, _P, _I64, _I64, _I64, _P),
+    "mk_hash_nulls": (_P, _I64, _I64, _I64, _U64, _P),
+    "mk_hash_fold": (_P, _I64, _P),
+}
+
+
+def load(path: Path = LIBRARY) -> NativeKernels:
+    """Loads the library. Raises an OSError when that is not possible, or when it is one of another version."""
+    library = ctypes.CDLL(str(path))
+    try:
+        found = library.mk_abi()
+        if found != ABI:
+            raise OSError(f"{path} has version {found} of the interface, not {ABI}: install Millstream again")
+        for name, arguments in _SIGNATURES.items():
+            function = getattr(library, name)
+            function.argtypes, function.restype = arguments, _I32
+        library.mk_start.restype = None
+        library.mk_start()
+    except AttributeError as error:
+        raise OSError(f"{path} is not the library of the kernels: {error}") from error
+    return NativeKernels(library)
+
+
+class NativeKernels:
+    """Implements `Kernels`."""
+
+    name = "native"
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._hash_integers = library.mk_hash_integers
+        self._hash_texts = library.mk_hash_texts
+        self._hash_encoded = library.mk_hash_encoded
+        self._hash_nulls = library.mk_hash_nulls
+        self._hash_fold = library.mk_hash_fold
+
+    def hash_integers(self, column: Any) -> Hashes:
+        """See `Kernels`."""
+        count = len(column)
+        hashes = np.empty(count, np.uint64)
+        values = column.buffers()[1]
+        if count:
+            _checked(
+                self._hash_integers(*_buffer(values), _width(column.type), column.offset, count, _address(hashes)),
+                "an array's values are outside of its buffer",
+            )
+        return hashes
+
+    def hash_texts(self, column: Any, tag: int) -> Hashes:
+        """See `Kernels`."""
+        import pyarrow as pa
+
+        count = len(column)
+        hashes = np.empty(count, np.uint64)
+        _, offsets, data = column.buffers()
+        wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+        if count:
+            _checked(
+                self._hash_texts(
+                    *_buffer(offsets), 8 if wide else 4, *_buffer(data), column.offset, count, tag, _address(hashes)
+                ),
+                "an array's offsets are outside of its data",
+            )
+        return hashes
+
+    def hash_encoded(self, known: Hashes, indices: Any) -> Hashes:
+        """See `Kernels`."""
+        count, known = len(indices), np.ascontiguousarray(known)
+        hashes = np.empty(count, np.uint64)
+        validity, values = indices.buffers()
+        if count:
+            _checked(
+                self._hash_encoded(
+                    _address(known), len(known), *_buffer(values), _width(indices.type), *_buffer(validity),
+                    indices.offset, count, _address(hashes),
+                ),
+                "an index is outside of the dictionary",
+            )  # fmt: skip
+        return hashes
+
+    def hash_nulls(self, column: Any, null: int, hashes: Hashes) -> Hashes:
+        """See `Kernels`."""
+        if not column.null_count:
+            return hashes
+        validity = column.buffers()[0]
+        if validity is None:  # a type without a bitmap
+            return np.where(column.is_null().to_numpy(zero_copy_only=False), np.uint64(null), hashes)
+        hashes = np.require(hashes, np.uint64, ["C", "A", "W"])
+        _checked(
+            self._hash_nulls(*_buffer(validity), column.offset, len(column), null, _address(hashes)),
+            "an array's validity is outside of its buffer",
+        )
+        return hashes
+
+    def hash_composite(self, fields: list[Hashes]) -> Hashes:
+        """See `Kernels`."""
+        count = len(fields[0])
+        hashes = np.full(count, len(fields), np.uint64)
+        for field in fields:
+            if len(field) != count:
+                raise ValueError(f"one field has {len(field)} values, another {count}")
+            field = np.require(field, np.uint64, ["C", "A"])
+            self._hash_fold(_address(field), count, _address(hashes))
+        return hashes
+
+
+def _address(array: Any) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _buffer(buffer: Any) -> tuple[int | None, int]:
+    return (None, 0) if buffer is None else (buffer.address, buffer.size)
+
+
+def _width(type: Any) -> int:
+    """Bytes of an integer type, negative for a signed one."""
+    import pyarrow as pa
+
+    width: int = type.bit_width // 8
+    return -width if pa.types.is_signed_integer(type) else width
+
+
+def _checked(code: int, problem: str) -> None:
+    if code == _INVALID:
+        raise ValueError(problem)
