@@ -11,27 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from millstream.core.kernels.native_calls import address, buffer, checked, declare
+from millstream.core.kernels.native_index import NativeIntegerIndex
+
 if TYPE_CHECKING:
-    from millstream.core.kernels.contract import Hashes
+    from millstream.core.kernels.contract import Hashes, IntegerIndex
 
 LIBRARY = Path(__file__).parent / "built" / "kernels.so"
 """What the build hook compiles."""
 
 ABI = 1
 """Is changed together with MK_ABI of `kernels.c`."""
-
-_INVALID = -2
-
-_P, _I32, _I64, _U64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
-
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "mk_hash_integers": (_P, _I64, _I32, _I64, _I64, _P),
-    "mk_hash_texts": (_P, _I64, _I32, _P, _I64, _I64, _I64, _U64, _P),
-    "mk_hash_encoded": (_P, _I64, _P, _I64, _I32, _P, _I64, _I64, _I64, _P),
-    "mk_hash_nulls": (_P, _I64, _I64, _I64, _U64, _P),
-    "mk_hash_fold": (_P, _I64, _P),
-}
-
 
 def load(path: Path = LIBRARY) -> NativeKernels:
     """Loads the library. Raises an OSError when that is not possible, or when it is one of another version."""
@@ -40,13 +30,10 @@ def load(path: Path = LIBRARY) -> NativeKernels:
         found = library.mk_abi()
         if found != ABI:
             raise OSError(f"{path} has version {found} of the interface, not {ABI}: install Millstream again")
-        for name, arguments in _SIGNATURES.items():
-            function = getattr(library, name)
-            function.argtypes, function.restype = arguments, _I32
-        library.mk_start.restype = None
-        library.mk_start()
+        declare(library)
     except AttributeError as error:
         raise OSError(f"{path} is not the library of the kernels: {error}") from error
+    library.mk_start()
     return NativeKernels(library)
 
 
@@ -56,6 +43,7 @@ class NativeKernels:
     name = "native"
 
     def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
         self._hash_integers = library.mk_hash_integers
         self._hash_texts = library.mk_hash_texts
         self._hash_encoded = library.mk_hash_encoded
@@ -68,8 +56,8 @@ class NativeKernels:
         hashes = np.empty(count, np.uint64)
         values = column.buffers()[1]
         if count:
-            _checked(
-                self._hash_integers(*_buffer(values), _width(column.type), column.offset, count, _address(hashes)),
+            checked(
+                self._hash_integers(*buffer(values), _width(column.type), column.offset, count, address(hashes)),
                 "an array's values are outside of its buffer",
             )
         return hashes
@@ -83,9 +71,9 @@ class NativeKernels:
         _, offsets, data = column.buffers()
         wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
         if count:
-            _checked(
+            checked(
                 self._hash_texts(
-                    *_buffer(offsets), 8 if wide else 4, *_buffer(data), column.offset, count, tag, _address(hashes)
+                    *buffer(offsets), 8 if wide else 4, *buffer(data), column.offset, count, tag, address(hashes)
                 ),
                 "an array's offsets are outside of its data",
             )
@@ -97,10 +85,10 @@ class NativeKernels:
         hashes = np.empty(count, np.uint64)
         validity, values = indices.buffers()
         if count:
-            _checked(
+            checked(
                 self._hash_encoded(
-                    _address(known), len(known), *_buffer(values), _width(indices.type), *_buffer(validity),
-                    indices.offset, count, _address(hashes),
+                    address(known), len(known), *buffer(values), _width(indices.type), *buffer(validity),
+                    indices.offset, count, address(hashes),
                 ),
                 "an index is outside of the dictionary",
             )  # fmt: skip
@@ -114,8 +102,8 @@ class NativeKernels:
         if validity is None:  # a type without a bitmap
             return np.where(column.is_null().to_numpy(zero_copy_only=False), np.uint64(null), hashes)
         hashes = np.require(hashes, np.uint64, ["C", "A", "W"])
-        _checked(
-            self._hash_nulls(*_buffer(validity), column.offset, len(column), null, _address(hashes)),
+        checked(
+            self._hash_nulls(*buffer(validity), column.offset, len(column), null, address(hashes)),
             "an array's validity is outside of its buffer",
         )
         return hashes
@@ -128,17 +116,12 @@ class NativeKernels:
             if len(field) != count:
                 raise ValueError(f"one field has {len(field)} values, another {count}")
             field = np.require(field, np.uint64, ["C", "A"])
-            self._hash_fold(_address(field), count, _address(hashes))
+            self._hash_fold(address(field), count, address(hashes))
         return hashes
 
-
-def _address(array: Any) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-def _buffer(buffer: Any) -> tuple[int | None, int]:
-    return (None, 0) if buffer is None else (buffer.address, buffer.size)
+    def integer_index(self) -> IntegerIndex:
+        """See `Kernels`."""
+        return NativeIntegerIndex(self._library)
 
 
 def _width(type: Any) -> int:
@@ -147,8 +130,3 @@ def _width(type: Any) -> int:
 
     width: int = type.bit_width // 8
     return -width if pa.types.is_signed_integer(type) else width
-
-
-def _checked(code: int, problem: str) -> None:
-    if code == _INVALID:
-        raise ValueError(problem)

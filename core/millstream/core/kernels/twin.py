@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from millstream.core.kernels.twin_index import NumpyIntegerIndex, mixed
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from millstream.core.kernels.contract import Hashes
+    from millstream.core.kernels.contract import Hashes, IntegerIndex
 
 _FOLD = np.uint64(0x100000001B3)
 
@@ -24,7 +26,7 @@ class NumpyKernels:
         """See `Kernels`."""
         filled = column.fill_null(0) if column.null_count else column
         numbers: npt.NDArray[Any] = filled.to_numpy(zero_copy_only=False)
-        return _mix(numbers.astype(np.int64).view(np.uint64))
+        return mixed(numbers.astype(np.int64).view(np.uint64))
 
     def hash_texts(self, column: Any, tag: int) -> Hashes:
         """See `Kernels`. Each distinct value is hashed once."""
@@ -34,7 +36,7 @@ class NumpyKernels:
         values = encoded.dictionary
         wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
         sums = map(zlib.crc32, values.cast(pa.large_binary() if wide else pa.binary()).to_pylist())
-        return self.hash_encoded(_mix(np.fromiter(sums, np.uint64, len(values)) ^ np.uint64(tag)), encoded.indices)
+        return self.hash_encoded(mixed(np.fromiter(sums, np.uint64, len(values)) ^ np.uint64(tag)), encoded.indices)
 
     def hash_encoded(self, known: Hashes, indices: Any) -> Hashes:
         """See `Kernels`."""
@@ -56,12 +58,9 @@ class NumpyKernels:
         """See `Kernels`."""
         hashes = np.full(len(fields[0]), len(fields), np.uint64)
         for field in fields:
-            hashes = _mix((hashes * _FOLD) ^ field)
+            hashes = mixed((hashes * _FOLD) ^ field)
         return hashes
 
-
-def _mix(values: Hashes) -> Hashes:
-    """The finaliser of splitmix64. Integers of arrays wrap around without a warning."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    def integer_index(self) -> IntegerIndex:
+        """See `Kernels`."""
+        return NumpyIntegerIndex()
