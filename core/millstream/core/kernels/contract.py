@@ -71,6 +71,29 @@ class IntegerIndex(Index, Protocol):
         ...
 
 
+class BytesIndex(Index, Protocol):
+    """An index of bytes: Arrow arrays of (large) strings or binaries; a text is the same key as its bytes in UTF-8.
+
+    Raises a TypeError for arrays of another type, and a ValueError for nulls, which have to be encoded in the bytes.
+    """
+
+    def slots(self, keys: Any) -> Added:
+        """The slots of the keys, which are added if they are not there."""
+        ...
+
+    def find(self, keys: Any) -> Integers:
+        """The slot of each key, -1 for one that is not there."""
+        ...
+
+    def remove(self, keys: Any) -> Integers:
+        """Removes the keys; returns the slots that they had, -1 for one that was not there or came before in `keys`."""
+        ...
+
+    def keys(self, slots: Integers) -> Any:
+        """The keys that have these slots, as large binaries. Raises a ValueError if a slot is not in use."""
+        ...
+
+
 class Kernels(Protocol):
     """The kernels of one implementation."""
 
@@ -108,4 +131,8 @@ class Kernels(Protocol):
 
     def integer_index(self) -> IntegerIndex:
         """A new index of int64 keys."""
+        ...
+
+    def bytes_index(self) -> BytesIndex:
+        """A new index of bytes, for keys that are texts or composites."""
         ...

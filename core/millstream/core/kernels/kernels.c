@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MK_ABI 1 /* is changed with any signature, and compared when the library is loaded */
+#define MK_ABI 2 /* is changed with any signature, and compared when the library is loaded */
 
 #define MK_OK 0
 #define MK_NO_MEMORY (-1)
@@ -594,4 +594,442 @@ int64_t mk_int_bound(const int_index *index) {
 int64_t mk_int_size(const int_index *index) {
     return (int64_t)(sizeof *index + (size_t)(index->mask + 1) * sizeof *index->table) +
            index->room * (int64_t)(sizeof *index->keys + sizeof *index->used);
+}
+
+/* ---- The index of keys of bytes ----
+ *
+ * As the index of int64 keys, but a place has the key's hash; the bytes are in an arena, one after the other, and each
+ * slot has a span of it. The bytes are compared when the hashes are equal. Bytes of removed keys stay until they are
+ * half of the arena, which is then copied without them. Freed slots are a list through the starts of their spans.
+ */
+
+#define LITTLE_DEAD 4096 /* bytes that are not worth copying the others */
+
+typedef struct {
+    uint64_t hash;
+    int64_t slot; /* -1: the place is empty */
+} bytes_place;
+
+typedef struct {
+    int64_t start; /* of a freed slot, the slot that was freed before it */
+    int64_t length; /* -1: the slot is freed */
+} span;
+
+typedef struct {
+    bytes_place *table;
+    uint64_t mask;
+    int shift;
+    uint64_t seed;
+    int64_t count;
+    int64_t bound;
+    int64_t room; /* length of spans */
+    int64_t freed;
+    span *spans;
+    uint8_t *arena;
+    int64_t end; /* of what is in the arena */
+    int64_t dead; /* bytes of removed keys in it */
+    int64_t arena_room;
+} bytes_index;
+
+/* An array of Arrow: texts or binaries. */
+typedef struct {
+    const uint8_t *offsets;
+    int32_t width; /* of an offset, negative */
+    const uint8_t *bytes;
+    int64_t first; /* row */
+} texts;
+
+static inline const uint8_t *text_at(const texts *keys, int64_t row, int64_t *length) {
+    int64_t start = integer_at(keys->offsets, keys->width, keys->first + row);
+    *length = integer_at(keys->offsets, keys->width, keys->first + row + 1) - start;
+    return keys->bytes + start;
+}
+
+/* Checks all of an array before anything is changed. */
+static int32_t texts_of(texts *keys, const uint8_t *offsets, int64_t offsets_size, int32_t width, const uint8_t *bytes,
+                        int64_t size, int64_t offset, int64_t count) {
+    static const uint8_t none[1] = {0};
+    keys->offsets = offsets;
+    keys->width = width == 4 ? -4 : -8;
+    keys->bytes = bytes == NULL ? none : bytes;
+    keys->first = offset;
+    if (count == 0) {
+        return MK_OK;
+    }
+    if (count < 0 || count == INT64_MAX || !holds(offsets_size, -keys->width, offset, count + 1)) {
+        return MK_INVALID;
+    }
+    int64_t before = integer_at(offsets, keys->width, offset);
+    int valid = before >= 0;
+    for (int64_t row = offset + 1; row <= offset + count; row++) {
+        int64_t end = integer_at(offsets, keys->width, row);
+        valid &= end >= before;
+        before = end;
+    }
+    return valid && before <= (bytes == NULL ? 0 : size) ? MK_OK : MK_INVALID;
+}
+
+/* A seeded hash, only for the table. */
+static inline uint64_t hash_of(const uint8_t *at, int64_t length, uint64_t seed) {
+    uint64_t hash = seed ^ (uint64_t)length * UINT64_C(0x9E3779B97F4A7C15);
+    for (; length >= 8; at += 8, length -= 8) {
+        hash = (hash ^ load64(at)) * UINT64_C(0xBF58476D1CE4E5B9);
+        hash ^= hash >> 32;
+    }
+    uint64_t rest = 0;
+    if (length >= 4) { /* the two halves overlap */
+        rest = (uint64_t)load32(at) << 32 | load32(at + length - 4);
+    } else if (length > 0) {
+        rest = (uint64_t)at[0] << 16 | (uint64_t)at[length / 2] << 8 | at[length - 1];
+    }
+    return mix(hash ^ rest);
+}
+
+static bytes_place *empty_bytes_table(uint64_t places) {
+    bytes_place *table = resized(NULL, places, sizeof *table);
+    if (table != NULL) {
+        read_in_any_order(table, places * sizeof *table);
+        for (uint64_t place = 0; place < places; place++) {
+            table[place].hash = 0;
+            table[place].slot = -1;
+        }
+    }
+    return table;
+}
+
+void mk_bytes_free(bytes_index *index) {
+    if (index != NULL) {
+        released(index->table);
+        released(index->spans);
+        released(index->arena);
+        released(index);
+    }
+}
+
+/* NULL when there is no memory. */
+bytes_index *mk_bytes_new(uint64_t seed) {
+    bytes_index *index = resized(NULL, 1, sizeof *index);
+    if (index == NULL) {
+        return NULL;
+    }
+    memset(index, 0, sizeof *index);
+    index->mask = SMALLEST - 1;
+    index->shift = 64 - 4;
+    index->seed = seed;
+    index->freed = -1;
+    index->table = empty_bytes_table(SMALLEST);
+    if (index->table == NULL) {
+        mk_bytes_free(index);
+        return NULL;
+    }
+    return index;
+}
+
+static inline int has_bytes(const bytes_index *index, int64_t slot, const uint8_t *at, int64_t length) {
+    const span *key = &index->spans[slot];
+    return key->length == length && (length == 0 || memcmp(index->arena + key->start, at, (size_t)length) == 0);
+}
+
+/* The place of the key, or the empty one where it would be added. */
+static inline uint64_t bytes_place_of(const bytes_index *index, uint64_t hash, const uint8_t *at, int64_t length) {
+    const bytes_place *table = index->table;
+    uint64_t place = hash >> index->shift;
+    while (table[place].slot >= 0 &&
+           (table[place].hash != hash || !has_bytes(index, table[place].slot, at, length))) {
+        place = (place + 1) & index->mask;
+    }
+    return place;
+}
+
+static int32_t bytes_grow_table(bytes_index *index) {
+    if (index->shift <= 16) {
+        return MK_NO_MEMORY;
+    }
+    uint64_t places = index->mask + 1, mask = places * 2 - 1;
+    bytes_place *old = index->table, *table = empty_bytes_table(places * 2);
+    if (table == NULL) {
+        return MK_NO_MEMORY;
+    }
+    index->table = table;
+    index->mask = mask;
+    index->shift--;
+    for (uint64_t at = 0; at < places; at++) {
+        if (old[at].slot >= 0) {
+            uint64_t place = old[at].hash >> index->shift;
+            while (table[place].slot >= 0) {
+                place = (place + 1) & mask;
+            }
+            table[place] = old[at];
+        }
+    }
+    released(old);
+    return MK_OK;
+}
+
+/* Has places and slots for so many new keys, a block at most. */
+static int32_t bytes_reserve(bytes_index *index, int64_t size) {
+    while (is_full(index->count + size, index->mask)) {
+        int32_t code = bytes_grow_table(index);
+        if (code != MK_OK) {
+            return code;
+        }
+    }
+    if (index->bound > index->room - size) {
+        if (index->room > INT64_MAX / 4) {
+            return MK_NO_MEMORY;
+        }
+        int64_t room = index->room * 2 + BLOCK;
+        span *spans = resized(index->spans, (uint64_t)room, sizeof *spans);
+        if (spans == NULL) {
+            return MK_NO_MEMORY;
+        }
+        index->spans = spans;
+        index->room = room;
+    }
+    return MK_OK;
+}
+
+/* Copies a key to the arena. */
+static int32_t bytes_append(bytes_index *index, const uint8_t *at, int64_t length) {
+    if (length > index->arena_room - index->end) {
+        if (length > INT64_MAX / 4 || index->arena_room > INT64_MAX / 4) {
+            return MK_NO_MEMORY;
+        }
+        int64_t room = index->arena_room * 2 + length;
+        uint8_t *arena = resized(index->arena, (uint64_t)room, 1);
+        if (arena == NULL) {
+            return MK_NO_MEMORY;
+        }
+        index->arena = arena;
+        index->arena_room = room;
+    }
+    if (length > 0) {
+        memcpy(index->arena + index->end, at, (size_t)length);
+        index->end += length;
+    }
+    return MK_OK;
+}
+
+static void bytes_erase(bytes_index *index, uint64_t place) {
+    bytes_place *table = index->table;
+    int64_t slot = table[place].slot;
+    index->dead += index->spans[slot].length;
+    index->spans[slot].start = index->freed;
+    index->spans[slot].length = -1;
+    index->freed = slot;
+    index->count--;
+    uint64_t gap = place, mask = index->mask;
+    for (uint64_t next = (gap + 1) & mask; table[next].slot >= 0; next = (next + 1) & mask) {
+        uint64_t home = table[next].hash >> index->shift;
+        if (((next - home) & mask) >= ((next - gap) & mask)) {
+            table[gap] = table[next];
+            gap = next;
+        }
+    }
+    table[gap].slot = -1;
+}
+
+/* Copies what is alive to an arena of its size, when that is less than half. Without memory it stays as it is. */
+static void bytes_compact(bytes_index *index) {
+    if (index->dead < LITTLE_DEAD || index->dead <= index->end / 2) {
+        return;
+    }
+    int64_t alive = index->end - index->dead, end = 0;
+    uint8_t *arena = resized(NULL, (uint64_t)alive, 1);
+    if (arena == NULL) {
+        return;
+    }
+    for (int64_t slot = 0; slot < index->bound; slot++) {
+        span *key = &index->spans[slot];
+        if (key->length > 0) {
+            memcpy(arena + end, index->arena + key->start, (size_t)key->length);
+            key->start = end;
+            end += key->length;
+        }
+    }
+    released(index->arena);
+    index->arena = arena;
+    index->arena_room = index->end = alive;
+    index->dead = 0;
+}
+
+/* Finds the hashes of a block and, with three rounds of prefetching, the slots of keys that are the first of their hash
+ * (-1: there is none of that hash); returns how many rows the block has. */
+static int64_t bytes_homes(const bytes_index *index, const texts *keys, int64_t row, int64_t count, uint64_t *hashes,
+                           int64_t *slots) {
+    int64_t size = count - row < BLOCK ? count - row : BLOCK, length;
+    for (int64_t at = 0; at < size; at++) {
+        const uint8_t *key = text_at(keys, row + at, &length);
+        hashes[at] = hash_of(key, length, index->seed);
+        PREFETCH(&index->table[hashes[at] >> index->shift]);
+    }
+    for (int64_t at = 0; at < size; at++) {
+        uint64_t place = hashes[at] >> index->shift;
+        while (index->table[place].slot >= 0 && index->table[place].hash != hashes[at]) {
+            place = (place + 1) & index->mask;
+        }
+        slots[at] = index->table[place].slot;
+        if (slots[at] >= 0) {
+            PREFETCH(&index->spans[slots[at]]);
+        }
+    }
+    for (int64_t at = 0; at < size; at++) {
+        if (slots[at] >= 0 && index->spans[slots[at]].length > 0) {
+            PREFETCH(index->arena + index->spans[slots[at]].start);
+        }
+    }
+    return size;
+}
+
+/* The slot of each key, -1 for one that is not there. */
+int32_t mk_bytes_find(const bytes_index *index, const uint8_t *offsets, int64_t offsets_size, int32_t width,
+                      const uint8_t *bytes, int64_t bytes_size, int64_t offset, int64_t count, int64_t *slots) {
+    uint64_t hashes[BLOCK];
+    texts keys;
+    int32_t code = texts_of(&keys, offsets, offsets_size, width, bytes, bytes_size, offset, count);
+    for (int64_t row = 0; code == MK_OK && row < count;) {
+        int64_t size = bytes_homes(index, &keys, row, count, hashes, slots + row);
+        for (int64_t at = 0; at < size; at++) {
+            int64_t length, slot = slots[row + at];
+            const uint8_t *key = text_at(&keys, row + at, &length);
+            if (slot >= 0 && !has_bytes(index, slot, key, length)) {
+                slots[row + at] = index->table[bytes_place_of(index, hashes[at], key, length)].slot;
+            }
+        }
+        row += size;
+    }
+    return code;
+}
+
+/* Adds a key at its place, for whose slot there is room. */
+static int32_t bytes_add(bytes_index *index, bytes_place *place, uint64_t hash, const uint8_t *at, int64_t length) {
+    int64_t start = index->end, slot = index->freed;
+    int32_t code = bytes_append(index, at, length);
+    if (code != MK_OK) {
+        return code;
+    }
+    if (slot >= 0) {
+        index->freed = index->spans[slot].start;
+    } else {
+        slot = index->bound++;
+    }
+    index->spans[slot].start = start;
+    index->spans[slot].length = length;
+    place->hash = hash;
+    place->slot = slot;
+    index->count++;
+    return MK_OK;
+}
+
+/* The slot of each key, which is added if it is not there; `added` has the rows that added one. */
+int32_t mk_bytes_slots(bytes_index *index, const uint8_t *offsets, int64_t offsets_size, int32_t width,
+                       const uint8_t *bytes, int64_t bytes_size, int64_t offset, int64_t count, int64_t *slots,
+                       int64_t *added, int64_t *added_count) {
+    uint64_t hashes[BLOCK];
+    texts keys;
+    int64_t fresh = 0, end = index->end, dead = index->dead, length;
+    int32_t code = texts_of(&keys, offsets, offsets_size, width, bytes, bytes_size, offset, count);
+    for (int64_t row = 0; code == MK_OK && row < count;) {
+        code = bytes_reserve(index, count - row < BLOCK ? count - row : BLOCK);
+        int64_t size = code == MK_OK ? bytes_homes(index, &keys, row, count, hashes, slots + row) : 0;
+        for (int64_t at = 0; code == MK_OK && at < size; at++) {
+            const uint8_t *key = text_at(&keys, row + at, &length);
+            if (slots[row + at] >= 0 && has_bytes(index, slots[row + at], key, length)) {
+                continue;
+            }
+            bytes_place *place = &index->table[bytes_place_of(index, hashes[at], key, length)];
+            if (place->slot < 0) {
+                code = bytes_add(index, place, hashes[at], key, length);
+                if (code != MK_OK) {
+                    break;
+                }
+                added[fresh++] = row + at;
+            }
+            slots[row + at] = place->slot;
+        }
+        row += size;
+    }
+    if (code != MK_OK) {
+        while (fresh > 0) {
+            const uint8_t *key = text_at(&keys, added[--fresh], &length);
+            bytes_erase(index, bytes_place_of(index, hash_of(key, length, index->seed), key, length));
+        }
+        index->end = end;
+        index->dead = dead;
+    }
+    *added_count = fresh;
+    return code;
+}
+
+/* Removes keys; the slot that each had, -1 for one that was not there (any more). */
+int32_t mk_bytes_remove(bytes_index *index, const uint8_t *offsets, int64_t offsets_size, int32_t width,
+                        const uint8_t *bytes, int64_t bytes_size, int64_t offset, int64_t count, int64_t *slots) {
+    uint64_t hashes[BLOCK];
+    texts keys;
+    int32_t code = texts_of(&keys, offsets, offsets_size, width, bytes, bytes_size, offset, count);
+    for (int64_t row = 0; code == MK_OK && row < count;) {
+        int64_t size = bytes_homes(index, &keys, row, count, hashes, slots + row);
+        for (int64_t at = 0; at < size; at++) {
+            int64_t length;
+            const uint8_t *key = text_at(&keys, row + at, &length);
+            uint64_t place = bytes_place_of(index, hashes[at], key, length);
+            slots[row + at] = index->table[place].slot;
+            if (slots[row + at] >= 0) {
+                bytes_erase(index, place);
+            }
+        }
+        row += size;
+    }
+    bytes_compact(index);
+    return code;
+}
+
+/* Where each slot's key begins and ends when they are written one after the other: one offset more than slots. */
+int32_t mk_bytes_lengths(const bytes_index *index, const int64_t *slots, int64_t count, int64_t *offsets) {
+    int64_t end = offsets[0] = 0;
+    for (int64_t row = 0; row < count; row++) {
+        int64_t slot = slots[row];
+        if (slot < 0 || slot >= index->bound || index->spans[slot].length < 0) {
+            return MK_INVALID;
+        }
+        if (end > INT64_MAX - index->spans[slot].length) {
+            return MK_NO_MEMORY;
+        }
+        offsets[row + 1] = end += index->spans[slot].length;
+    }
+    return MK_OK;
+}
+
+/* Writes the keys one after the other; these slots have been given to mk_bytes_lengths. */
+void mk_bytes_keys(const bytes_index *index, const int64_t *slots, int64_t count, uint8_t *keys) {
+    for (int64_t row = 0; row < count; row++) {
+        const span *key = &index->spans[slots[row]];
+        if (key->length > 0) {
+            memcpy(keys, index->arena + key->start, (size_t)key->length);
+            keys += key->length;
+        }
+    }
+}
+
+/* The slots in use, which are as many as there are keys, ascending. */
+void mk_bytes_used(const bytes_index *index, int64_t *slots) {
+    for (int64_t slot = 0; slot < index->bound; slot++) {
+        if (index->spans[slot].length >= 0) {
+            *slots++ = slot;
+        }
+    }
+}
+
+int64_t mk_bytes_count(const bytes_index *index) {
+    return index->count;
+}
+
+int64_t mk_bytes_bound(const bytes_index *index) {
+    return index->bound;
+}
+
+/* Bytes of memory. */
+int64_t mk_bytes_size(const bytes_index *index) {
+    return (int64_t)(sizeof *index + (size_t)(index->mask + 1) * sizeof *index->table) +
+           index->room * (int64_t)sizeof *index->spans + index->arena_room;
 }

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from millstream.core.kernels.native_calls import address, buffer, checked, declare
-from millstream.core.kernels.native_index import NativeIntegerIndex
+from millstream.core.kernels.native_calls import OUTSIDE_OF_DATA, address, buffer, checked, declare, text_buffers
+from millstream.core.kernels.native_index import NativeBytesIndex, NativeIntegerIndex
 
 if TYPE_CHECKING:
-    from millstream.core.kernels.contract import Hashes, IntegerIndex
+    from millstream.core.kernels.contract import BytesIndex, Hashes, IntegerIndex
 
 LIBRARY = Path(__file__).parent / "built" / "kernels.so"
 """What the build hook compiles."""
 
-ABI = 1
+ABI = 2
 """Is changed together with MK_ABI of `kernels.c`."""
 
 def load(path: Path = LIBRARY) -> NativeKernels:
@@ -64,19 +64,8 @@ class NativeKernels:
 
     def hash_texts(self, column: Any, tag: int) -> Hashes:
         """See `Kernels`."""
-        import pyarrow as pa
-
-        count = len(column)
-        hashes = np.empty(count, np.uint64)
-        _, offsets, data = column.buffers()
-        wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
-        if count:
-            checked(
-                self._hash_texts(
-                    *buffer(offsets), 8 if wide else 4, *buffer(data), column.offset, count, tag, address(hashes)
-                ),
-                "an array's offsets are outside of its data",
-            )
+        hashes = np.empty(len(column), np.uint64)
+        checked(self._hash_texts(*text_buffers(column), tag, address(hashes)), OUTSIDE_OF_DATA)
         return hashes
 
     def hash_encoded(self, known: Hashes, indices: Any) -> Hashes:
@@ -122,6 +111,10 @@ class NativeKernels:
     def integer_index(self) -> IntegerIndex:
         """See `Kernels`."""
         return NativeIntegerIndex(self._library)
+
+    def bytes_index(self) -> BytesIndex:
+        """See `Kernels`."""
+        return NativeBytesIndex(self._library)
 
 
 def _width(type: Any) -> int:

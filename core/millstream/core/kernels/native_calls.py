@@ -7,6 +7,8 @@ from typing import Any
 
 _INVALID, _NO_MEMORY = -2, -1
 
+OUTSIDE_OF_DATA = "an array's offsets are outside of its data"
+
 _P, _I32, _I64, _U64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -27,6 +29,17 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mk_int_count": (_I64, (_P,)),
     "mk_int_bound": (_I64, (_P,)),
     "mk_int_size": (_I64, (_P,)),
+    "mk_bytes_new": (_P, (_U64,)),
+    "mk_bytes_free": (None, (_P,)),
+    "mk_bytes_slots": (_I32, (_P, _P, _I64, _I32, _P, _I64, _I64, _I64, _P, _P, _P)),
+    "mk_bytes_find": (_I32, (_P, _P, _I64, _I32, _P, _I64, _I64, _I64, _P)),
+    "mk_bytes_remove": (_I32, (_P, _P, _I64, _I32, _P, _I64, _I64, _I64, _P)),
+    "mk_bytes_lengths": (_I32, (_P, _P, _I64, _P)),
+    "mk_bytes_keys": (None, (_P, _P, _I64, _P)),
+    "mk_bytes_used": (None, (_P, _P)),
+    "mk_bytes_count": (_I64, (_P,)),
+    "mk_bytes_bound": (_I64, (_P,)),
+    "mk_bytes_size": (_I64, (_P,)),
 }
 
 
@@ -46,6 +59,15 @@ def address(array: Any) -> int:
 def buffer(buffer: Any) -> tuple[int | None, int]:
     """The address and size of a buffer of Arrow, or of none."""
     return (None, 0) if buffer is None else (buffer.address, buffer.size)
+
+
+def text_buffers(column: Any) -> tuple[Any, ...]:
+    """The arguments for an Arrow array of texts or binaries: offsets and their size, data and its, offset, length."""
+    import pyarrow as pa
+
+    _, offsets, data = column.buffers()
+    wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    return *buffer(offsets), 8 if wide else 4, *buffer(data), column.offset, len(column)
 
 
 def checked(code: int, problem: str) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from millstream.core.kernels.contract import Added
-from millstream.core.kernels.native_calls import address, checked
+from millstream.core.kernels.native_calls import OUTSIDE_OF_DATA, address, checked, text_buffers
+from millstream.core.kernels.twin_bytes_index import checked_texts
 from millstream.core.kernels.twin_index import checked as checked_integers
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class NativeIndex:
         if not handle:
             raise MemoryError("there is no memory for an index")
         self._handle = ctypes.c_void_p(handle)
-        weakref.finalize(self, getattr(library, f"mk_{kind}_free"), self._handle)
+        weakref.finalize(self, getattr(library, f"mk_{kind}_free"), self._handle).atexit = False
         self._lock = threading.Lock()  # two calls at a time would corrupt memory
 
     def __len__(self) -> int:
@@ -97,3 +98,57 @@ class NativeIntegerIndex(NativeIndex):
             code = function(self._handle, address(given), len(given), address(results))
         checked(code, "a slot is not in use")
         return results
+
+
+class NativeBytesIndex(NativeIndex):
+    """Implements `BytesIndex`."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        super().__init__(library, "bytes")
+        self._slots = library.mk_bytes_slots
+        self._find = library.mk_bytes_find
+        self._remove = library.mk_bytes_remove
+        self._lengths = library.mk_bytes_lengths
+        self._keys = library.mk_bytes_keys
+
+    def slots(self, keys: Any) -> Added:
+        """See `BytesIndex`."""
+        keys = checked_texts(keys)
+        slots, rows, count = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64), ctypes.c_int64()
+        with self._lock:
+            found = self._slots(
+                self._handle, *text_buffers(keys), address(slots), address(rows), ctypes.byref(count)
+            )  # fmt: skip
+        checked(found, OUTSIDE_OF_DATA)
+        return Added(slots, rows[: count.value].copy())
+
+    def find(self, keys: Any) -> Integers:
+        """See `BytesIndex`."""
+        return self._of(self._find, keys)
+
+    def remove(self, keys: Any) -> Integers:
+        """See `BytesIndex`."""
+        return self._of(self._remove, keys)
+
+    def keys(self, slots: Integers) -> Any:
+        """See `BytesIndex`."""
+        import pyarrow as pa
+
+        slots = checked_integers(slots, "slots")
+        offsets = np.empty(len(slots) + 1, np.int64)
+        with self._lock:
+            code = self._lengths(self._handle, address(slots), len(slots), address(offsets))
+            checked(code, "a slot is not in use")
+            data = np.empty(offsets[-1], np.uint8)
+            self._keys(self._handle, address(slots), len(slots), address(data))
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.large_binary(), len(slots), buffers)
+
+    def _of(self, function: Any, keys: Any) -> Integers:
+        """Calls a function that returns a slot for each key."""
+        keys = checked_texts(keys)
+        slots = np.empty(len(keys), np.int64)
+        with self._lock:
+            code = function(self._handle, *text_buffers(keys), address(slots))
+        checked(code, OUTSIDE_OF_DATA)
+        return slots

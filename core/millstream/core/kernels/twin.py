@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from millstream.core.kernels.twin_bytes_index import NumpyBytesIndex
 from millstream.core.kernels.twin_index import NumpyIntegerIndex, mixed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from millstream.core.kernels.contract import Hashes, IntegerIndex
+    from millstream.core.kernels.contract import BytesIndex, Hashes, IntegerIndex
 
 _FOLD = np.uint64(0x100000001B3)
 
@@ -64,3 +65,7 @@ class NumpyKernels:
     def integer_index(self) -> IntegerIndex:
         """See `Kernels`."""
         return NumpyIntegerIndex()
+
+    def bytes_index(self) -> BytesIndex:
+        """See `Kernels`."""
+        return NumpyBytesIndex()
