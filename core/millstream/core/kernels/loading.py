@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 VARIABLE = "MILLSTREAM_KERNELS"
 
+_ADVICE = "install a C compiler, and then Millstream again from its source"
+
 _logger = logging.getLogger(__name__)
 
 
@@ -35,6 +37,11 @@ class Chosen:
     reason: str
     is_slower: bool
     """Whether it is NumPy although that was not requested."""
+
+    @property
+    def advice(self) -> str:
+        """What to do where it is slower."""
+        return _ADVICE if self.is_slower else ""
 
 
 @cache
@@ -59,7 +66,6 @@ def choose(requested: str, library: Path | None = None) -> Chosen:
         return Chosen(native.load(path), str(path), False)
     except OSError as error:
         problem = f"there is no {path}" if not path.exists() else str(error)
-        advice = "install a C compiler, and then Millstream again from its source"
         if requested:
-            raise KernelsError(f"{VARIABLE} is native, but {problem}: {advice}") from error
-        return Chosen(NumpyKernels(), f"{problem}; {advice}", True)
+            raise KernelsError(f"{VARIABLE} is native, but {problem}: {_ADVICE}") from error
+        return Chosen(NumpyKernels(), problem, True)
