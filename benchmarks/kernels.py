@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from rows import BenchmarkError, Peer, Row, Scale, Target, at_least, check, times_the_peer
 
 from millstream.core.kernels import native
@@ -36,8 +37,7 @@ def measure(scale: Scale) -> list[Row]:
 def _hashes(implementations: tuple[Kernels, Kernels], rows: int) -> list[Row]:
     random = np.random.default_rng(1)
     integers = pa.array(random.integers(-(2**62), 2**62, rows))
-    few = pa.array(np.char.add("user-", (np.arange(rows) % 10_000).astype(str)))
-    different = pa.array(np.char.add("user-", np.arange(10**9, 10**9 + rows).astype(str)))
+    few, different = _users(np.arange(rows) % 10_000), _users(np.arange(10**9, 10**9 + rows))
     calls: list[tuple[str, Callable[[Kernels], Any]]] = [
         ("integers", lambda kernels: kernels.hash_integers(integers)),
         ("10 k texts", lambda kernels: kernels.hash_texts(few, 1)),
@@ -93,8 +93,8 @@ def _texts(implementations: tuple[Kernels, Kernels], rows: int) -> list[Row]:
     random = np.random.default_rng(3)
     found = []
     for keys in (10_000, 1_000_000):
-        texts = np.char.add("user-", np.arange(10**9, 10**9 + keys).astype(str))
-        known, probes = pa.array(texts), pa.array(texts).take(pa.array(random.integers(0, keys, rows)))
+        known = _users(np.arange(10**9, 10**9 + keys))
+        probes = known.take(pa.array(random.integers(0, keys, rows)))
         indexes = {}
         for kernels in implementations:
             indexes[kernels.name] = kernels.bytes_index()
@@ -108,6 +108,11 @@ def _texts(implementations: tuple[Kernels, Kernels], rows: int) -> list[Row]:
 
         found.append(_row(f"look-ups in {keys:,} texts of 15 bytes", implementations, rows, find))
     return found
+
+
+def _users(numbers: Any) -> Any:
+    """Texts with these numbers."""
+    return pc.binary_join_element_wise("user-", pa.array(numbers).cast(pa.string()), "")
 
 
 def _row(
