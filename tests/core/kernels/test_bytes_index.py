@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from slots_model import SlotsModel
 
+from millstream.core.kernels import native
 from millstream.core.kernels.contract import BytesIndex, Kernels
 
 TYPES = [pa.binary(), pa.large_binary(), pa.string(), pa.large_string()]
@@ -60,6 +63,22 @@ def machine(kernels: Kernels) -> type[RuleBasedStateMachine]:
 
 def test_it_does_what_a_dictionary_does(kernels: Kernels) -> None:
     run_state_machine_as_test(machine(kernels), settings=settings(stateful_step_count=20))
+
+
+def test_keys_of_the_same_hash_are_different_by_their_bytes(tested_library: Path) -> None:
+    library = ctypes.CDLL(str(tested_library))
+    library.mk_keep_bits.argtypes = [ctypes.c_uint64]
+    library.mk_keep_bits(0b111 << 61)
+    try:
+        kernels = native.load(tested_library)
+        index, texts = kernels.bytes_index(), [f"{at}" for at in range(300)]
+        assert index.slots(pa.array(texts[:200])).slots.tolist() == list(range(200))
+        assert index.find(pa.array(texts)).tolist() == [*range(200), *[-1] * 100]
+        assert index.remove(pa.array(texts[100:])).tolist() == [*range(100, 200), *[-1] * 100]
+        assert index.find(pa.array(texts)).tolist() == [*range(100), *[-1] * 200]
+        run_state_machine_as_test(machine(kernels), settings=settings(stateful_step_count=10, max_examples=10))
+    finally:
+        library.mk_keep_bits(2**64 - 1)
 
 
 def test_bytes_of_each_length_are_different_keys(kernels: Kernels) -> None:
@@ -129,4 +148,6 @@ def test_offsets_outside_of_the_data_are_refused_before_anything_changes(kernels
         for call in (index.slots, index.find, index.remove):
             with pytest.raises(ValueError, match="outside of its data"):
                 call(pa.Array.from_buffers(pa.string(), 3, buffers))
+        with pytest.raises(ValueError, match="outside of its data"):
+            index.find(pa.Array.from_buffers(pa.string(), 3, buffers)[: 1 if offsets[1] == 9 else 2])
     assert len(index) == 0

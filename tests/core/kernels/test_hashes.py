@@ -123,6 +123,8 @@ def test_what_is_outside_of_a_buffer_is_refused_and_not_read(kernels: Kernels) -
             text = pa.Array.from_buffers(kind, 3, [None, pa.py_buffer(np.array(offsets, width)), data])
             with pytest.raises(ValueError, match="outside of its data"):
                 kernels.hash_texts(text, 0)
+        with pytest.raises(ValueError, match="outside of its data"):
+            kernels.hash_texts(text[:1], 0)  # from 0 to 9
 
 
 def test_an_index_outside_of_its_dictionary_is_refused(kernels: Kernels) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from slots_model import SlotsModel
 
+from millstream.core.kernels import native
 from millstream.core.kernels.contract import IntegerIndex, Kernels
-from millstream.core.keys.key_groups import key_group_of
+from millstream.core.keys.key_groups import stable_hash_column
 
 EXTREMES = [0, 1, -1, 2**63 - 1, -(2**63)]
 KEYS = st.integers(-20, 20) | st.sampled_from(EXTREMES) | st.integers(-(2**63), 2**63 - 1)
@@ -89,12 +93,16 @@ def test_many_keys(kernels: Kernels, key: Callable[[int], int]) -> None:
     assert index.bound == 30_000
 
 
-def test_keys_of_one_key_group_do_not_meet_in_the_table(kernels: Kernels) -> None:
+def test_keys_of_one_key_group_do_not_meet_in_the_table(tested_library: Path) -> None:
     """A subtask has a few key groups: the hashes of its keys have some bits in common."""
-    numbers = [at for at in range(40_000) if key_group_of(at, 128) == 5]
-    index = kernels.integer_index()
-    assert index.slots(array(numbers)).slots.tolist() == list(range(len(numbers)))
-    assert index.find(array(numbers)).tolist() == list(range(len(numbers)))
+    library = ctypes.CDLL(str(tested_library))
+    library.mk_int_distance.argtypes, library.mk_int_distance.restype = [ctypes.c_void_p], ctypes.c_uint64
+    hashes = stable_hash_column(pa.array(range(100_000)))
+    numbers = np.flatnonzero(hashes % np.uint64(128) == 5)
+    index = native.load(tested_library).integer_index()
+    assert index.slots(numbers).slots.tolist() == list(range(len(numbers)))
+    assert isinstance(index, native.NativeIntegerIndex)
+    assert library.mk_int_distance(index._handle) < 2 * len(numbers)
 
 
 def test_memory_is_reused(kernels: Kernels) -> None:

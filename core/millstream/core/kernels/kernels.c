@@ -267,9 +267,17 @@ static int fails(void) {
     return remaining >= 0 && remaining-- == 0 ? (remaining = 0, 1) : 0;
 }
 
+static uint64_t kept_bits = ~UINT64_C(0);
+
+/* Keeps only these bits of the hashes of bytes, so that different keys have the same. */
+void mk_keep_bits(uint64_t bits) {
+    kept_bits = bits;
+}
+
 #define COUNT_BLOCKS(change) (blocks += (change))
 #else
 #define fails() 0
+#define kept_bits (~UINT64_C(0))
 #define COUNT_BLOCKS(change) ((void)0)
 #endif
 
@@ -573,6 +581,19 @@ int32_t mk_int_keys(const int_index *index, const int64_t *slots, int64_t count,
     return MK_OK;
 }
 
+#ifdef MILLSTREAM_KERNELS_TESTED
+/* How many places all keys together are behind their homes. */
+uint64_t mk_int_distance(const int_index *index) {
+    uint64_t sum = 0;
+    for (uint64_t place = 0; place <= index->mask; place++) {
+        if (index->table[place].slot >= 0) {
+            sum += (place - int_home(index, index->table[place].key)) & index->mask;
+        }
+    }
+    return sum;
+}
+#endif
+
 /* The slots in use, which are as many as there are keys, ascending. */
 void mk_int_used(const int_index *index, int64_t *slots) {
     for (int64_t slot = 0; slot < index->bound; slot++) {
@@ -682,7 +703,7 @@ static inline uint64_t hash_of(const uint8_t *at, int64_t length, uint64_t seed)
     } else if (length > 0) {
         rest = (uint64_t)at[0] << 16 | (uint64_t)at[length / 2] << 8 | at[length - 1];
     }
-    return mix(hash ^ rest);
+    return mix(hash ^ rest) & kept_bits;
 }
 
 static bytes_place *empty_bytes_table(uint64_t places) {
