@@ -8,6 +8,7 @@ READY := $(VENV)/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 PYTEST_FLAGS ?=
 CONTRACTS := $(wildcard proto/millstream/proto/*.proto)
+KERNELS := core/millstream/core/kernels/kernels.c
 DASHBOARD := $(shell find dashboard/src -type f) $(wildcard dashboard/*.json dashboard/*.mjs)
 NPM := $(shell command -v npm)
 BUNDLED := $(if $(NPM),dashboard/node_modules/.all)# what the dashboard is checked and tested with
@@ -20,12 +21,12 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo check test test-slow test-long tests-without-processes tests-with-processes tests-alone \
 	lint lint-dashboard simulate mutants bench bench-peers bench-long docs docs-site docs-serve clean
 
-$(BASE): pyproject.toml hatch_build.py $(CONTRACTS) $(DASHBOARD)  # what users install, and nothing else
+$(BASE): pyproject.toml hatch_build.py $(CONTRACTS) $(KERNELS) $(DASHBOARD)  # what users install, and nothing else
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) .
 	touch $@
 
-$(READY): pyproject.toml hatch_build.py $(CONTRACTS) $(DASHBOARD)
+$(READY): pyproject.toml hatch_build.py $(CONTRACTS) $(KERNELS) $(DASHBOARD)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[all,bench,dev,docs]'
 	touch $(BASE) $@
@@ -117,4 +118,5 @@ docs-serve: $(READY)  ## shows it at http://127.0.0.1:8000, and again after ever
 clean:
 	rm -rf $(VENV) benchmarks/.peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -f proto/millstream/proto/*_pb2.py proto/millstream/proto/*_pb2.pyi
-	rm -rf dashboard/node_modules tests/typing/node_modules dispatcher/millstream/dispatcher/dashboard/built tests/dashboard/screenshots
+	rm -rf dashboard/node_modules tests/typing/node_modules tests/dashboard/screenshots
+	rm -rf dispatcher/millstream/dispatcher/dashboard/built core/millstream/core/kernels/built

@@ -27,6 +27,7 @@ BENCHMARKS = (
     "python_pipeline",
     "collected_pipeline",
     "arrow_shuffle",
+    "kernels",
     "column_windows",
     "streaming_grep",
     "shuffle_latency",

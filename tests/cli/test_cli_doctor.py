@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from millstream.cli.doctor import doctor, without_linux
+from millstream.core.kernels import native
 from millstream.core.linux.losses import losses
 from millstream.core.settings.configuration import Configuration
 
@@ -52,6 +53,26 @@ def test_a_host_that_can_run_it(checked: Any) -> None:
     assert {"python", "port rest.port", "folder io.tmp.dirs", "clock", "open files", "memory"} <= set(found)
     assert found["python"]["status"] == "OK"
     assert all(finding["advice"] for finding in found.values() if finding["status"] != "OK")
+
+
+@pytest.mark.parametrize(
+    ("requested", "status", "message"),
+    [
+        ("numpy", "OK", "numpy: as MILLSTREAM_KERNELS requests"),
+        ("", "WARN", "numpy: there is no "),
+        ("native", "FAIL", "MILLSTREAM_KERNELS is native, but there is no "),
+    ],
+)
+def test_which_kernels_are_used_without_a_library(
+    checked: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, requested: str, status: str, message: str
+) -> None:
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "kernels.so")
+    monkeypatch.setenv("MILLSTREAM_KERNELS", requested)
+    found, exit_status = checked()
+    assert found["kernels"]["status"] == status
+    assert found["kernels"]["message"].startswith(message)
+    assert ("C compiler" in str(found["kernels"])) == (status != "OK")
+    assert exit_status == int(status == "FAIL")
 
 
 def test_a_port_that_is_taken_fails(checked: Any, taken: int) -> None:

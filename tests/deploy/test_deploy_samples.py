@@ -264,12 +264,13 @@ def test_the_image_of_an_application_runs_the_wheel_that_is_in_it() -> None:
     assert kubernetes_commands("application")["wordcount"].words[-1] == path
 
 
-def test_the_image_is_built_with_the_dashboard_and_without_what_is_installed_here() -> None:
+def test_the_image_is_built_with_the_dashboard_and_the_kernels_and_without_what_is_installed_here() -> None:
     stages = (DEPLOY / "docker" / "Dockerfile").read_text().split("\nFROM ")
     build, image = stages[1:]
     assert re.search(r"apt-get install [^&]*\bnpm\b", build), "hatch_build.py leaves the dashboard out without npm"
+    assert re.search(r"apt-get install [^&]*\bgcc\b [^&]*\blibc6-dev\b", build), "and the kernels without a compiler"
     assert build.index("npm") < build.index("pip wheel")
-    assert "npm" not in image
+    assert not {"npm", "gcc"} & set(image.split())
     ignored = (ROOT / ".dockerignore").read_text().split()
-    assert {".git", ".venv", "**/node_modules"} <= set(ignored)
+    assert {".git", ".venv", "**/node_modules", "core/millstream/core/kernels/built"} <= set(ignored)
     assert not {"dashboard", "proto", "docs", "README.md", "LICENSE"} & set(ignored), "the build needs them"

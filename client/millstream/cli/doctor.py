@@ -212,6 +212,22 @@ def java(configuration: Configuration) -> Iterator[Finding]:
         yield Finding("java", "WARN", "pyspark is installed, but there is no java", "install Java 17 or set JAVA_HOME")
 
 
+def kernels(configuration: Configuration) -> Iterator[Finding]:
+    """Whether the native kernels are used."""
+    from millstream.core.kernels.loading import VARIABLE, KernelsError, choose
+
+    try:
+        chosen = choose(os.environ.get(VARIABLE, ""))
+    except KernelsError as error:
+        yield Finding("kernels", "FAIL", str(error), f"unset {VARIABLE} in the environment of all services")
+        return
+    if chosen.is_slower:
+        advice = "keys in columns are hashed several times slower: " + chosen.advice
+        yield Finding("kernels", "WARN", f"{chosen.kernels.name}: {chosen.reason}", advice)
+    else:
+        yield Finding("kernels", "OK", f"{chosen.kernels.name}: {chosen.reason}")
+
+
 def limits(configuration: Configuration) -> Iterator[Finding]:
     """Open files, shared memory, and the memory of this host or container."""
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -247,5 +263,5 @@ def without_linux(configuration: Configuration, lost: Sequence[Loss] = losses())
 
 
 CHECKS: tuple[Callable[[Configuration], Iterator[Finding]], ...] = (
-    python_version, ports, folders, clock, package_index, java, limits, without_linux,
+    python_version, ports, folders, clock, package_index, java, kernels, limits, without_linux,
 )  # fmt: skip

@@ -15,6 +15,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.kernels.loading import kernels
 from millstream.core.keys.key_values import UnhashableKeyError, canonical_value
 from millstream.core.records.conversion import in_microseconds
 from millstream.core.row import Row
@@ -91,50 +92,31 @@ def key_group_range(subtask: int, max_parallelism: int, parallelism: int) -> ran
     return range(start, end)
 
 
-def _mix_array(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    import numpy as np
-
-    with np.errstate(over="ignore"):
-        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return values ^ (values >> np.uint64(31))
-
-
 def stable_hash_column(column: Any) -> npt.NDArray[np.uint64]:
     """Returns the hashes of an Arrow array's values: the same as `stable_hash` of each value."""
     import pyarrow as pa
 
     kind = column.type
     if pa.types.is_struct(kind):
-        hashes = combine_hashes([stable_hash_column(child) for child in column.flatten()])
+        fields = [stable_hash_column(child) for child in column.flatten()]
+        hashes = combine_hashes(fields) if fields else _zeros(len(column))
     elif pa.types.is_dictionary(kind):
-        hashes = _hashes_by_value(column)
-    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
-        hashes = _hashes_by_value(column.dictionary_encode())
+        hashes = kernels().hash_encoded(stable_hash_column(column.dictionary), column.indices)
     else:
         column = in_microseconds(column)
         hashes = _hash_scalars(column)
     return hashed_nulls(column, hashes)
 
 
+def _zeros(count: int) -> npt.NDArray[np.uint64]:
+    import numpy as np
+
+    return np.zeros(count, np.uint64)
+
+
 def hashed_nulls(column: Any, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Returns the hashes of a column, with that of None for its nulls."""
-    import numpy as np
-
-    if column.null_count == 0:
-        return hashes
-    return np.where(column.is_null().to_numpy(zero_copy_only=False), np.uint64(_NULL), hashes)
-
-
-def _hashes_by_value(encoded: Any) -> npt.NDArray[np.uint64]:
-    """Hashes a dictionary-encoded column: each distinct value once. The hashes of nulls are undefined."""
-    import numpy as np
-
-    unique = _hash_scalars(encoded.dictionary)
-    if not len(unique):
-        return np.zeros(len(encoded), np.uint64)
-    hashes: npt.NDArray[np.uint64] = unique[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
-    return hashes
+    """Returns the hashes of a column, with that of None for its nulls. It may write to `hashes`."""
+    return kernels().hash_nulls(column, _NULL, hashes) if column.null_count else hashes
 
 
 def _hash_scalars(column: Any) -> npt.NDArray[np.uint64]:
@@ -143,23 +125,35 @@ def _hash_scalars(column: Any) -> npt.NDArray[np.uint64]:
     import pyarrow as pa
 
     kinds, kind = pa.types, column.type
-    if kinds.is_signed_integer(kind) or (kinds.is_unsigned_integer(kind) and kind.bit_width < 64):
-        return _mix_array(_numbers(column, 0).astype(np.int64).view(np.uint64))
+    if kinds.is_uint64(kind):
+        return _hash_unsigned(column)
+    if kinds.is_integer(kind):
+        return kernels().hash_integers(column)
     if kinds.is_boolean(kind) or kinds.is_date32(kind):
-        return _hash_scalars(column.cast(pa.int8() if kinds.is_boolean(kind) else pa.int32()))
+        return kernels().hash_integers(column.cast(pa.int8() if kinds.is_boolean(kind) else pa.int32()))
     for test, exact in (
         (kinds.is_timestamp, pa.timestamp("us", getattr(kind, "tz", None))), (kinds.is_time, pa.time64("us")),
         (kinds.is_duration, pa.duration("us")),
     ):  # fmt: skip
         if test(kind):
-            return _hash_scalars(column.cast(exact).cast(pa.int64()))
+            return kernels().hash_integers(column.cast(exact).cast(pa.int64()))
     if kinds.is_floating(kind):
         return _hash_floats(_numbers(column, 0.0).astype(np.float64))
-    if kinds.is_string(kind) or kinds.is_binary(kind):
-        tag = _TEXT if kinds.is_string(kind) else _BINARY
-        sums = map(zlib.crc32, column.fill_null(b"" if tag == _BINARY else "").cast(pa.binary()).to_pylist())
-        return _mix_array(np.fromiter(sums, np.uint64, len(column)) ^ np.uint64(tag))
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        return kernels().hash_texts(column, _TEXT)
+    if kinds.is_binary(kind) or kinds.is_large_binary(kind):
+        return kernels().hash_texts(column, _BINARY)
     return np.fromiter(map(stable_hash, column.to_pylist()), np.uint64, len(column))
+
+
+def _hash_unsigned(column: Any) -> npt.NDArray[np.uint64]:
+    """Hashes unsigned integers of 64 bits. Those beyond the signed ones are hashed one by one."""
+    import numpy as np
+
+    hashes, values = kernels().hash_integers(column), _numbers(column, 0)
+    for row in np.flatnonzero(values > np.uint64((1 << 63) - 1)):
+        hashes[row] = stable_hash(int(values[row]))
+    return hashes
 
 
 def _numbers(column: Any, null: Any) -> npt.NDArray[Any]:
@@ -170,13 +164,13 @@ def _numbers(column: Any, null: Any) -> npt.NDArray[Any]:
 
 def _hash_floats(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
     import numpy as np
+    import pyarrow as pa
 
     whole = np.isfinite(values) & (np.floor(values) == values)
     small = whole & (np.abs(values) < 2.0**63)
     bits = np.where(np.isnan(values), np.float64("nan"), values).view(np.uint64)
-    hashes = _mix_array(
-        np.where(small, np.where(small, values, 0.0).astype(np.int64).view(np.uint64), bits ^ np.uint64(_FRACTION))
-    )
+    integers = np.where(small, values, 0.0).astype(np.int64).view(np.uint64)
+    hashes = kernels().hash_integers(pa.array(np.where(small, integers, bits ^ np.uint64(_FRACTION))))
     for row in np.flatnonzero(whole & ~small):
         hashes[row] = stable_hash(float(values[row]))
     return hashes
@@ -184,10 +178,4 @@ def _hash_floats(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
 
 def combine_hashes(columns: list[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
     """Combines the hashes of columns to those of composite keys: the same as `stable_hash` of each tuple."""
-    import numpy as np
-
-    result = np.full(len(columns[0]), len(columns), np.uint64)
-    with np.errstate(over="ignore"):
-        for column in columns:
-            result = _mix_array((result * np.uint64(_FOLD)) ^ column)
-    return result
+    return kernels().hash_composite(columns)
