@@ -219,6 +219,40 @@ def test_the_cache_of_recent_keys_is_bounded() -> None:
             assert len(known) <= 100
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [0, 1, -1, 2**63 - 1, -(2**63), 131_073],
+        ["", "a", "naïve", "\U0001f600", "x" * 70],
+        [2**63, 1, -(2**64)],
+        ["\ud800", "a"],
+        [1, "1", 1.0, True, None, (1, "a")],
+        [True, False],
+        [1.5, 2.0],
+    ],
+    ids=["integers", "texts", "large integers", "half a pair", "mixed", "truth values", "floats"],
+)
+@pytest.mark.parametrize("channels", [2, 9, 300])
+def test_keys_are_routed_alike_when_there_are_more_than_are_cached(
+    keys: list[Any], channels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KnownKeys, "overflowed", True)
+    made = router(plan.HashPartitioner(FIRST), channels, max_parallelism=512)
+    expected: dict[int, list[Any]] = {}
+    for key in keys:
+        expected.setdefault(subtask_of(key_group_of(key, 512), 512, channels), []).append((key,))
+    assert routed(made, [RowBatch([(key,) for key in keys])]) == expected
+
+
+def test_a_cache_of_keys_that_overflows_says_so() -> None:
+    known = KnownKeys(2, 128, most=3)
+    for key in (1, 2, 3, 1, 2, 3):
+        known[key]
+    assert not known.overflowed
+    known[4]
+    assert known.overflowed
+
+
 def failing(record: Any) -> Any:
     if record[0] == 3:
         raise KeyError("three")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.kernels.loading import kernels
@@ -106,6 +107,22 @@ def stable_hash_column(column: Any) -> npt.NDArray[np.uint64]:
         column = in_microseconds(column)
         hashes = _hash_scalars(column)
     return hashed_nulls(column, hashes)
+
+
+def stable_hashes(keys: Sequence[Any]) -> npt.NDArray[np.uint64] | None:
+    """Returns the hashes of keys that are all integers of 64 bits, or all texts; None for others."""
+    import numpy as np
+    import pyarrow as pa
+
+    kinds = set(map(type, keys))
+    try:
+        if kinds == {int}:
+            return stable_hash_column(pa.array(np.fromiter(keys, np.int64, len(keys))))
+        if kinds == {str}:
+            return stable_hash_column(pa.array(keys, pa.large_string()))
+    except (OverflowError, UnicodeEncodeError):  # a larger integer, or a text with half of a surrogate pair
+        pass
+    return None
 
 
 def _zeros(count: int) -> npt.NDArray[np.uint64]:
