@@ -40,6 +40,17 @@ def plan_for_rest(
     return _plan(job_id, name, job_type(configuration), nodes, _in_html)
 
 
+def named_plan_for_rest(
+    job_id: str, name: str, configuration: Mapping[str, str], nodes: Iterable[PlanNode]
+) -> dict[str, Any]:
+    """Returns the plan of a job that has not been submitted, with each description as `operator` too.
+
+    Flink's dashboard shows `operator` alone in such a plan, and both in that of a job.
+    """
+    plan = plan_for_rest(job_id, name, configuration, nodes)
+    return {**plan, "nodes": [{**node, "operator": node["description"]} for node in plan["nodes"]]}
+
+
 def job_type(configuration: Mapping[str, str]) -> str:
     """Returns STREAMING or BATCH, from a job's options."""
     return configuration.get("execution.runtime-mode", "STREAMING")
