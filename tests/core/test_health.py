@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 
 import pytest
 from ports import free_port
@@ -63,6 +65,24 @@ def test_silent_connections_do_not_block_probes() -> None:
             async with asyncio.timeout(DEADLINE):
                 assert await silent[0][0].read() == b"", "the oldest is displaced"
             for _, writer in silent:
+                writer.close()
+
+    run(scenario)
+
+
+def test_a_probe_that_has_been_sent_is_not_displaced_by_a_flood() -> None:
+    """All of it waits to be accepted at once: the probe first, then more connections than places."""
+
+    async def scenario() -> None:
+        async with served_health(nothing, Configuration({"health.port": free_port()})) as address:
+            host, _, port = address.rpartition(":")
+            with contextlib.ExitStack() as opened:
+                first, *_ = (
+                    opened.enter_context(socket.create_connection((host, int(port)), DEADLINE)) for _ in range(300)
+                )
+                first.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+                reader, writer = await asyncio.open_connection(sock=first)
+                assert b" 200 " in await reader.readline()
                 writer.close()
 
     run(scenario)

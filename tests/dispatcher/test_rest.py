@@ -97,11 +97,11 @@ def details(job: JobGraph) -> JobDetails:
 async def test_jobs_in_flinks_shapes(dispatcher: RunningDispatcher) -> None:
     http, get = dispatcher.http, await dispatcher.checked()
     plain = graph()
-    job = replace(plain, vertices=(replace(plain.vertices[0], name="<script>\nx\\y"), plain.vertices[1]))
+    job = replace(plain, vertices=(replace(plain.vertices[0], name="<script> -> x\ny\\z"), plain.vertices[1]))
     async with dispatcher.running_job(job) as manager:
         waiting = await get("GET", "/jobs/{jobid}", job.job_id)
         assert waiting["state"] == "INITIALIZING"
-        assert waiting["plan"]["nodes"][0]["description"] == "&lt;script&gt;<br/>x&#92;y"
+        assert waiting["plan"]["nodes"][0]["description"] == "&lt;script&gt; -> x<br/>y&#92;z"
         manager.report(details(job))
 
         async def is_running() -> bool:

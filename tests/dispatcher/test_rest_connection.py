@@ -130,6 +130,22 @@ async def test_silent_connections_keep_no_request_out(tmp_path: Path, sent: byte
                     assert (await http("GET", path)).status in ((200, 503) if path == "/readyz" else (200,))
 
 
+async def test_a_request_that_has_been_sent_is_not_displaced_by_a_flood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it waits to be accepted at once: the request first, then more connections than places."""
+    monkeypatch.setattr("millstream.dispatcher.rest.server.most_connections", lambda: 100)
+    async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
+        request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        with (
+            silent_connections(service.rest_address, 1, request) as (first,),
+            silent_connections(service.rest_address, 500, b""),
+        ):
+            reader, writer = await asyncio.open_connection(sock=first)
+            assert b" 200 " in await reader.readline()
+            writer.close()
+
+
 async def test_connections_without_a_handshake_keep_no_request_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

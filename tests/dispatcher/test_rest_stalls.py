@@ -70,17 +70,29 @@ async def test_a_job_that_has_ended_is_explained_without_one(dispatcher: Running
 async def test_watermarks_of_a_vertex_have_flinks_names(dispatcher: RunningDispatcher) -> None:
     http, job = dispatcher.http, graph()
     async with dispatcher.running_job(job) as manager:
-        metrics = (TaskMetrics(output_watermark=7, alignment_drift_ms=3), TaskMetrics(input_watermark=-(2**63)))
+        metrics = (
+            TaskMetrics(input_watermark=5, output_watermark=7, alignment_drift_ms=3),
+            TaskMetrics(input_watermark=-(2**63)),
+        )
         subtasks = tuple(SubtaskStatus(n, ExecutionState.RUNNING, metrics=told) for n, told in enumerate(metrics))
         vertex = VertexStatus(VertexId("v"), "Source", 2, 128, subtasks=subtasks)
         manager.report(JobDetails(JobId(job.job_id), "j", JobStatus.RUNNING, vertices=(vertex,)))
         root = f"/jobs/{job.job_id}/vertices"
-        while (answer := await http("GET", f"{root}/v/watermarks")).status == 404:
+        while (response := await http("GET", f"{root}/v/watermarks")).status == 404:
             pass
-        assert answer.json == [
+        lowest = {"id": "1.currentInputWatermark", "value": str(-(2**63))}
+        assert response.json == [{"id": "0.currentInputWatermark", "value": "5"}, lowest], "as Flink's dashboard has it"
+        wanted = "currentInputWatermark,currentOutputWatermark,watermarkAlignmentDrift"
+        every = (await http("GET", f"{root}/v/watermarks?get={wanted}", status=200)).json
+        assert every == [
+            {"id": "0.currentInputWatermark", "value": "5"},
             {"id": "0.currentOutputWatermark", "value": "7"},
             {"id": "0.watermarkAlignmentDrift", "value": "3"},
-            {"id": "1.currentInputWatermark", "value": str(-(2**63))},
+            lowest,
         ]
-        jsonschema.validate(answer.json, stall_schemas.WATERMARKS)
+        jsonschema.validate(every, stall_schemas.WATERMARKS)
+        output = (await http("GET", f"{root}/v/watermarks?get=currentOutputWatermark", status=200)).json
+        assert output == [{"id": "0.currentOutputWatermark", "value": "7"}]
+        wrong = (await http("GET", f"{root}/v/watermarks?get=numRecordsIn", status=400)).json["errors"]
+        assert "get: 'numRecordsIn' is not one of currentInputWatermark, " in wrong[0]
         assert "has no vertex w" in (await http("GET", f"{root}/w/watermarks", status=404)).json["errors"][0]

@@ -86,6 +86,7 @@ async def test_a_vertex_in_flinks_shapes(dispatcher: RunningDispatcher) -> None:
         ]  # fmt: skip
         shown = await get("GET", f"{one}/subtasks/{{subtaskindex}}", *sink, "1")
         assert (shown["attempt"], shown["taskmanager-id"]) == (1, "tm-2")
+        assert shown["start-time"] == shown["start_time"] == 1000, "Flink's dashboard reads the second"
         attempt = f"{one}/subtasks/{{subtaskindex}}/attempts/{{attempt}}"
         assert (await get("GET", attempt, *sink, "1", "1"))["metrics"] == shown["metrics"]
         before = await get("GET", attempt, *sink, "1", "0")

@@ -108,6 +108,7 @@ async def test_upload_list_run_plan_delete(http: Http) -> None:
         plan = (await http(method, f"/jars/{jar}/plan", parameters, status=200)).json["plan"]
         (node,) = plan["nodes"]
         assert "&lt;script&gt;" in node["description"]
+        assert node["operator"] == node["description"], "all that Flink's dashboard shows of it"
     assert len((await http("GET", "/jobs")).json["jobs"]) == 4
 
     await http("DELETE", f"/wheels/{jar}", status=200)

@@ -98,7 +98,8 @@ def test_sources_of_a_group_stay_aligned_and_do_so_again_after_a_failure(cluster
     (fast,) = (v["id"] for v in cluster.get(f"/jobs/{job_id}")["vertices"] if "fast" in v["name"])
 
     def reached() -> int:
-        marks = {m["id"]: int(m["value"]) for m in cluster.get(f"/jobs/{job_id}/vertices/{fast}/watermarks")}
+        path = f"/jobs/{job_id}/vertices/{fast}/watermarks?get=currentOutputWatermark"
+        marks = {mark["id"]: int(mark["value"]) for mark in cluster.get(path)}
         return marks.get("0.currentOutputWatermark", -1)
 
     def paused() -> str:

@@ -1,10 +1,12 @@
 """`millstream dashboard`: where the web dashboard is, with a token that lets its user in.
 
-The token is in the address's fragment, which a browser does not send; the page takes it out of the address bar.
+The token is in the address's fragment, which a browser does not send; the page takes it out of the address bar. But a
+page of another program could read it there, so none is given to a server that has not proven itself.
 """
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,7 +14,8 @@ import click
 
 from millstream.cli.failures import Command
 from millstream.cli.options import client_configuration, client_options, role_option
-from millstream.core.errors import MillstreamError
+from millstream.cli.rest import RestClient, RestError
+from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.services.cluster_secret import cluster_secret, read_private
 from millstream.core.settings.configuration import Configuration
 
@@ -30,6 +33,8 @@ def dashboard(
     configuration = client_configuration(config_dir, overrides, address)
     url = dashboard_url(configuration)
     token = _token(configuration, role)
+    if token and url.startswith("http:"):  # with HTTPS, the browser checks the server
+        _check_server(configuration, opens)
     click.echo(with_token := f"{url}#token={quote(token, safe='')}" if token else url)
     if opens:
         import webbrowser
@@ -43,6 +48,18 @@ def dashboard_url(configuration: Configuration) -> str:
     """The address of the dashboard, without a token."""
     scheme = "https" if configuration.boolean("security.ssl.rest.enabled") else "http"
     return f"{scheme}://{configuration.string('rest.address')}:{configuration.integer('rest.port')}/"
+
+
+def _check_server(configuration: Configuration, opens: bool) -> None:
+    """Raises if another program has the port; nothing may have it yet, unless a browser is to be opened."""
+    try:
+        RestClient(configuration, advises=False).get("/whoami")
+    except RestError as error:
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            raise
+    except UnreachableError as error:
+        if opens or not isinstance(error.__cause__, ConnectionRefusedError):
+            raise
 
 
 def _token(configuration: Configuration, role: str) -> str:

@@ -160,6 +160,8 @@ function SubtaskLogs({ root, path, subtasks, chosen }: { root: string[]; path: s
   );
 }
 
+const MARKS = "currentInputWatermark,currentOutputWatermark,watermarkAlignmentDrift";
+
 interface Mark {
   subtask: number;
   input: number | null;
@@ -168,7 +170,7 @@ interface Mark {
 }
 
 function WatermarksTab({ path }: { path: string }): JSX.Element {
-  const live = useLive<MetricValue[]>(`${path}/watermarks`);
+  const live = useLive<MetricValue[]>(`${path}/watermarks?get=${MARKS}`);
   return (
     <Card title="Watermarks" flush>
       <Loaded from={live} what="watermarks">

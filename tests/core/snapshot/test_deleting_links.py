@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -157,3 +158,44 @@ def test_a_link_that_is_created_while_files_are_deleted(tmp_path: Path, monkeypa
         assert deleting.delete_file(str(tmp_path), ["folder", "file"]) is False
     assert folder.is_symlink()
     assert files_in(target) == ["file"]
+
+
+@pytest.mark.parametrize("written", ["/.", "/./", "/%2E", "/count/..", "/count/%2e%2E/", "//."])
+def test_a_link_is_refused_however_its_uri_is_written(tmp_path: Path, storage: FileSystemStorage, written: str) -> None:
+    folder, _ = savepoint(storage, tmp_path / "savepoints")
+    before = files_in(folder)
+    latest = tmp_path / "latest"
+    latest.symlink_to(folder, target_is_directory=True)
+    opened, location = storage_at(f"file://{latest}{written}")
+    with pytest.raises(SnapshotError, match=r"latest: is a symbolic link: name the folder that it leads to"):
+        opened.delete_snapshot(location)
+    with pytest.raises(SnapshotError, match=r"latest: is a symbolic link"):
+        storage.delete_snapshot(f"file://{latest}{written}")
+    assert files_in(folder) == before != []
+
+
+@pytest.mark.parametrize("moment", ["read_metadata", "read"])
+def test_a_link_that_replaces_the_folder_above_a_savepoint_while_it_is_deleted(
+    tmp_path: Path, storage: FileSystemStorage, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Between two steps of the deletion, another process makes the savepoint's path lead to files of the same names."""
+    folder, file = savepoint(storage, tmp_path / "shared" / "mine")
+    target = tmp_path / "precious" / folder.name / file.path
+    target.parent.mkdir(parents=True)
+    target.write_text("content")
+    owner = FileSystemStorage if moment == "read_metadata" else deleting.OpenedFolder
+    step = getattr(owner, moment)
+
+    def replaced(*arguments: object) -> object:
+        found = step(*arguments)
+        (tmp_path / "shared" / "mine").rename(tmp_path / "moved")
+        (tmp_path / "shared" / "mine").symlink_to(tmp_path / "precious", target_is_directory=True)
+        return found
+
+    opened, location = storage_at(str(folder))
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, moment, replaced)
+        with contextlib.suppress(SnapshotError):
+            opened.delete_snapshot(location)
+    assert target.read_text() == "content"
+    assert (tmp_path / "moved" / folder.name).exists() == (moment == "read_metadata"), "what was opened is deleted"

@@ -104,6 +104,7 @@ def test_distributions_are_ordered(values: list[int]) -> None:
 def test_percentiles_interpolate() -> None:
     d = Distribution.of(range(1, 101))
     assert (d.min, d.max, d.avg, d.p50, d.p90) == (1, 100, 50, 50.5, 90.9)
+    assert Distribution.of(range(0, 70, 7)).p90 == 62.3, "and not 62.300000000000004"
 
 
 def test_a_checkpoint_in_memory_has_no_address() -> None:

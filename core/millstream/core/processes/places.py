@@ -6,6 +6,9 @@ displaced. When there are more connections than places, the client with the most
 them. A request that arrives at once is served whatever else is open. A reserve beyond the places is for requests that
 are served even when all places are taken by requests under work.
 
+Connections are accepted a few at a time (`ACCEPTED_AT_ONCE`), so that what one has sent is read before as many others
+as there are places have entered. Accepted hundreds at a time, it would be displaced with its request unread.
+
 Clients are distinguished by their address, as far as one client cannot choose many: all of loopback is one, and so is
 an IPv6 network of 64 bits.
 """
@@ -17,6 +20,10 @@ from collections import defaultdict
 from typing import Generic, TypeVar
 
 C = TypeVar("C")
+ACCEPTED_AT_ONCE = 16
+"""In a turn of the loop. It takes three turns until the request of a new connection is read."""
+BACKLOG = 1024
+"""The connections that wait to be accepted. asyncio has one number for both, so this one is set afterwards."""
 
 
 class Places(Generic[C]):

@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 from msgspec import Struct
 
-from millstream.core.processes.places import Places
+from millstream.core.processes.places import ACCEPTED_AT_ONCE, BACKLOG, Places
 
 _LONGEST_REQUEST = 8192
 _PATIENCE = 5.0
@@ -60,7 +60,11 @@ async def serve_plain(handler: Handler, host: str, port: int) -> asyncio.Server:
             places.leave(writer)
             writer.close()
 
-    return await asyncio.start_server(connected, host, port, limit=_LONGEST_REQUEST)
+    server = await asyncio.start_server(connected, host, port, limit=_LONGEST_REQUEST, backlog=ACCEPTED_AT_ONCE)
+    for listener in server.sockets:
+        with listener.dup() as same:
+            same.listen(BACKLOG)
+    return server
 
 
 async def respond(request: bytes, handler: Handler) -> bytes:

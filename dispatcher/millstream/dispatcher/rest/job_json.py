@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from millstream.core.jobs.details import JobDetails, SubtaskStatus, TaskMetrics, VertexStatus
@@ -142,17 +142,21 @@ def vertex_state(states: list[ExecutionState]) -> ExecutionState:
     return max((s for s in states if s in _BY_PROGRESS), key=_BY_PROGRESS.index, default=ExecutionState.CREATED)
 
 
-def watermarks(status: VertexStatus) -> list[Json]:
-    """`/jobs/:jobid/vertices/:vertexid/watermarks`, by Flink's names of the metrics, with two more than Flink shows."""
+WATERMARKS = ("currentInputWatermark", "currentOutputWatermark", "watermarkAlignmentDrift")
+"""Metrics of event time. Flink has only the first, and its dashboard takes every value for one of that."""
+
+
+def watermarks(status: VertexStatus, wanted: Collection[str]) -> list[Json]:
+    """`/jobs/:jobid/vertices/:vertexid/watermarks`: those of `WATERMARKS` that are wanted, by subtask."""
     return [
         {"id": f"{subtask.index}.{name}", "value": str(value)}
         for subtask in status.subtasks
-        for name, value in (
-            ("currentInputWatermark", subtask.metrics.input_watermark),
-            ("currentOutputWatermark", subtask.metrics.output_watermark),
-            ("watermarkAlignmentDrift", subtask.metrics.alignment_drift_ms),
+        for name, value in zip(
+            WATERMARKS,
+            (subtask.metrics.input_watermark, subtask.metrics.output_watermark, subtask.metrics.alignment_drift_ms),
+            strict=True,
         )
-        if value is not None
+        if name in wanted and value is not None
     ]
 
 

@@ -164,9 +164,10 @@ def _spread(values: list[int]) -> Json:
     if not values:
         return {"min": 0, "max": 0, "avg": 0, **dict.fromkeys(("p50", "p90", "p95", "p99", "p999"), 0.0)}
     cuts = statistics.quantiles(values, n=1000, method="inclusive") if len(values) > 1 else [float(values[0])] * 999
+    p50, p90, p95, p99, p999 = (round(cuts[place], 3) for place in (499, 899, 949, 989, 998))
     return {
-        "min": min(values), "max": max(values), "avg": sum(values) // len(values), "p50": cuts[499], "p90": cuts[899],
-        "p95": cuts[949], "p99": cuts[989], "p999": cuts[998],
+        "min": min(values), "max": max(values), "avg": sum(values) // len(values), "p50": p50, "p90": p90, "p95": p95,
+        "p99": p99, "p999": p999,
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from millstream.core.errors import ConfigurationError, MillstreamError
 from millstream.core.files.directories import private_folder
+from millstream.core.processes.places import ACCEPTED_AT_ONCE, BACKLOG
 from millstream.core.services.identity import identity_of_secret, server_context
 from millstream.core.services.security import check_listen
 from millstream.core.settings.configuration import Configuration
@@ -41,6 +42,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)
         self.listening.set()
 
 
@@ -73,6 +76,7 @@ class RestServer:
             lifespan="off",
             ws="none",
             http=BoundedConnection,
+            backlog=ACCEPTED_AT_ONCE,
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE,
@@ -183,7 +187,7 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=1024)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         reason = "is the port in use?" if error.errno is not None and port else str(error)
         raise MillstreamError(f"cannot listen on {host}:{port} (rest.port): {reason}") from error
@@ -212,7 +216,7 @@ def listen_locally(file: str) -> socket.socket | None:
             return None
         listener.bind(str(path))
         os.chmod(path, 0o600)
-        listener.listen(1024)
+        listener.listen(BACKLOG)
         listener.setblocking(False)
     except OSError as error:
         listener.close()

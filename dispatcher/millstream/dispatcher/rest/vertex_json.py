@@ -44,6 +44,7 @@ def subtask(status: SubtaskStatus, now_ms: int) -> Json:
         "attempt": status.attempt,
         "endpoint": status.host or _UNASSIGNED,
         "start-time": status.start_time or -1,
+        "start_time": status.start_time or -1,  # the name that Flink's dashboard reads, which no specification has
         "end-time": status.end_time or -1,
         "duration": duration(status.start_time, status.end_time, now_ms),
         "metrics": task_metrics([status.metrics]),

@@ -23,7 +23,7 @@ _NO_ATTEMPTS: Schema = {"type": "array", "maxItems": 0}
 
 SUBTASK = record({
     "subtask": INTEGER, "status": EXECUTION_STATE, "attempt": INTEGER, "endpoint": STRING, "start-time": INTEGER,
-    "end-time": INTEGER, "duration": INTEGER, "metrics": METRICS, "taskmanager-id": STRING,
+    "start_time": INTEGER, "end-time": INTEGER, "duration": INTEGER, "metrics": METRICS, "taskmanager-id": STRING,
     "status-duration": mapping(INTEGER), "other-concurrent-attempts": _NO_ATTEMPTS,
 })  # fmt: skip
 VERTEX = record({

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from millstream.core.files import deleting
 from millstream.core.jobs.ids import JobId, new_id
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.metadata.model import METADATA_FILE, SnapshotMetadata, is_uri
@@ -145,19 +146,35 @@ class FileSystemStorage:
         if self._files.is_link(location):
             reason = "is a symbolic link: name the folder that it leads to; nothing was deleted"
             raise SnapshotError(plain_uri(location), reason)
-        above = location.rpartition("/")[0]
-        own = [file.path for file in metadata.files() if not file.shared and file.inline is None]
-        parents = {str(parent) for path in own for parent in PurePosixPath(path).parents if str(parent) != "."}
-        folders = [f"{location}/{quote(folder)}" for folder in sorted(parents, key=len)]
-        self._files.delete_file(f"{location}/{METADATA_FILE}", above)
-        for folder in folders:
-            if self._files.is_link(folder):
-                self._files.delete_file(folder, above)
-        for path in own:
-            self._files.delete_file(f"{location}/{quote(path)}", above)
-        for folder in reversed(folders):
-            self._files.delete_if_empty(folder, above)
-        self._files.delete_if_empty(location, above)
+        path = self._files.path_of_local(location)
+        if path is None:
+            self._delete_stored(location, metadata)
+        else:
+            with self._files.explained(plain_uri(location)), deleting.opened(path) as folder:
+                self._delete_opened(location, folder)
+
+    def _delete_opened(self, location: str, folder: deleting.OpenedFolder) -> None:
+        """Deletes what the metadata in the opened folder names: its path may lead to another one by now."""
+        data = folder.read(METADATA_FILE)
+        files, folders = _own_files(metadata_from_bytes(data, plain_uri(f"{location}/{METADATA_FILE}")))
+        folder.delete_file(METADATA_FILE)
+        for name in folders:
+            if folder.is_link(name):
+                folder.delete_file(name)
+        for name in files:
+            folder.delete_file(name)
+        for name in reversed(folders):
+            folder.delete_if_empty(name)
+        folder.delete_if_empty()
+
+    def _delete_stored(self, location: str, metadata: SnapshotMetadata) -> None:
+        """Of a file system that is not local, which has no links."""
+        files, folders = _own_files(metadata)
+        for name in (METADATA_FILE, *files):
+            self._files.delete_file(f"{location}/{quote(name)}")
+        for name in reversed(folders):
+            self._files.delete_if_empty(f"{location}/{quote(name)}")
+        self._files.delete_if_empty(location)
 
     def delete_files(self, paths: Iterable[str]) -> None:
         """Deletes files one by one; the first error is raised after all were tried."""
@@ -197,6 +214,13 @@ def storage_at(pointer: str) -> tuple[FileSystemStorage, str]:
     return FileSystemStorage(f"{folder}?{query}" if query else folder, JobId("none")), plain_uri(folder)
 
 
+def _own_files(metadata: SnapshotMetadata) -> tuple[list[str], list[str]]:
+    """The paths of the files that only this snapshot has, and of the folders with them, outer ones first."""
+    files = [file.path for file in metadata.files() if not file.shared and file.inline is None]
+    parents = {str(parent) for path in files for parent in PurePosixPath(path).parents if str(parent) != "."}
+    return files, sorted(parents, key=len)
+
+
 def _uri(pointer: str) -> str:
     """A pointer's folder as a URI."""
     if not is_uri(pointer):
@@ -204,4 +228,5 @@ def _uri(pointer: str) -> str:
     query = urlsplit(pointer).query
     if query:
         raise SnapshotError(plain_uri(pointer), "has options in it: give those to the storage, not to a pointer")
-    return location_of(pointer)
+    folder = location_of(pointer)
+    return plain_uri(folder) if urlsplit(folder).scheme.lower() == "file" else folder

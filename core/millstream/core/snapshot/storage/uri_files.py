@@ -28,6 +28,7 @@ from millstream.core.snapshot.metadata.model import is_uri, local_path
 from millstream.core.snapshot.storage.storage import location_of
 
 _SCHEMES = ("file", "s3", "hdfs", "viewfs", "gs", "gcs")
+_DOTS = frozenset({".", ".."})
 _BUCKETS = ("s3", "gs", "gcs")
 _GCS_PATIENCE = "retry_limit_seconds=30"  # without it, missing credentials are found out after a quarter of an hour
 _TEMPORARY = ".tmp-"
@@ -38,7 +39,10 @@ def plain_uri(location: str) -> str:
     if not is_uri(location):
         return f"file://{quote(local_path(location))}"
     parts = urlsplit(location)
-    return f"{parts.scheme.lower()}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+    path = parts.path.rstrip("/")
+    if parts.scheme.lower() == "file" and not _DOTS.isdisjoint(unquote(path).split("/")):
+        path = quote(local_path(unquote(path)))  # as in a path: else one behind a link seemed to be none
+    return f"{parts.scheme.lower()}://{parts.netloc.rpartition('@')[2]}{path}"
 
 
 def has_options(location: str) -> bool:
@@ -199,10 +203,10 @@ class UriFiles:
                     raise SnapshotError(plain_uri(uri), error.reason) from error
                 raise
 
-    def delete_file(self, uri: str, below: str | None = None) -> bool:
+    def delete_file(self, uri: str) -> bool:
         """Deletes a file; returns whether there was one. Never a folder.
 
-        No symbolic link below the folder `below` is followed: by default the root, or where the file is outside it.
+        No symbolic link below the root is followed, or below the file's folder where it is outside of that.
         """
         from pyarrow import fs
 
@@ -210,7 +214,7 @@ class UriFiles:
         with self.explained(plain_uri(uri)):
             if _is_local(system):
                 try:
-                    return deleting.delete_file(*self._below(path, below))
+                    return deleting.delete_file(*self._below_root(path))
                 except (IsADirectoryError, deleting.LinkError) as error:
                     raise SnapshotError(plain_uri(uri), str(error.strerror)) from error
             info = system.get_file_info(path)
@@ -231,19 +235,19 @@ class UriFiles:
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)):
             if _is_local(system):
-                deleting.delete_tree(*self._below(path, None))
+                deleting.delete_tree(*self._below_root(path))
             elif system.get_file_info(path).type == fs.FileType.Directory:
                 with contextlib.suppress(FileNotFoundError):
                     system.delete_dir(path)
 
-    def delete_if_empty(self, uri: str, below: str | None = None) -> bool:
+    def delete_if_empty(self, uri: str) -> bool:
         """Deletes a folder if it has no files, in it or below; returns whether it is gone. Links: as `delete_file`."""
         from pyarrow import fs
 
         system, path = self.locate(uri)
         with self.explained(plain_uri(uri)):
             if _is_local(system):
-                return deleting.delete_if_empty(*self._below(path, below))
+                return deleting.delete_if_empty(*self._below_root(path))
             found = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
             if any(info.type == fs.FileType.File for info in found):
                 return False
@@ -257,9 +261,14 @@ class UriFiles:
         with self.explained(plain_uri(uri)):
             return _is_local(system) and deleting.is_link(path)
 
-    def _below(self, path: str, below: str | None) -> tuple[str, list[str]]:
+    def path_of_local(self, uri: str) -> str | None:
+        """Where it is on a local file system; None: on another one."""
+        system, path = self.locate(uri)
+        return path if _is_local(system) else None
+
+    def _below_root(self, path: str) -> tuple[str, list[str]]:
         """The folder below which no symbolic link is followed, and the names from there to a local path."""
-        top = self.locate(self.root if below is None else below)[1].rstrip("/")
+        top = self.locate(self.root)[1].rstrip("/")
         if not path.startswith(f"{top}/"):
             top = os.path.dirname(path).rstrip("/")
         return top or "/", path[len(top) :].strip("/").split("/")

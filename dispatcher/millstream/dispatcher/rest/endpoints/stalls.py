@@ -14,7 +14,7 @@ from millstream.core.messages.stalls import StallQuery
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import job_json, stall_schemas
 from millstream.dispatcher.rest.requests import job_id_of, vertex_of
-from millstream.dispatcher.rest.table import RestError, RestRoute
+from millstream.dispatcher.rest.table import Parameter, RestError, RestRoute
 
 
 class StallEndpoints:
@@ -29,9 +29,13 @@ class StallEndpoints:
         what = "Why nothing comes out of a job: what holds it back, and what waits."
         watermarks = "/jobs/{jobid}/vertices/{vertexid}/watermarks"
         how_far = "How far event time has come in the subtasks of a vertex."
+        one = f"({'|'.join(job_json.WATERMARKS)})"
+        listed = {"type": "string", "pattern": f"^{one}(,{one})*$"}
+        known = ", ".join(job_json.WATERMARKS)
+        get = Parameter("get", listed, f"Which of {known}, with commas between; {job_json.WATERMARKS[0]} if not given.")
         return [
             RestRoute("GET", "/jobs/{jobid}/stall", self.stall, what, stall_schemas.STALL),
-            RestRoute("GET", watermarks, self.watermarks, how_far, stall_schemas.WATERMARKS),
+            RestRoute("GET", watermarks, self.watermarks, how_far, stall_schemas.WATERMARKS, parameters=(get,)),
         ]
 
     async def stall(self, request: Request) -> Response:
@@ -51,7 +55,11 @@ class StallEndpoints:
     async def watermarks(self, request: Request) -> Response:
         """`GET /jobs/:jobid/vertices/:vertexid/watermarks`."""
         vertex = vertex_of(request, self._lifecycle.details(job_id_of(request)))
-        return _json(json.dumps(job_json.watermarks(vertex)).encode())
+        wanted = request.query_params.get("get", job_json.WATERMARKS[0]).split(",")
+        for name in wanted:
+            if name not in job_json.WATERMARKS:
+                raise RestError(400, f"get: '{name[:100]}' is not one of {', '.join(job_json.WATERMARKS)}")
+        return _json(json.dumps(job_json.watermarks(vertex, wanted)).encode())
 
 
 def _json(content: bytes) -> Response:

@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from millstream.core.jobs.ids import JobId
-from millstream.core.jobs.plan_json import plan_for_rest, plan_nodes
+from millstream.core.jobs.plan_json import named_plan_for_rest, plan_nodes
 from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
 from millstream.dispatcher.admission import check_graph, is_id
 from millstream.dispatcher.artifact_store import ArtifactStore
@@ -147,7 +147,8 @@ class WheelEndpoints:
             graph = await while_connected(request, self._runner.plan(call))
         except ProgramFailedError as error:
             raise _program_failed(error) from error
-        return {"plan": plan_for_rest(job_id or graph.job_id, graph.name, graph.configuration, plan_nodes(graph))}
+        own = job_id or graph.job_id
+        return {"plan": named_plan_for_rest(own, graph.name, graph.configuration, plan_nodes(graph))}
 
     def _wheel(self, request: Request) -> UploadedWheel:
         try:

@@ -137,7 +137,7 @@ class Distribution(Struct, frozen=True):
             ordered[0],
             ordered[-1],
             sum(ordered) // len(ordered),
-            *(quantile(ordered, q) for q in (0.5, 0.9, 0.95, 0.99, 0.999)),
+            *(round(quantile(ordered, q), 3) for q in (0.5, 0.9, 0.95, 0.99, 0.999)),
         )
 
 
