@@ -17,15 +17,17 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.messages.sources import Ready
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import ENUMERATORS_MESSAGE
+from millstream.jobmanager.failover.repeated_errors import RepeatedErrors
 from millstream.jobmanager.sources.enumerator_process import EnumeratorProcess
 from millstream.proto import taskmanager_pb2
 
 MESSAGE = taskmanager_pb2.DESCRIPTOR.message_types_by_name["EnumeratorsMessage"]
 
 
-def heard_from(said: list[bytes]) -> list[Any]:
+def heard_from(said: list[bytes], crashes: bool = False) -> list[Any]:
     heard: list[Any] = []
     child = SayingChild(said)
+    child.crashed = crashes
 
     async def scenario() -> None:
         process = EnumeratorProcess(
@@ -34,7 +36,7 @@ def heard_from(said: list[bytes]) -> list[Any]:
         await process.run()
 
     run(scenario)
-    assert child.was_killed, "nothing of it is left"
+    assert child.was_killed or crashes, "nothing of it is left"
     return heard
 
 
@@ -50,3 +52,11 @@ def test_garbage_fails_the_job_with_the_reason(garbage: bytes) -> None:
     ready, failure = heard_from([ENUMERATORS_MESSAGE.to_bytes(Ready()), garbage])
     assert isinstance(ready, Ready)
     assert failure.exception.startswith("split enumerators: killed: this is no millstream.taskmanager.Enumerators")
+
+
+def test_a_process_that_crashes_is_no_error_at_a_record() -> None:
+    (failure,) = heard_from([], crashes=True)
+    assert failure.exception == "split enumerators: no more messages"
+    errors = RepeatedErrors(1)
+    assert errors.failed(failure) == 0
+    assert not errors.is_too_many(failure)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping
 
 from millstream.core.clock import Clock
-from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import VertexId
@@ -89,7 +88,6 @@ class EnumeratorProcess:
             traceback=reason,
             timestamp=self._clock.now_ms(),
             final=self._child.is_impossible,
-            kind=FailureKind.CRASHED if self._child.crashed else FailureKind.ORDINARY,
         )
         self._on_message(failure)
 
