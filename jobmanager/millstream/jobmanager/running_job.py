@@ -240,6 +240,7 @@ class RunningJob:
         self._times = JobTimes(self.master.status, now.steady_ms)
         self._kept_bounds = self.master.requirements
         self._keeping_bounds = asyncio.Lock()
+        self._resumed, self._resumed_from = self._resumption(), self._restore_point
 
     def start(self) -> None:
         """Starts the job; one whose settings are invalid fails with the reason."""
@@ -405,6 +406,8 @@ class RunningJob:
             latest_checkpoint=self._kept() if ended else latest,
             resumption=self._resumption(),
             restore_point=self._restore_point,
+            resumed=self._resumed,
+            resumed_from=self._resumed_from,
             checkpoint_directory=directory,
             checkpoints=reports.everything(Instant.of(self._clock)) if reports is not None else b"",
             epoch=self._led.leadership.epoch,
@@ -597,7 +600,13 @@ class RunningJob:
             return Resumption.CHECKPOINT
         if not self._has_run:
             return Resumption.NOT_STARTED
-        return Resumption.BEGINNING if self._restarts else Resumption.NONE
+        if not self._restarts:
+            return Resumption.NONE
+        return Resumption.SNAPSHOT if self._starting_snapshot else Resumption.BEGINNING
+
+    @property
+    def _starting_snapshot(self) -> str:
+        return self._configuration.string("execution.state-recovery.path")
 
     @property
     def _restore_point(self) -> int:
@@ -609,7 +618,7 @@ class RunningJob:
             return f"restarts from checkpoint {self._restore_point}"
         if not self._has_run:
             return "starts: it has not run before"
-        path = self._configuration.string("execution.state-recovery.path")
+        path = self._starting_snapshot
         start = f"from {plain_uri(path)}, which it was started from" if path else "from the beginning"
         return f"restarts {start}, since it has completed no checkpoint"
 
