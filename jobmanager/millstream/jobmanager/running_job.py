@@ -24,7 +24,7 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, LeaderEpoch, TaskManagerId, VertexId
 from millstream.core.jobs.job_events import JobEventKind
-from millstream.core.jobs.kept_checkpoint import kept_text
+from millstream.core.jobs.kept_checkpoint import IN_MEMORY, kept_text
 from millstream.core.jobs.resumption import Resumption
 from millstream.core.jobs.stalls import ended
 from millstream.core.jobs.states import ExecutionState, JobStatus
@@ -420,8 +420,11 @@ class RunningJob:
 
     def _last_words(self) -> str:
         """Returns what to report of the ended job besides its failure."""
-        kept = self._kept()
-        return "; ".join(text for text in (self.master.message, kept and kept_text(kept)) if text)
+        kept, master, checkpoints = self._kept(), self.master, self.checkpoints
+        about = kept_text(kept) if kept else ""
+        if checkpoints is not None and checkpoints.is_lost(master.status, master.keeps_checkpoints):
+            about = IN_MEMORY
+        return "; ".join(text for text in (master.message, about) if text)
 
     def metrics(self) -> list[MetricGroup]:
         """Returns the metrics of the job as a whole, and of the coordinators of its sources."""
