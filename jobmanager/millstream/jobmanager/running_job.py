@@ -240,10 +240,11 @@ class RunningJob:
         self._times = JobTimes(self.master.status, now.steady_ms)
         self._kept_bounds = self.master.requirements
         self._keeping_bounds = asyncio.Lock()
-        self._resumed, self._resumed_from = self._resumption(), self._restore_point
+        self._resumed, self._resumed_from = Resumption.UNKNOWN, 0
 
     def start(self) -> None:
         """Starts the job; one whose settings are invalid fails with the reason."""
+        self._resumed, self._resumed_from = self._resumption(), self._restore_point
         self._carry_out(self.master.start(Instant.of(self._clock)))
         if self.checkpoints is not None:
             self.checkpoints.start()
