@@ -10,7 +10,7 @@ import sys
 import pytest
 from waiting import wait_until
 
-from millstream.core.linux.processes import is_stopped, is_traced
+from millstream.core.linux.processes import is_stopped, is_traced, processor_ticks
 
 TRACER = """
 import ctypes, os, sys
@@ -37,6 +37,19 @@ def test_a_process_that_is_stopped_is_told_from_one_that_waits() -> None:
             process.kill()
     assert not is_stopped(process.pid), "it is gone"
     assert not is_traced(process.pid)
+
+
+@pytest.mark.process
+def test_the_processor_time_of_a_process_grows_only_while_it_computes() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        try:
+            wait_until(lambda: processor_ticks(process.pid) > 1, "the process to compute")
+            os.kill(process.pid, signal.SIGSTOP)
+            wait_until(lambda: is_stopped(process.pid), "the process to be stopped")
+            assert processor_ticks(process.pid) == processor_ticks(process.pid) > 0
+        finally:
+            process.kill()
+    assert processor_ticks(process.pid) == 0, "it is gone"
 
 
 @pytest.mark.process

@@ -41,6 +41,8 @@ def test_a_job_is_resumed_from_its_checkpoint_or_by_its_restart_strategy_and_fai
         jobs[name] = cluster.submit_running(write_job(tmp_path, name, body), *flags)
         wait_until(lambda name=name: len(lines(name)) > 10, f"records of {name}")
     cluster.wait_for_checkpoint(jobs["kept"])
+    body = JOB.format(lines=tmp_path / "waiting.txt", name="waiting")
+    jobs["waiting"] = cluster.submit(write_job(tmp_path, "waiting", body), parallelism=2)
 
     output = cluster.cli("cluster", "stop", "--dir", str(cluster.directory)).stdout
     assert re.search(r"'plain' \(.*\) is RUNNING: it is not resumed: it has completed no checkpoint", output)
@@ -48,14 +50,18 @@ def test_a_job_is_resumed_from_its_checkpoint_or_by_its_restart_strategy_and_fai
     assert kept is not None, output
     assert re.search(r"'repeated' \(.*\) is RUNNING: .* the next start runs it again from the beginning", output)
 
+    assert re.search(r"'waiting' \(.*\) is CREATED: it has not run yet, and the next start starts it", output)
+
     output = cluster.start(2, 2, **QUICK)
     assert re.search(r"'plain' \(.*\) is (not resumed, and ends as )?FAILED: .*it has completed no checkpoint", output)
     resumed = re.search(r"'kept' \(.*\) is resumed from checkpoint (\d+)", output)
     assert resumed is not None, output
     assert int(resumed[1]) >= int(kept[1])
     assert re.search(r"'repeated' \(.*\) has completed no checkpoint, .* is run again from the beginning", output)
+    assert re.search(r"'waiting' \(.*\) is started: it has not run before", output)
 
     cluster.wait_for(jobs["plain"], "FAILED")
+    cluster.wait_for(jobs["waiting"], "RUNNING")
     assert len(lines("plain")) == len(set(lines("plain"))), "no record was processed twice"
     assert cluster.exceptions(jobs["plain"])[0]["exception"].startswith("NotResumed: ")
     cluster.wait_for(jobs["kept"], "RUNNING")

@@ -243,6 +243,24 @@ def test_a_worker_that_ends_by_itself_without_progress_in_between_fails_the_job(
     assert [f.times for f in driver.master.failures] == [3, 2, 1]
 
 
+@pytest.mark.parametrize("opened", [None, 0, 1], ids=["before the deployment", "in the first open()", "in another"])
+def test_one_that_ends_by_itself_before_its_tasks_are_open_processes_no_record(opened: int | None) -> None:
+    driver = running(pipeline(2, 2), attempts=100)
+    for restart in range(10):
+        driver.lose_worker("a0", f"process {restart} exited with status 7", WorkerEnd.CRASHED)
+        driver.answer_cancels()
+        driver.tick(1)
+        driver.restored()
+        if opened is not None:
+            driver.ready("a0")
+            for task in driver.executions[:opened]:
+                driver.update(task, _S.RUNNING)
+            for task in driver.executions[opened:]:
+                driver.update(task, _S.INITIALIZING)
+    assert driver.master.status is JobStatus.RESTARTING if opened is None else JobStatus.RUNNING
+    assert [f.times for f in driver.master.failures][:-1] == [0] * 9
+
+
 def test_one_that_ends_by_itself_now_and_then_does_not() -> None:
     driver = running(pipeline(2, 2), attempts=100)
     for restart in range(20):

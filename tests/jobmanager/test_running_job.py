@@ -26,6 +26,7 @@ from millstream.jobmanager.running_job import RunningJob
 
 class NoLinks:
     artifact_address = checkpoint_directory = ""
+    recovers = False
 
     async def record_end(self, details: JobDetails, leadership: Leadership) -> None:
         """Not recorded."""

@@ -92,6 +92,25 @@ async def test_a_checkpoint_completes_and_a_failed_task_restores_from_it(
     assert details.failures[0].exception == "ValueError: bad"
 
 
+@pytest.mark.parametrize("storage", ["files", "memory"])
+async def test_a_job_that_fails_names_its_last_checkpoint_or_that_it_is_lost(
+    tmp_path: Path, storage: str, cluster: Cluster
+) -> None:
+    graph = checkpointed(tmp_path if storage == "files" else None, **{"restart-strategy.type": "none"})
+    task_manager, tasks = await cluster.running_job(graph)
+    checkpoint_id, location = await triggered(task_manager)
+    await acknowledge(task_manager, tasks, checkpoint_id)
+    await completion(task_manager, checkpoint_id)
+    await task_manager.update(*tasks[0], ExecutionState.FAILED, "ValueError: bad")
+    await task_manager.update(*tasks[1], ExecutionState.CANCELED)
+    details = await cluster.details_in(JobStatus.FAILED)
+    kept = f"its last completed checkpoint is kept: {location}; `millstream run -s {location} PROGRAM`"
+    lost = "its last completed checkpoint was in the job manager's memory and is lost: set execution.checkpointing.dir"
+    expected = kept if storage == "files" else lost
+    assert expected in details.message
+    assert expected in details.events[-1].message
+
+
 async def test_what_arrives_while_a_job_manager_stops_completes_no_checkpoint(
     tmp_path: Path, cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:

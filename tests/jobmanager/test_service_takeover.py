@@ -236,6 +236,7 @@ async def test_restarts_are_counted_over_all_leaders(tmp_path: Path) -> None:
         async with second_leader(store, graph, results, **QUICKLY) as second:
             told = await second.details_in(JobStatus.CREATED)
             assert (told.restarts, told.resumption, told.restore_point) == (1, Resumption.CHECKPOINT, completed)
+            assert (told.resumed, told.resumed_from) == (Resumption.CHECKPOINT, completed)
             while (details := await second.details_in(JobStatus.CREATED)).restarts == 1:
                 pass
             assert details.restarts == 2
@@ -255,6 +256,14 @@ async def test_a_job_that_waited_for_slots_has_not_run_and_starts_under_its_next
                 pass
             assert "it starts: it has not run before" in details.events[0].message
             assert details.restarts == 0
+            task_manager = second.task_manager()
+            for allocation in ("a0", "a1"):
+                assert await task_manager.offer(allocation)
+            for allocation in ("a0", "a1"):
+                await task_manager.run_worker(allocation)
+            while (details := await second.dispatcher.next(JobDetails)).resumption is Resumption.NOT_STARTED:
+                pass
+            assert (details.resumption, details.resumed) == (Resumption.NONE, Resumption.NOT_STARTED)
 
 
 async def test_a_job_began_when_its_first_leader_did_and_its_events_count_those_that_followed() -> None:

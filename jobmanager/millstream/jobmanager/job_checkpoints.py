@@ -547,6 +547,12 @@ class JobCheckpoints:
         """Returns the last checkpoint that is kept after the job has ended with this status, or an empty string."""
         return self.places()[0] if is_kept(self.settings.retention, _outcome(status, keeps_all)) else ""
 
+    def is_lost(self, status: JobStatus, keeps_all: bool) -> bool:
+        """Whether the last checkpoint would be kept after the job has ended, but is in the job manager's memory."""
+        retained = self.coordinator.retained
+        in_memory = bool(retained) and retained[-1].pointer.startswith(MEMORY_SCHEME)
+        return in_memory and is_kept(self.settings.retention, _outcome(status, keeps_all))
+
     def interrupt(self) -> None:
         """Cancels a restore that is in progress."""
         self._restart = -1

@@ -24,7 +24,7 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, JobId, LeaderEpoch, TaskManagerId, VertexId
 from millstream.core.jobs.job_events import JobEventKind
-from millstream.core.jobs.kept_checkpoint import kept_text
+from millstream.core.jobs.kept_checkpoint import IN_MEMORY, kept_text
 from millstream.core.jobs.resumption import Resumption
 from millstream.core.jobs.stalls import ended
 from millstream.core.jobs.states import ExecutionState, JobStatus
@@ -240,9 +240,11 @@ class RunningJob:
         self._times = JobTimes(self.master.status, now.steady_ms)
         self._kept_bounds = self.master.requirements
         self._keeping_bounds = asyncio.Lock()
+        self._resumed, self._resumed_from = Resumption.UNKNOWN, 0
 
     def start(self) -> None:
         """Starts the job; one whose settings are invalid fails with the reason."""
+        self._resumed, self._resumed_from = self._resumption(), self._restore_point
         self._carry_out(self.master.start(Instant.of(self._clock)))
         if self.checkpoints is not None:
             self.checkpoints.start()
@@ -405,6 +407,8 @@ class RunningJob:
             latest_checkpoint=self._kept() if ended else latest,
             resumption=self._resumption(),
             restore_point=self._restore_point,
+            resumed=self._resumed,
+            resumed_from=self._resumed_from,
             checkpoint_directory=directory,
             checkpoints=reports.everything(Instant.of(self._clock)) if reports is not None else b"",
             epoch=self._led.leadership.epoch,
@@ -417,8 +421,11 @@ class RunningJob:
 
     def _last_words(self) -> str:
         """Returns what to report of the ended job besides its failure."""
-        kept = self._kept()
-        return "; ".join(text for text in (self.master.message, kept and kept_text(kept)) if text)
+        kept, master, checkpoints = self._kept(), self.master, self.checkpoints
+        about = kept_text(kept) if kept else ""
+        if checkpoints is not None and checkpoints.is_lost(master.status, master.keeps_checkpoints):
+            about = IN_MEMORY
+        return "; ".join(text for text in (master.message, about) if text)
 
     def metrics(self) -> list[MetricGroup]:
         """Returns the metrics of the job as a whole, and of the coordinators of its sources."""
@@ -597,7 +604,13 @@ class RunningJob:
             return Resumption.CHECKPOINT
         if not self._has_run:
             return Resumption.NOT_STARTED
-        return Resumption.BEGINNING if self._restarts else Resumption.NONE
+        if not self._restarts:
+            return Resumption.NONE
+        return Resumption.SNAPSHOT if self._starting_snapshot else Resumption.BEGINNING
+
+    @property
+    def _starting_snapshot(self) -> str:
+        return self._configuration.string("execution.state-recovery.path")
 
     @property
     def _restore_point(self) -> int:
@@ -609,7 +622,7 @@ class RunningJob:
             return f"restarts from checkpoint {self._restore_point}"
         if not self._has_run:
             return "starts: it has not run before"
-        path = self._configuration.string("execution.state-recovery.path")
+        path = self._starting_snapshot
         start = f"from {plain_uri(path)}, which it was started from" if path else "from the beginning"
         return f"restarts {start}, since it has completed no checkpoint"
 

@@ -48,7 +48,7 @@ def _resumed(client: RestClient, since_ms: int, deadline: float, progress: Calla
     while True:
         known = client.get("/jobs/overview")["jobs"]
         jobs = [job for job in known if not 0 < job["end-time"] < since_ms]
-        unknown = [job for job in jobs if not _has_ended(job) and not job["resumption"]]
+        unknown = [job for job in jobs if not _has_ended(job) and not job["resumed"]]
         if not unknown or time.monotonic() > deadline:
             return [_when_started(job) for job in jobs]
         progress(f"waiting for job managers to lead {len(unknown)} of {len(jobs)} jobs")
@@ -78,6 +78,9 @@ def _when_stopped(job: dict[str, Any], checkpoint: int) -> str:
         case Resumption.BEGINNING:
             outcome = "it has completed no checkpoint, and by its restart strategy the next start runs it again from "
             outcome += "the beginning"
+        case Resumption.SNAPSHOT:
+            outcome = "it has completed no checkpoint, and by its restart strategy the next start runs it again from "
+            outcome += "the snapshot that it was started from"
         case Resumption.NOT_STARTED:
             outcome = "it has not run yet, and the next start starts it"
         case Resumption.NONE:
@@ -93,11 +96,14 @@ def _when_started(job: dict[str, Any]) -> str:
     if _has_ended(job):
         cause = f": {printable(job['last-failure'])}" if job["last-failure"] else ""
         return f"{_named(job)} is {job['state']}{cause}."
-    match Resumption(job["resumption"] or ""):
+    match Resumption(job["resumed"] or ""):
         case Resumption.CHECKPOINT:
-            outcome = f"is resumed from checkpoint {job['restore-point']}"
+            outcome = f"is resumed from checkpoint {job['resumed-from']}"
         case Resumption.BEGINNING:
             outcome = "has completed no checkpoint, and by its restart strategy is run again from the beginning"
+        case Resumption.SNAPSHOT:
+            outcome = "has completed no checkpoint, and by its restart strategy is run again from the snapshot that it "
+            outcome += "was started from"
         case Resumption.NOT_STARTED:
             outcome = "is started: it has not run before"
         case Resumption.NONE:

@@ -149,3 +149,7 @@ class JobDetails(Struct, frozen=True):
     resumption: Resumption = Resumption.UNKNOWN
     restore_point: int = 0
     """The last checkpoint that the job has completed; 0: none."""
+    resumed: Resumption = Resumption.UNKNOWN
+    """How the current leader began with the job, unless the tasks of an earlier leader were still running."""
+    resumed_from: int = 0
+    """The last checkpoint that the job had completed then; 0: none."""

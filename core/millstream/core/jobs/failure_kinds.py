@@ -16,7 +16,7 @@ class FailureKind(IntEnum):
     PEER_LOST = 1
     """A task lost a peer that it exchanges data with: a consequence of the peer's failure."""
     CRASHED = 2
-    """A process of the job exited or crashed by itself, at an unknown record."""
+    """A slot worker exited or crashed by itself while its tasks processed records: the record is unknown."""
     OUTAGE = 3
     """Code raised an error because something outside the job failed: a disk, a connection, the target of a sink.
     The record at which that happened, if it is known, is not the cause."""

@@ -11,6 +11,12 @@ import shlex
 PROGRAM = "PROGRAM"
 
 
+IN_MEMORY = (
+    "its last completed checkpoint was in the job manager's memory and is lost: set execution.checkpointing.dir for "
+    "checkpoints that a job can be started from"
+)
+
+
 def start_command(location: str, program: str = PROGRAM) -> str:
     """Returns a shell command. `program` contains options of `run`, the program, and its arguments."""
     return f"millstream run -s {shlex.quote(location)} {program}"

@@ -13,8 +13,10 @@ class Resumption(StrEnum):
     CHECKPOINT = "CHECKPOINT"
     """From its last completed checkpoint."""
     BEGINNING = "BEGINNING"
-    """It has completed no checkpoint, and its restart strategy restarts it: from the beginning, or from the snapshot
-    that it was started from.
+    """It has completed no checkpoint, and its restart strategy restarts it from the beginning."""
+    SNAPSHOT = "SNAPSHOT"
+    """It has completed no checkpoint, and its restart strategy restarts it from the snapshot that it was started
+    from.
     """
     NOT_STARTED = "NOT_STARTED"
     """None of its tasks has run yet: it is started."""

@@ -62,6 +62,15 @@ def is_traced(pid: int, platform: str = sys.platform) -> bool:
     return _status_field(pid, "TracerPid", platform) not in ("", "0")
 
 
+def processor_ticks(pid: int, platform: str = sys.platform) -> int:
+    """The processor time that it has used so far, in ticks of the system; 0 when there is none. Elsewhere 0."""
+    if is_linux(platform):
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"{_PROC}/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+            return int(fields[11]) + int(fields[12])
+    return 0
+
+
 def _status_field(pid: int, name: str, platform: str) -> str:
     if is_linux(platform):
         with contextlib.suppress(OSError), open(f"{_PROC}/{pid}/status", errors="replace") as file:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from millstream.core.linux.processes import is_stopped
 from millstream.core.services.liveness import Liveness
 from millstream.core.services.rpc import open_channel
 from millstream.core.settings.configuration import Configuration
@@ -39,6 +40,12 @@ async def until_silent(
     finally:
         if check is not None:
             check.cancel()
+
+
+def reason_of_silence(pid: int, timeout: float, otherwise: str) -> str:
+    """Why a process that counts as lost was silent for the timeout: it is stopped, or `otherwise`."""
+    silent = f"its process {pid} did not respond for {timeout:g} s (heartbeat.timeout)"
+    return f"{silent}: {'it was stopped (SIGSTOP) and not continued (SIGCONT)' if is_stopped(pid) else otherwise}"
 
 
 async def accepts_connections(address: str, configuration: Configuration, timeout: float) -> bool:

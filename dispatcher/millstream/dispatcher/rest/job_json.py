@@ -56,12 +56,14 @@ def _scheduler(details: JobDetails) -> str:
 
 
 def _restarts(details: JobDetails) -> Json:
-    """How often the job was restarted, and what for the last time, or why it failed; how it would be resumed."""
+    """How often the job was restarted, the last cause, and how it would be and was resumed."""
     return {
         "restarts": details.restarts,
         "last-failure": cause_line(details.failures[0]) if details.failures else None,
         "resumption": details.resumption or None,
         "restore-point": details.restore_point or None,
+        "resumed": details.resumed or None,
+        "resumed-from": details.resumed_from or None,
     }
 
 

@@ -85,7 +85,8 @@ JOBS_OVERVIEW = record({
         "jid": ID, "name": STRING, "start-time": INTEGER, "end-time": INTEGER, "duration": INTEGER, "state": JOB_STATUS,
         "last-modification": INTEGER, "tasks": mapping(INTEGER), "pending-operators": INTEGER, "message": STRING,
         "jobType": STRING, "schedulerType": STRING, "restarts": INTEGER, "last-failure": nullable(STRING),
-        "resumption": nullable(STRING), "restore-point": nullable(INTEGER),
+        "resumption": nullable(STRING), "restore-point": nullable(INTEGER), "resumed": nullable(STRING),
+        "resumed-from": nullable(INTEGER),
     })),
 })  # fmt: skip
 
@@ -119,7 +120,8 @@ JOB = record({
     "status-counts": mapping(INTEGER), "plan": PLAN, "pending-operators": INTEGER, "message": STRING,
     "slots-required": INTEGER, "slots-held": INTEGER, "slots-free": INTEGER, "slots-total": INTEGER,
     "slots-startable": INTEGER, "restarts": INTEGER, "last-failure": nullable(STRING),
-    "resumption": nullable(STRING), "restore-point": nullable(INTEGER),
+    "resumption": nullable(STRING), "restore-point": nullable(INTEGER), "resumed": nullable(STRING),
+    "resumed-from": nullable(INTEGER),
 })  # fmt: skip
 JOB_PLAN = record({"plan": PLAN})
 FLOW = record({

@@ -16,10 +16,11 @@ An error counts once for each restart, however many subtasks raise it. Its count
 - another error was raised in between. Other records that raise the same error do not reset the count, since which of
   several is processed first is a matter of chance.
 
-A process of the job that exits or crashes by itself (`os._exit`, native code, no memory) is an error too, always the
-same one: its record is unknown, and corrupted memory ends a process in different ways. Its count is reset when a
-checkpoint completed for which any subtask had processed records since the restart. That is progress: the next restore
-point is nearer to the record. A checkpoint without new records is no progress.
+A slot worker that exits or crashes by itself (`os._exit`, native code, no memory) while its tasks process records is an
+error too, always the same one: its record is unknown, and corrupted memory ends a process in different ways. Its count
+is reset when a checkpoint completed for which any subtask had processed records since the restart. That is progress:
+the next restore point is nearer to the record. A checkpoint without new records is no progress. A worker that ends
+while it starts or opens its tasks, and the process of the enumerators, process no record: they do not count.
 
 What does not count does not reset a count either: outages, workers that were killed from outside, also by the kernel
 for its lack of memory, lost peers, missing slots.

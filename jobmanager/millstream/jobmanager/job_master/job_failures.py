@@ -9,10 +9,12 @@ from msgspec.structs import replace
 from millstream.core.jobs.failure_kinds import FailureKind, WorkerEnd
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import JobId
+from millstream.core.jobs.states import ExecutionState
 from millstream.jobmanager.job_master.execution_graph import Execution
 
 _NAMED = 8
 _LONGEST_NAME = 80
+_NOT_OPENED = (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
 
 
 def job_failure(job_id: JobId, exception: str, now_ms: int, task_manager: str = "", final: bool = False) -> TaskFailure:
@@ -47,14 +49,19 @@ def lost_failure(
     job_id: JobId, reason: str, now_ms: int, task_manager: str, executions: Sequence[Execution],
     end: WorkerEnd = WorkerEnd.LOST,
 ) -> TaskFailure:  # fmt: skip
-    """Builds the failure of lost workers; it names their executions, up to a maximum."""
+    """Builds the failure of lost workers; it names their executions, up to a maximum.
+
+    A worker that ended by itself may have done so at a record only if all its deployed tasks had been opened: it opens
+    them before any of them takes a step.
+    """
     if len(executions) > 1:
         names = [_brief(e.name) for e in executions[:_NAMED]]
         more = f" and {len(executions) - _NAMED} more" if len(executions) > _NAMED else ""
         reason = f"{reason}. Its tasks: {', '.join(names)}{more}"
+    at_a_record = any(e.is_deployed for e in executions) and not any(e.state in _NOT_OPENED for e in executions)
     failure = replace(
         job_failure(job_id, f"SlotLost: {reason}", now_ms, task_manager, final=end is WorkerEnd.IMPOSSIBLE),
-        kind=FailureKind.CRASHED if end is WorkerEnd.CRASHED else FailureKind.ORDINARY,
+        kind=FailureKind.CRASHED if end is WorkerEnd.CRASHED and at_a_record else FailureKind.ORDINARY,
     )
     if not executions:
         return failure

@@ -1,15 +1,21 @@
-"""Starts a job's enumerator process in the job's environment, supervises and stops it."""
+"""Starts a job's enumerator process in the job's environment, supervises and stops it.
+
+As a slot worker does, the process gives signs of life, whatever its enumerators do. One that is silent for
+`heartbeat.timeout` is killed, and the job restarts: no checkpoint completes without it. One that uses processor time
+meanwhile is waited for, since native code may hold its interpreter lock, and so is one that a debugger holds.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 
 from millstream.core.clock import Clock
-from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import VertexId
+from millstream.core.linux.processes import is_traced, processor_ticks
 from millstream.core.messages.sources import (
     EnumeratorsCommand,
     EnumeratorsMessage,
@@ -18,9 +24,11 @@ from millstream.core.messages.sources import (
     StartEnumerators,
     Stop,
 )
-from millstream.core.processes.child import Child, ChildThread
+from millstream.core.processes.child import Child, ChildProcess, ChildThread
 from millstream.core.processes.job_process import JobProcess, Launcher, start_job_process
 from millstream.core.processes.supervised_child import SupervisedChild
+from millstream.core.services.liveness import Liveness
+from millstream.core.services.silence import reason_of_silence, until_silent
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import ENUMERATORS_COMMAND, ENUMERATORS_MESSAGE
 
@@ -56,6 +64,7 @@ class EnumeratorProcess:
         self._readers = readers or {}
         self._launcher = launch
         self._child = SupervisedChild(self._launch, ENUMERATORS_COMMAND.to_bytes(Stop()), _STOP_GRACE)
+        self._watch: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Builds the environment and runs the process until it ends; an unexpected end fails the job."""
@@ -66,10 +75,12 @@ class EnumeratorProcess:
             for v in self._graph.vertices
             if v.source
         )
-        reason = await self._child.run(
-            ENUMERATORS_COMMAND.to_bytes(StartEnumerators(self._graph.job_id, sources, self._graph.configuration)),
-            lambda raw: self._on_message(ENUMERATORS_MESSAGE.from_bytes(raw)),
-        )
+        start = StartEnumerators(self._graph.job_id, sources, self._graph.configuration)
+        try:
+            reason = await self._child.run(ENUMERATORS_COMMAND.to_bytes(start), self._received)
+        finally:
+            if self._watch is not None:
+                self._watch.cancel()
         if not self._child.is_stopping:
             self._fail(f"split enumerators: {reason}")
 
@@ -81,6 +92,31 @@ class EnumeratorProcess:
         """Stops the process. Returns when it has ended."""
         await self._child.stop()
 
+    def _received(self, raw: bytes) -> None:
+        if self._watch is None and (process := self._child.process) is not None:  # it has started
+            self._watch = asyncio.create_task(self._watch_life(process))
+        self._on_message(ENUMERATORS_MESSAGE.from_bytes(raw))
+
+    async def _watch_life(self, process: ChildProcess) -> None:
+        loop = asyncio.get_running_loop()
+        liveness = Liveness(self._configuration, loop.time())
+        used = processor_ticks(process.pid)
+
+        def heard() -> None:
+            nonlocal used
+            liveness.heard(loop.time())
+            used = processor_ticks(process.pid)
+
+        process.on_sign_of_life = heard
+
+        async def responds() -> bool:
+            nonlocal used
+            before, used = used, processor_ticks(process.pid)
+            return used > before or is_traced(process.pid)
+
+        await until_silent(f"enumerator process {process.pid}", liveness, process.probe, responds)
+        self._child.kill(reason_of_silence(process.pid, liveness.timeout, "its threads do not run"))
+
     def _fail(self, reason: str) -> None:
         failure = TaskFailure(
             job_id=self._graph.job_id,
@@ -89,7 +125,6 @@ class EnumeratorProcess:
             traceback=reason,
             timestamp=self._clock.now_ms(),
             final=self._child.is_impossible,
-            kind=FailureKind.CRASHED if self._child.crashed else FailureKind.ORDINARY,
         )
         self._on_message(failure)
 

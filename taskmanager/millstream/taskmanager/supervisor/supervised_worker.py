@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from millstream.core.jobs.failure_kinds import WorkerEnd
 from millstream.core.jobs.ids import new_id
-from millstream.core.linux.processes import is_stopped, is_traced
+from millstream.core.linux.processes import is_traced
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.messages.inspection import InspectWorker, PlacedTask, SampleRequest, WorkerInspected
 from millstream.core.messages.results import CollectResponse
@@ -33,7 +33,7 @@ from millstream.core.processes.memory import amount
 from millstream.core.processes.supervised_child import SupervisedChild
 from millstream.core.processes.titles import ROOM, worker_title
 from millstream.core.services.liveness import Liveness
-from millstream.core.services.silence import accepts_connections, until_silent
+from millstream.core.services.silence import accepts_connections, reason_of_silence, until_silent
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.core.wire.wire import WireError
@@ -43,6 +43,7 @@ from millstream.taskmanager.supervisor.worker_places import WorkerPlaces
 
 log = logging.getLogger(__name__)
 _STOP_GRACE = 5.0
+_DEAF = "its threads do not run, and it accepts no connection"
 _SILENT = "it does not respond: native code that it runs holds the interpreter lock, or the machine is overloaded"
 
 
@@ -221,7 +222,7 @@ class SupervisedWorker:
 
         await until_silent(f"slot worker {process.pid}", liveness, process.probe, responds)
         self._was_silent = True
-        self.kill(_silence(process.pid, liveness.timeout))
+        self.kill(reason_of_silence(process.pid, liveness.timeout, _DEAF))
 
     async def _launch(self) -> Child:
         child = await self._start_child()
@@ -242,10 +243,3 @@ class SupervisedWorker:
             VARIABLES if limit_of(self._configuration) else None,
         )
         return await self._launcher(process, self._configuration, self._on_progress, self._outputs)
-
-
-def _silence(pid: int, timeout: float) -> str:
-    silent = f"its process {pid} did not respond for {timeout:g} s (heartbeat.timeout)"
-    if is_stopped(pid):
-        return f"{silent}: it was stopped (SIGSTOP) and not continued (SIGCONT)"
-    return f"{silent}: its threads do not run, and it accepts no connection"

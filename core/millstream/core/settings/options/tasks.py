@@ -18,9 +18,9 @@ ROWS = (
         _T.INT,
         3,
         "The job fails when the same error (class, place in code, operator) has occurred this many times in a row at "
-        "the same record, or a worker has exited this many times without progress, regardless of the strategy; 0 or "
-        "-1: no limit. Outages do not count: errors without a record, errors of sinks, and all errors of disks and "
-        "connections.",
+        "the same record, or a worker that processed records has exited this many times without progress, regardless "
+        "of the strategy; 0 or -1: no limit. Outages do not count: errors without a record, errors of sinks, and all "
+        "errors of disks and connections.",
     ),
     Option("restart-strategy.fixed-delay.attempts", _T.INT, 1, "The number of restarts before the job fails."),
     Option("restart-strategy.fixed-delay.delay", _T.DURATION, 1.0, "The time between a failure and the restart."),
