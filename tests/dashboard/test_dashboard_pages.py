@@ -480,7 +480,7 @@ def test_actions(browser: Browser, cluster: Cluster, jobs: Jobs) -> None:
     expect(badge).to_have_text("stalled")
     page.get_by_role("button", name="Cancel", exact=True).click()
     dialog.get_by_role("button", name="Cancel the job").click()
-    expect(badge).to_have_text("canceled")
+    expect(badge).to_have_text("cancelled")
     watched.visit("#/wheels", "Wheels")
     page.get_by_label("Wheel", exact=True).set_input_files(jobs.wheel)
     expect(page.get_by_role("row", name=re.compile("otherjob"))).to_contain_text("otherjob:main")

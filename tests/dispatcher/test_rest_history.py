@@ -170,6 +170,8 @@ async def test_how_jobs_are(dispatcher: RunningDispatcher) -> None:
         ([FindingKind.NO_RECORDS], Condition.IDLE),
         ([FindingKind.NO_RECORDS, FindingKind.BACKPRESSURE], Condition.BACKPRESSURED),
         ([FindingKind.NOT_RUNNING], Condition.STARTING),
+        ([FindingKind.NOT_RUNNING, FindingKind.RESTARTS_OFTEN], Condition.UNSTABLE),
+        ([FindingKind.RESTARTS_OFTEN, FindingKind.NOT_RESPONDING], Condition.STALLED),
         ([FindingKind.NOT_RESPONDING], Condition.STALLED),
         ([FindingKind.INPUT_NOT_ENDED, FindingKind.PAUSED_FOR_ALIGNMENT], Condition.RUNNING),
     ],

@@ -52,6 +52,10 @@ export function JobGraph({ nodes, vertices, edges = NO_EDGES }: GraphProps): JSX
     setScale(Math.max(least, Math.min(1, (room.clientWidth - 4) / placed.width, high)));
   };
   useEffect(() => fit(0.55, false), [shape]);
+  useEffect(() => { // the first source is in view: a wide graph is higher than its frame
+    const [first] = placed.nodes;
+    if (frame.current !== null && first !== undefined) frame.current.scrollTop = (first.y + NODE.height / 2) * scale - frame.current.clientHeight / 2;
+  }, [placed]);
   useEffect(look, [scale, placed]);
   const zoom = (by: 1 | -1): void => {
     const next = by > 0 ? STEPS.find((step) => step > scale + 0.01) : STEPS.findLast((step) => step < scale - 0.01);
