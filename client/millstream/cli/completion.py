@@ -19,7 +19,7 @@ _NAMES = {
     "bash": [("COMPREPLY+=($value)", _QUOTED)],
     "fish": [('string split ","', 'string split -m 1 ","')],
 }
-"""Replaced in click's scripts, which take no values with spaces, wildcards (bash) or commas (fish), as job names have."""
+"""Replaced in click's scripts, so that names of jobs may have spaces and wildcards (bash) or commas (fish)."""
 
 
 @click.command(cls=Command)

@@ -89,8 +89,8 @@ def job_facts(master: JobMaster, checkpoints: CheckpointFacts, now_ms: int, repo
     is_batch = job_type(master.graph.configuration) == "BATCH"
     restarts = [(failure.timestamp, failure.exception) for failure in master.failures if failure.restart]
     return JobFacts(
-        job_id, name, master.status, now_ms, tasks, producers, master.message, checkpoints, report_interval_ms, is_batch,
-        restarts,
+        job_id, name, master.status, now_ms, tasks, producers, master.message, checkpoints, report_interval_ms,
+        is_batch, restarts,
     )  # fmt: skip
 
 
