@@ -48,7 +48,7 @@ async def test_requirements_are_shown_and_passed_on(dispatcher: RunningDispatche
         assert not asked.wait
         manager.send(RescaleResult(asked.trigger_id, "accepted"))
         assert ((await answer).status, (await answer).json) == (200, {})
-        for error, status in (("parallelism 4 is too much", 400), ("under way; try again", 409)):
+        for error, status in (("parallelism 4 is too much", 400), ("in progress; try again", 409)):
             answer = asyncio.ensure_future(http("PUT", path, body))
             manager.send(RescaleResult((await manager.next(RescaleRequest)).trigger_id, error=error))
             assert ((await answer).status, (await answer).json) == (status, {"errors": [error]})

@@ -428,7 +428,7 @@ WRITTEN = "'Sink: files' has written records since 2023-11-14 22:14:00 UTC that 
         (CheckpointFacts(10_000), f"{WRITTEN}: no checkpoint has completed so far."),
         (
             CheckpointFacts(10_000, LONG_AGO - 60_000, LONG_AGO + 5_000, LONG_AGO + 1_000, "it expired"),
-            f"{WRITTEN}: no checkpoint has completed since 2023-11-14 22:13:00 UTC; one is under way since "
+            f"{WRITTEN}: no checkpoint has completed since 2023-11-14 22:13:00 UTC; one is in progress since "
             "2023-11-14 22:14:05 UTC; the last one that failed, at 2023-11-14 22:14:01 UTC: it expired.",
         ),
         (

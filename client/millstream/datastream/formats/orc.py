@@ -39,6 +39,7 @@ class OrcBulkWriters:
 
         `writer_properties` are ORC's: `orc.compress` (NONE, SNAPPY, ZLIB, LZ4, ZSTD), `orc.stripe.size`,
         `orc.compress.size`, `orc.row.index.stride`. `hadoop_config` is accepted as in PyFlink, and has to be empty.
+        Raises `InvalidProgramError` for a column that Arrow has no type for.
         """
         refuse_hadoop(hadoop_config)
         schema, type_info = declared_columns(row_type, "row_type")

@@ -105,5 +105,8 @@ class GenericRecordAvroTypeInfo(TypeInformation):
         return f"GenericRecord({self.schema})"
 
     def get_java_type_info(self) -> NoReturn:
-        """There is none."""
+        """There is none.
+
+        Raises `InvalidProgramError`.
+        """
         raise InvalidProgramError("get_java_type_info: there is no JVM here, and no type information of Java's")

@@ -23,6 +23,7 @@ class AvroBulkWriters:
         """Files of one schema. Records are dicts, rows or dataclasses; what the schema does not allow fails the sink.
 
         The codec, which compresses blocks, is null (none), deflate, bzip2 or xz.
+        Raises `InvalidProgramError` for an unknown codec.
         """
         if codec not in _CODECS:
             raise InvalidProgramError(f"the codec of an Avro file is one of {', '.join(_CODECS)}, got {codec!r}")

@@ -42,7 +42,10 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return decode if finish is None else lambda message: None if (v := decode(message)) is None else finish(v)
 
     def deserialize(self, message: bytes) -> Any:
-        """One value; None for a message that cannot be read, when such are ignored."""
+        """One value; None for a message that cannot be read, when such are ignored.
+
+        Raises `ValueError` for any other message that cannot be read.
+        """
         try:
             return self._decode(message)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -49,7 +49,10 @@ class BucketAssigner(ABC):
 
     @staticmethod
     def custom_bucket_assigner(function: Callable[[Any], str]) -> BucketAssigner:
-        """By a function of the record."""
+        """By a function of the record.
+
+        Raises `InvalidProgramError` unless it is callable.
+        """
         if not callable(function):
             raise InvalidProgramError(f"a bucket assigner takes a function of a record, got {function!r}")
         return _ByFunction(function)
