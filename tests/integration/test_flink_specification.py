@@ -1,6 +1,6 @@
 """Responses of a running cluster against Flink's REST specification: every key is there, or the manual leaves it out.
 
-The jobs have what responses can be about: checkpoints that completed, failed and are in progress, a savepoint, a restart,
+The jobs have all that responses describe: checkpoints completed, failed and in progress, a savepoint, a restart,
 rescales, accumulators, a failure, results.
 """
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.conversion import rows_to_record_batch
 from millstream.core.records.types import TypeInformation
@@ -74,8 +75,8 @@ class OrcPartFormat(PartFormat):
         self._type = type_info
         self._options = options
 
+    @override
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
-        """Writes ORC."""
         return _OrcWriter(stream, self._schema, self._type, self._options)
 
 

@@ -270,14 +270,14 @@ class Configuration:
 
     def for_job(self, options: Mapping[str, str]) -> Configuration:
         """Returns a service's configuration with those of a job's options that jobs may set (`JobMay`)."""
-        asked = Configuration(options)
+        requested = Configuration(options)
         result = Configuration(self._raw)
         for key, value in options.items():
             match OPTIONS[key].job_may if key in OPTIONS else JobMay.SET:
                 case JobMay.SET:
                     result.set(key, value)
                 case JobMay.LOWER:
-                    if (asked.get(key) or math.inf) < (self.get(key) or math.inf):
+                    if (requested.get(key) or math.inf) < (self.get(key) or math.inf):
                         result.set(key, value)
                 case JobMay.NOT:
                     pass

@@ -332,16 +332,16 @@ class FileSource(Source[FileSplit, T_co]):
         """Dead letters, with `on_error='dead-letter'`."""
         return self._handling.side_outputs
 
+    @override
     def produces_columns(self) -> bool:
-        """By the format."""
         return self._format.produces_columns()
 
     def keeps_records(self) -> bool:
         """Every record is made again."""
         return False
 
+    @override
     def get_produced_type(self) -> TypeInformation[T_co]:
-        """The format's."""
         return self._format.produced_type()
 
 
@@ -374,8 +374,8 @@ class _FileReader(OneSplitReader[FileSplit]):
         self._reader: FormatReader | None = None
         self._malformed = MalformedRecords(handling, context, self._place)
 
+    @override
     def open_split(self, split: FileSplit) -> None:
-        """Opens the file."""
         try:
             self._reader = self._format.open(split)
         except MalformedInputError as error:
@@ -414,8 +414,8 @@ class _FileReader(OneSplitReader[FileSplit]):
         position = self._reader.position() if self._reader else split.position
         return FileSplit(split.path, split.start, split.end, position)
 
+    @override
     def close_split(self) -> None:
-        """Closes the file."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -431,7 +431,7 @@ class _FileReader(OneSplitReader[FileSplit]):
         """The splits with their positions, and the count."""
         return [*super().snapshot_state(checkpoint_id), *self._malformed.state()]
 
+    @override
     def close(self) -> None:
-        """Closes the open split."""
         super().close()
         self._malformed.close()

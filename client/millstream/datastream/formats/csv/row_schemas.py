@@ -98,8 +98,8 @@ class CsvRowDeserializationSchema(_OfRows, DeserializationSchema):
                 return None
             raise ValueError(f"no CSV of {self._type.describe()}: {error}: {message!r:.200}") from error
 
+    @override
     def get_produced_type(self) -> TypeInformation:
-        """The declared type."""
         return self._type
 
     class Builder(_Builder):

@@ -53,8 +53,8 @@ class JsonRowDeserializationSchema(DeserializationSchema):
                 return None
             raise ValueError(f"no JSON of {self._type.describe()}: {error}: {message!r:.200}") from error
 
+    @override
     def get_produced_type(self) -> TypeInformation:
-        """The declared type."""
         return self._type
 
     def __getstate__(self) -> dict[str, Any]:

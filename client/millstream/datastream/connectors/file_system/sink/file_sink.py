@@ -288,8 +288,8 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
     def finish(self, transaction: FileTransaction) -> None:
         self._writer.finish(transaction)
 
+    @override
     def close(self) -> None:
-        """Drops the open parts."""
         if self._opened is not None:
             self._opened.close()
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
 from millstream.common.serialization import Encoder
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.conversion import VALUE_COLUMN, record_batch_to_rows
 from millstream.core.records.types import PICKLED, TypeInformation
@@ -85,8 +86,8 @@ class TextFormat(PartFormat):
         """With an encoder that knows the type."""
         return TextFormat(self._encoder.for_type(record_type))
 
+    @override
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
-        """Writes lines."""
         return _TextWriter(stream, self._encoder, state)
 
 
@@ -102,8 +103,8 @@ class _TextWriter(PartWriter):
         """Whether a byte order mark is written."""
         return self._incremental.getstate()
 
+    @override
     def write(self, batch: Batch) -> None:
-        """Lines."""
         try:
             self._stream.write(self._encoder.lines(records_of(batch), self._incremental.encode))
         except UnicodeEncodeError as error:
