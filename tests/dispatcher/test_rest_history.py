@@ -132,7 +132,7 @@ async def test_how_jobs_are(dispatcher: RunningDispatcher) -> None:
             (one,) = found["jobs"]
             return one
 
-        async def answers() -> None:
+        async def responses() -> None:
             while True:
                 query = await manager.next(StallQuery)
                 finding = {"kind": "WATERMARK_HELD_BACK", "message": "The watermark stands still."}
@@ -145,7 +145,7 @@ async def test_how_jobs_are(dispatcher: RunningDispatcher) -> None:
             return one["health"] == "RUNNING"
 
         await until(runs)
-        answering = asyncio.create_task(answers())
+        answering = asyncio.create_task(responses())
 
         async def stalls() -> Any:
             one = await shown()

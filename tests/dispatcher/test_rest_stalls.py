@@ -75,12 +75,12 @@ async def test_watermarks_of_a_vertex_have_flinks_names(dispatcher: RunningDispa
         vertex = VertexStatus(VertexId("v"), "Source", 2, 128, subtasks=subtasks)
         manager.report(JobDetails(JobId(job.job_id), "j", JobStatus.RUNNING, vertices=(vertex,)))
         root = f"/jobs/{job.job_id}/vertices"
-        while (answer := await http("GET", f"{root}/v/watermarks")).status == 404:
+        while (response := await http("GET", f"{root}/v/watermarks")).status == 404:
             pass
-        assert answer.json == [
+        assert response.json == [
             {"id": "0.currentOutputWatermark", "value": "7"},
             {"id": "0.watermarkAlignmentDrift", "value": "3"},
             {"id": "1.currentInputWatermark", "value": str(-(2**63))},
         ]
-        jsonschema.validate(answer.json, stall_schemas.WATERMARKS)
+        jsonschema.validate(response.json, stall_schemas.WATERMARKS)
         assert "has no vertex w" in (await http("GET", f"{root}/w/watermarks", status=404)).json["errors"][0]
