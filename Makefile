@@ -14,7 +14,7 @@ NPM := $(shell command -v npm)
 BUNDLED := $(if $(NPM),dashboard/node_modules/.all)# what the dashboard is checked and tested with
 PYRIGHT := $(if $(NPM),tests/typing/node_modules/.all)
 
-# Compiled modules are kept whatever the shell says: else every worker of pytest, and every process that a test starts,
+# Compiled modules are kept whatever the shell sets: else every worker of pytest, and every process that a test starts,
 # compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -108,7 +108,7 @@ bench-long: $(READY)  ## the same with bigger sizes; writes benchmarks/RESULTS-l
 docs: $(READY)  ## regenerates docs/configuration.md from the table of options
 	$(BIN)/python docs/generate.py
 
-# MkDocs imports what the reference is made of, and says what it found in strict mode: any warning is an error.
+# MkDocs imports what the reference is made of, and is strict: any warning is an error.
 docs-site: $(READY)  ## the documentation as a web site, in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 

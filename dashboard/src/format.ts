@@ -99,6 +99,16 @@ export function sentence(words: string): string {
   return words.slice(0, 1).toUpperCase() + words.slice(1);
 }
 
+/** A state in words: the REST API has Flink's spelling, the pages that of the rest of their text. */
+export function stateName(state: string): string {
+  return state.toLowerCase().replaceAll("_", " ").replace(/^cancel(ed|ing)$/, "cancell$1");
+}
+
+/** The name of a vertex: the arrows between its chained operators are not broken at the end of a line. */
+export function unbroken(name: string): string {
+  return name.replaceAll("->", "-\u2060>");
+}
+
 export function shortId(id: string): string {
   return id.length > 12 ? id.slice(0, 8) : id;
 }

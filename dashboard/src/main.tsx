@@ -46,11 +46,11 @@ function CurrentPage(): JSX.Element {
     case undefined:
       return <OverviewPage />;
     case "jobs":
-      if (id === undefined) return <JobsPage ended={false} />;
+      if (id === undefined) return <JobsPage key="running" ended={false} />;
       if (part === "vertices" && third !== undefined) return <VertexPage key={third} job={id} vertex={third} tab={fourth ?? "subtasks"} subtask={fifth} />;
       return <JobPage key={id} id={id} tab={part ?? "graph"} rest={parts.slice(3)} />;
     case "ended":
-      return <JobsPage ended />;
+      return <JobsPage key="ended" ended />;
     case "taskmanagers":
       return id === undefined ? <TaskManagersPage /> : <TaskManagerPage key={id} id={id} tab={part ?? "slots"} slot={third} />;
     case "jobmanager":

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { canChallenge, nameOfToken, newNonce, proof } from "../src/challenge.ts";
 import { mainLog } from "../src/logfiles.ts";
 import { OPERATOR, packageClass, packageOf, PYTHON, RUNTIME, samplesByPackage } from "../src/flamekinds.ts";
-import { byName, bytes, count, duration, lag, rate, watermark } from "../src/format.ts";
+import { byName, bytes, count, duration, lag, rate, stateName, watermark } from "../src/format.ts";
 import { edgeKey, NODE, place } from "../src/layout.ts";
 import { metricValue, readableMetric } from "../src/metricnames.ts";
 import { inParts, valuesOf } from "../src/metrics.ts";
@@ -22,6 +22,14 @@ test("events are parsed whatever chunks they arrive in", () => {
       { event: "message", data: "two\nlines" },
     ]);
   }
+});
+
+test("states in words", () => {
+  assert.equal(stateName("RUNNING"), "running");
+  assert.equal(stateName("IN_PROGRESS"), "in progress");
+  assert.equal(stateName("CANCELED"), "cancelled");
+  assert.equal(stateName("canceling"), "cancelling");
+  assert.equal(stateName("CANCELLING"), "cancelling");
 });
 
 test("figures", () => {

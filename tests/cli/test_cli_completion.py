@@ -33,12 +33,11 @@ def completed(cli: Any, words: str, last: str) -> list[str]:
         capture_output=True, text=True, timeout=DEADLINE, check=True,
     )  # fmt: skip
     assert done.stderr == ""
-    return done.stdout.split()
+    return done.stdout.splitlines() if done.stdout != "\n" else []
 
 
 def test_bash_completes_commands_options_and_jobs(cli: Any, fake_cluster: Any) -> None:
-    jobs = [{"jid": jid, "name": name, "state": "RUNNING", "start-time": 0, "end-time": -1} for jid, name in JOBS]
-    fake_cluster.responses["GET /jobs/overview"] = (200, {"jobs": jobs})
+    fake_cluster.responses["GET /jobs/overview"] = shown(JOBS)
     assert completed(cli, "millstream", "ca") == ["cancel"]
     assert {"--savepointPath", "--drain"} <= set(completed(cli, "millstream stop", "--"))
     address = f"millstream cancel -m {fake_cluster.address}"
@@ -46,6 +45,22 @@ def test_bash_completes_commands_options_and_jobs(cli: Any, fake_cluster: Any) -
     assert completed(cli, address, "cd") == [JOBS[1][0]]
     for command in ("logs", "top", "savepoint", "rescale", "exceptions"):
         assert completed(cli, f"millstream {command} -m {fake_cluster.address}", "vis") == ["visits"], command
+
+
+def shown(jobs: list[tuple[str, str]]) -> tuple[int, Any]:
+    entries = [{"jid": jid, "name": name, "state": "RUNNING", "start-time": 0, "end-time": -1} for jid, name in jobs]
+    return 200, {"jobs": entries}
+
+
+def test_names_of_jobs_with_spaces_commas_and_wildcards(cli: Any, fake_cluster: Any) -> None:
+    """What is completed is one word for the shell, and the job's name."""
+    name = "fares, by city $(id) *"
+    fake_cluster.responses["GET /jobs/overview"] = shown([("ab12" + "0" * 28, name)])
+    (word,) = completed(cli, f"millstream cancel -m {fake_cluster.address}", "fa")
+    printed = subprocess.run(["bash", "-c", f"printf '%s|' {word}"], capture_output=True, text=True, check=True)
+    assert printed.stdout == f"{name}|"
+    assert completed(cli, f"millstream cancel -m {fake_cluster.address}", "'fa") == [name]
+    assert 'string split -m 1 ","' in cli("completion", "fish").stdout
 
 
 def test_without_a_cluster_no_job_is_completed(cli: Any) -> None:

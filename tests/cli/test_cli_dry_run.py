@@ -91,10 +91,10 @@ def test_a_field_that_looks_renamed_and_a_number_that_no_float_holds(cli: Any, j
     assert f"Warning: {warning}" in done.stdout
     (cli.home / "wider.py").write_text(JOB.replace('"count", int', '"count", float'))
     done = cli("run", "--dry-run", "--json", "-s", location, "wider.py")
-    answer = json.loads(done.stdout)
-    assert (done.returncode, answer["restorable"]) == (1, False)
-    assert answer["warnings"][0].startswith(warning)
-    assert answer["problems"][0].endswith("column value: holds 9007199254740993, which Double cannot hold exactly")
+    response = json.loads(done.stdout)
+    assert (done.returncode, response["restorable"]) == (1, False)
+    assert response["warnings"][0].startswith(warning)
+    assert response["problems"][0].endswith("column value: holds 9007199254740993, which Double cannot hold exactly")
 
 
 def test_a_wheel_in_its_own_environment(cli: Any) -> None:
@@ -102,10 +102,10 @@ def test_a_wheel_in_its_own_environment(cli: Any) -> None:
     options = ("-D", f"io.tmp.dirs={cli.home / 'tmp'}")
     done = cli("run", "--dry-run", "--json", "-s", f"{snapshot_of(cli.home)}/_metadata.json", *options, wheel.name)
     assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    assert answer["restorable"] is True
-    assert answer["snapshot"]["checkpoint_id"] == 3
-    matches = {(o["uid"], s["name"]): s["match"] for o in answer["operators"] for s in o["states"]}
+    response = json.loads(done.stdout)
+    assert response["restorable"] is True
+    assert response["snapshot"]["checkpoint_id"] == 3
+    matches = {(o["uid"], s["name"]): s["match"] for o in response["operators"] for s in o["states"]}
     assert matches == {("counter", "count"): "same", ("counter", "seen"): "new"}
 
 
@@ -124,8 +124,8 @@ def test_snapshots_that_do_not_fit(cli: Any, job: str, made: dict[str, Any], pro
     refusal = done.stdout.split("A restore does not work:\n")[1]
     assert problem in refusal
     allowed = cli("run", "--dry-run", "-n", "--json", "-s", location, job)
-    answer = json.loads(allowed.stdout)
-    assert answer["restorable"] == (allowed.returncode == 0) == ("uid" in made)
+    response = json.loads(allowed.stdout)
+    assert response["restorable"] == (allowed.returncode == 0) == ("uid" in made)
 
 
 def test_a_damaged_snapshot_is_no_yes(cli: Any, job: str) -> None:
@@ -136,9 +136,9 @@ def test_a_damaged_snapshot_is_no_yes(cli: Any, job: str) -> None:
     assert done.returncode == 1, done.stderr
     assert f"{file}: is damaged" in done.stdout.split("A restore does not work:\n")[1]
     file.unlink()
-    answer = json.loads(cli("run", "--dry-run", "--json", "-s", location, job).stdout)
-    assert not answer["restorable"]
-    assert answer["problems"] == [f"file://{file}: does not exist"]
+    response = json.loads(cli("run", "--dry-run", "--json", "-s", location, job).stdout)
+    assert not response["restorable"]
+    assert response["problems"] == [f"file://{file}: does not exist"]
 
 
 def test_a_function_that_does_not_open_is_no_yes(cli: Any, job: str) -> None:

@@ -20,7 +20,7 @@ def entry(timestamp: int, times: int, restart: int | None, **more: Any) -> dict[
     }  # fmt: skip
 
 
-def answer(fake_cluster: Any, entries: list[dict[str, Any]], truncated: bool = False, **job: Any) -> dict[str, Any]:
+def response(fake_cluster: Any, entries: list[dict[str, Any]], truncated: bool = False, **job: Any) -> dict[str, Any]:
     history = {"exceptionHistory": {"entries": entries, "truncated": truncated}}
     shown = {"jid": JOB, "name": "words", "state": "FAILED", "message": "", "restarts": 0, **job}
     fake_cluster.responses[f"GET /jobs/{JOB}/exceptions?maxExceptions=1000000"] = (200, history)
@@ -31,7 +31,7 @@ def answer(fake_cluster: Any, entries: list[dict[str, Any]], truncated: bool = F
 def test_the_story_of_a_job_with_each_traceback_once(cli: Any, fake_cluster: Any) -> None:
     lost = {"exceptionName": "PeerLostError", "exception": "PeerLostError: lost", "taskName": "Sink (1/1)"}
     entries = [entry(1_700_000_001_000, 2, None), entry(1_700_000_000_000, 1, 1, concurrentExceptions=[lost])]
-    history = answer(fake_cluster, entries, truncated=True, restarts=1, message="the job was not restarted: why")
+    history = response(fake_cluster, entries, truncated=True, restarts=1, message="the job was not restarted: why")
     done = cli("exceptions", "-m", fake_cluster.address, JOB)
     assert done.returncode == 0, done.stderr
     head, first, second = done.stdout.split("\n\n")
@@ -53,7 +53,7 @@ def test_the_story_of_a_job_with_each_traceback_once(cli: Any, fake_cluster: Any
 
 
 def test_a_job_without_exceptions_and_an_unknown_one(cli: Any, fake_cluster: Any) -> None:
-    answer(fake_cluster, [], state="RUNNING")
+    response(fake_cluster, [], state="RUNNING")
     done = cli("exceptions", "-m", fake_cluster.address, JOB)
     assert done.stdout == f"Job 'words' ({JOB}) is RUNNING, restarts: 0\nNo exceptions.\n"
     assert "Not found" in cli.fails("exceptions", "-m", fake_cluster.address, "f" * 32)

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.process
 JOB = "0123456789abcdef" * 2
 
 
-def answer(fake_cluster: Any, **more: Any) -> dict[str, Any]:
+def response(fake_cluster: Any, **more: Any) -> dict[str, Any]:
     stall = {
         "jid": JOB, "name": "orders", "state": "RUNNING", "timestamp": 0, "summary": "Nothing holds it back.",
         "findings": [], "waiting": [], **more,
@@ -30,7 +30,7 @@ def test_findings_with_what_to_do_and_what_waits(cli: Any, fake_cluster: Any) ->
         "next-processing-time": None,
     }  # fmt: skip
     timers = {**windows, "operator": "Remind\n", "kind": "TIMERS", "message": "'Remind\n': 3 keys with timers"}
-    stall = answer(
+    stall = response(
         fake_cluster,
         summary="2 things hold it back.",
         findings=[finding("a word " * 20 + "end.", "do it"), finding("Short.")],
@@ -56,11 +56,11 @@ def test_findings_with_what_to_do_and_what_waits(cli: Any, fake_cluster: Any) ->
 
 
 def test_a_healthy_job_an_ended_one_and_an_unknown_one(cli: Any, fake_cluster: Any) -> None:
-    answer(fake_cluster)
+    response(fake_cluster)
     done = cli("explain-idle", "-m", fake_cluster.address, JOB)
     assert done.stdout == f"Job 'orders' ({JOB}) is RUNNING. Nothing holds it back.\n"
     why = "The job has failed: ValueError: bad"
-    answer(fake_cluster, state="FAILED", summary=why, findings=[finding(why, "look at it")])
+    response(fake_cluster, state="FAILED", summary=why, findings=[finding(why, "look at it")])
     done = cli("explain-idle", "-m", fake_cluster.address, JOB)
     assert done.stdout == f"Job 'orders' ({JOB}) is FAILED. {why}\n   What to do: look at it\n"
     assert "Not found" in cli.fails("explain-idle", "-m", fake_cluster.address, "f" * 32)

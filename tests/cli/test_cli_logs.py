@@ -241,8 +241,8 @@ def test_following_waits_for_a_cluster_that_is_away(
     def get_bytes(path: str, part: str) -> tuple[bytes, int, int]:
         if away:
             raise away.pop()
-        answer: tuple[bytes, int, int] = read(path, part)
-        return answer
+        response: tuple[bytes, int, int] = read(path, part)
+        return response
 
     monkeypatch.setattr(client, "get_bytes", get_bytes)
     client.files["/jobmanager/logs/jobmanager-1.log"] += b"back\n"

@@ -33,9 +33,9 @@ NO_JOB = "the program ended and never called execute(): no job was run."
 def shown(done: Any) -> dict[str, Any]:
     assert done.returncode == 1, done.stderr
     assert done.stderr.splitlines()[-1].startswith(NO_JOB)
-    answer = json.loads(done.stdout)
-    assert isinstance(answer, dict)
-    return answer
+    response = json.loads(done.stdout)
+    assert isinstance(response, dict)
+    return response
 
 
 def test_runs_a_file_with_its_options(cli: Any, fake_dispatcher: Any) -> None:
@@ -43,11 +43,11 @@ def test_runs_a_file_with_its_options(cli: Any, fake_dispatcher: Any) -> None:
     done = cli(
         "run", "-d", "-p", "3", "-m", fake_dispatcher.address, "-Dpipeline.name=x", "job.py", "-p", "9", "--", "rest"
     )  # fmt: skip
-    answer = shown(done)
-    assert answer["argv"] == ["-p", "9", "--", "rest"]
-    assert answer["artifacts"] == []
-    assert Path(answer["cwd"]).samefile(cli.home)
-    options = answer["configuration"]
+    response = shown(done)
+    assert response["argv"] == ["-p", "9", "--", "rest"]
+    assert response["artifacts"] == []
+    assert Path(response["cwd"]).samefile(cli.home)
+    options = response["configuration"]
     dispatcher = fake_dispatcher.responses["GET /config"][1]["dispatcher-rpc-address"]
     assert f"{options['dispatcher.rpc.address']}:{options['dispatcher.rpc.port']}" == dispatcher
     assert options["execution.target"] == "remote"
@@ -82,11 +82,11 @@ def test_runs_a_module_from_python_files(cli: Any, fake_dispatcher: Any) -> None
     (package / "job.py").write_text(SHOW + "import extra")
     (cli.home / "extra.py").write_text("")
     done = cli("run", "-m", fake_dispatcher.address, "-pyfs", "lib,extra.py", "-pym", "shop.job", "a")
-    answer = shown(done)
-    assert answer["argv"] == ["a"]
-    assert [a["name"] for a in answer["artifacts"]] == ["lib.zip", "extra.py"]
-    assert {a["kind"] for a in answer["artifacts"]} == {"PYTHON_FILE"}
-    assert set(fake_dispatcher.artifacts) == {a["sha256"] for a in answer["artifacts"]}
+    response = shown(done)
+    assert response["argv"] == ["a"]
+    assert [a["name"] for a in response["artifacts"]] == ["lib.zip", "extra.py"]
+    assert {a["kind"] for a in response["artifacts"]} == {"PYTHON_FILE"}
+    assert set(fake_dispatcher.artifacts) == {a["sha256"] for a in response["artifacts"]}
     (cli.home / "other.py").write_text("")
     for options in (
         ["-pyfs", "lib,extra.py"],
@@ -94,7 +94,7 @@ def test_runs_a_module_from_python_files(cli: Any, fake_dispatcher: Any) -> None
         ["-D", "python.files=other.py", "-pyfs", "lib,extra.py"],
     ):
         again = shown(cli("run", "-m", fake_dispatcher.address, *options, "-pym", "shop.job", "a"))
-        assert again["artifacts"] == answer["artifacts"]
+        assert again["artifacts"] == response["artifacts"]
 
 
 def test_runs_a_wheel_in_an_environment_of_its_own(cli: Any, fake_dispatcher: Any) -> None:
@@ -108,9 +108,9 @@ def test_runs_a_wheel_in_an_environment_of_its_own(cli: Any, fake_dispatcher: An
     assert done.stderr.splitlines()[-1].startswith(NO_JOB)
     assert f"uploading {wheel.name}\nuploading data.zip" in done.stderr
     assert done.stderr.count("installing") == 1, "not each line that pip prints"
-    answer, file = done.stdout.splitlines()
+    response, file = done.stdout.splitlines()
     assert "environments" in file
-    artifacts = json.loads(answer)["artifacts"]
+    artifacts = json.loads(response)["artifacts"]
     assert [(a["name"], a["kind"]) for a in artifacts] == [(wheel.name, "WHEEL"), ("data.zip#data", "ARCHIVE")]
     assert hashlib.sha256(wheel.read_bytes()).hexdigest() in fake_dispatcher.artifacts
 
@@ -122,8 +122,8 @@ def test_requirements_are_installed_from_a_folder_of_packages(cli: Any, fake_dis
     (cli.home / "req.txt").write_text("tinyjob==1.0")
     (cli.home / "job.py").write_text(f"exec({SHOW!r})\nimport tinyjob\nprint(tinyjob.ANSWER)")
     done = cli("run", "-m", fake_dispatcher.address, "-pyreq", "req.txt#packages", "job.py")
-    answer, imported = done.stdout.splitlines()
-    found = [(a["name"], a["kind"]) for a in json.loads(answer)["artifacts"]]
+    response, imported = done.stdout.splitlines()
+    found = [(a["name"], a["kind"]) for a in json.loads(response)["artifacts"]]
     assert ("req.txt", "REQUIREMENTS") in found
     assert (wheel.name, "PACKAGE") in found
     assert imported == "42"

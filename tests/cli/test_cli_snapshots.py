@@ -17,9 +17,9 @@ def completed(**operation: Any) -> dict[str, Any]:
     return {"status": {"id": "COMPLETED"}, "operation": {key.replace("_", "-"): v for key, v in operation.items()}}
 
 
-def promise(cluster: Any, trigger: str, status: str, *answers: dict[str, Any]) -> None:
+def promise(cluster: Any, trigger: str, status: str, *results: dict[str, Any]) -> None:
     """The cluster accepts the operation, and returns these states of it, one after the other."""
-    states: Iterator[dict[str, Any]] = iter(answers)
+    states: Iterator[dict[str, Any]] = iter(results)
     cluster.responses[f"POST {trigger}"] = (202, {"request-id": "t1"})
     cluster.responses[f"GET {status}/t1"] = lambda: (200, next(states))
 

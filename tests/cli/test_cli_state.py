@@ -91,16 +91,16 @@ def test_ls(here: Here, snapshot: str) -> None:
 
 
 def test_ls_as_json(here: Here, snapshot: str) -> None:
-    answer = json.loads(ran(here("state", "ls", "--json", snapshot)))
-    assert {k: answer[k] for k in ("kind", "job_name", "checkpoint_id", "created_ms", "files")} == {
+    response = json.loads(ran(here("state", "ls", "--json", snapshot)))
+    assert {k: response[k] for k in ("kind", "job_name", "checkpoint_id", "created_ms", "files")} == {
         "kind": "savepoint", "job_name": "counts", "checkpoint_id": 3, "created_ms": 1000, "files": 9
     }  # fmt: skip
-    counter, source = answer["operators"]
+    counter, source = response["operators"]
     assert (source["uid"], source["parallelism"], source["finished"]) == (None, 2, False)
     counts = counter["states"][0]
     assert (counts["key_type"], counts["value_type"], counts["rows"]) == ("String", "Tuple2<Long, String>", 2)
     assert counts["ttl_ms"] == 3_600_000
-    assert answer["bytes"] == sum(state["bytes"] for one in answer["operators"] for state in one["states"])
+    assert response["bytes"] == sum(state["bytes"] for one in response["operators"] for state in one["states"])
 
 
 def test_show(here: Here, snapshot: str) -> None:
@@ -188,9 +188,9 @@ def test_diff(here: Here, snapshot: str) -> None:
     ]
     few = ran(here("state", "diff", "--keys", "--limit", "1", other, snapshot), 1)
     assert few.splitlines()[-1] == "    … and 1 more"
-    answer = json.loads(ran(here("state", "diff", "--json", snapshot, other), 1))
-    counts = answer["operators"][0]["states"][0]
-    assert (answer["equal"], counts["added"], counts["removed"], counts["changed"]) == (False, 1, 0, 1)
+    response = json.loads(ran(here("state", "diff", "--json", snapshot, other), 1))
+    counts = response["operators"][0]["states"][0]
+    assert (response["equal"], counts["added"], counts["removed"], counts["changed"]) == (False, 1, 0, 1)
     assert {"sign": "+", "path": ["c"], "new": [3, "z"]} in counts["entries"]
     assert {"sign": "~", "path": ["b"], "old": [2, "y"], "new": [9, "y"]} in counts["entries"]
     values = ran(here("state", "diff", snapshot, other), 1).splitlines()
@@ -210,8 +210,8 @@ def test_diff_of_pickled_and_of_long_values(here: Here) -> None:
     assert len(output[2]) < 300
     assert output[4] == "    ~ k: <pickled, 17 bytes> -> <pickled, 17 bytes>"
     assert ran(here("state", "diff", "--unpickle", *sides), 1).splitlines()[4] == "    ~ k: [1] -> [2]"
-    answer = json.loads(ran(here("state", "diff", "--unpickle", "--json", *sides), 1))
-    assert answer["operators"][0]["states"][1]["entries"] == [{"sign": "~", "path": ["k"], "old": [1], "new": [2]}]
+    response = json.loads(ran(here("state", "diff", "--unpickle", "--json", *sides), 1))
+    assert response["operators"][0]["states"][1]["entries"] == [{"sign": "~", "path": ["k"], "old": [1], "new": [2]}]
 
 
 def test_pickled_keys_and_times_that_no_calendar_has(here: Here) -> None:

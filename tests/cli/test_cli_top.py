@@ -99,7 +99,7 @@ def test_without_a_terminal_it_is_printed_once(client: Any) -> None:
     assert jobs[0] == "1 task manager, 3 of 4 slots used, 1 job shown"
     assert jobs[2].split() == ["orders", "RUNNING", "3/4", "2.5k", "200", "2", "1", "min", "01", "s", JOB, "bad"]
     vertices = CliRunner().invoke(top, ["orders"], catch_exceptions=False).stdout.splitlines()
-    assert vertices[3] == "checkpoints: 7 completed, 1 failed, 1 under way; the last took 1.5 s and has 2.0 MB"
+    assert vertices[3] == "checkpoints: 7 completed, 1 failed, 1 in progress; the last took 1.5 s and has 2.0 MB"
     assert " ".join(vertices[5].split()) == "Source: in RUNNING 1/2 - 2.5k 17 % - 82 % 33 % 2.5 s"
     shown = json.loads(CliRunner().invoke(top, ["--json", JOB]).stdout)
     assert shown["jobs"][0]["vertices"][0]["backpressured"] == 82.0

@@ -1,14 +1,17 @@
 """What editors show of the public API: every method has a docstring, which names each of its parameters.
 
-A method that implements one of a base class and has no docstring of its own is described there.
+A method that implements one of a base class and has no docstring of its own is described there. Methods that programs
+call have an example, and functions that programs implement have one of the class. What a method raises is documented.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,29 @@ sys.path.insert(0, str(ROOT / "docs" / "site"))
 
 from api_pages import MODULES  # noqa: E402  # the modules that the reference of the manual describes
 
+CALLED = (
+    "DataStream", "KeyedStream", "WindowedStream", "AllWindowedStream", "ConnectedStreams", "BroadcastConnectedStream",
+    "AsyncDataStream", "DataStreamSink", "StreamExecutionEnvironment", "WatermarkStrategy", "RuntimeContext",
+    "ValueState", "ListState", "MapState", "ReducingState", "AggregatingState", "BroadcastState", "OperatorStateStore",
+)  # fmt: skip
+IMPLEMENTED = (
+    "MapFunction", "FlatMapFunction", "FilterFunction", "ReduceFunction", "AggregateFunction", "KeySelector",
+    "Partitioner", "ProcessFunction", "KeyedProcessFunction", "CoMapFunction", "CoFlatMapFunction", "CoProcessFunction",
+    "KeyedCoProcessFunction", "BroadcastProcessFunction", "KeyedBroadcastProcessFunction", "AsyncFunction",
+    "JoinFunction", "FlatJoinFunction", "CoGroupFunction", "ProcessJoinFunction", "MapBatchesFunction",
+    "ProcessWindowFunction", "ProcessAllWindowFunction", "WindowFunction", "AllWindowFunction", "SourceFunction",
+    "SinkFunction", "CheckpointedFunction",
+)  # fmt: skip
+WITHOUT_EXAMPLE = {
+    "DependencySettings.add_jars": "refused: there is no JVM",
+    "DependencySettings.add_classpaths": "refused: there is no JVM",
+    "FaultToleranceSettings.enable_changelog_state_backend": "refused: there is no changelog",
+    "StreamExecutionEnvironment.add_operator": "called by streams",
+    "StreamExecutionEnvironment.collect_from": "called by streams",
+    "StreamExecutionEnvironment.generate_job": "called by clients",
+    "KeyedStateStore.keyed_state": "implemented by the runtime",
+    "KeyedStream.windowed": "called by windowed streams",
+}
 DESCRIBED = [module for module in MODULES if module != "millstream.spark"]  # which needs PySpark
 
 
@@ -59,3 +85,55 @@ def test_the_test_sees_the_methods_of_streams() -> None:
 
     names = {name for name, _ in methods_of(KeyedStream)}
     assert {"KeyedStream.reduce", "DataStream.map", "OperatorSettings.uid"} <= names
+
+
+def examples(text: str | None) -> list[str]:
+    """The indented blocks of a docstring."""
+    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", inspect.cleandoc(text or "") + "\n", re.MULTILINE)
+    return [textwrap.dedent(block) for block in blocks if block.strip()]
+
+
+def parameters_of(function: Callable[..., Any]) -> list[str]:
+    return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+
+
+def exported_classes() -> dict[str, type]:
+    modules = [importlib.import_module(module) for module in DESCRIBED]
+    found = [getattr(module, name) for module in modules for name in module.__all__]
+    return {value.__name__: value for value in found if isinstance(value, type)}
+
+
+def test_what_programs_call_has_an_example() -> None:
+    classes = exported_classes()
+    methods = dict(method for name in CALLED for method in methods_of(classes[name]))
+    assert len(methods) > 150
+    missing = [name for name, called in methods.items() if parameters_of(called) and not examples(called.__doc__)]
+    assert sorted(missing) == sorted(WITHOUT_EXAMPLE)
+
+
+def test_what_programs_implement_has_an_example() -> None:
+    classes = exported_classes()
+    assert [name for name in IMPLEMENTED if not examples(classes[name].__doc__)] == []
+
+
+def test_examples_are_python() -> None:
+    classes = exported_classes().values()
+    documented = {name: method.__doc__ for value in classes for name, method in methods_of(value)}
+    documented |= {value.__name__: value.__doc__ for value in classes}
+    for name, text in documented.items():
+        for example in examples(text):
+            compile(example, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def test_what_a_method_raises_is_documented() -> None:
+    """Of errors that its own body raises."""
+    methods = dict(method for value in exported_classes().values() for method in methods_of(value))
+    silent = [name for name, method in methods.items() if raises(method) and "aise" not in (method.__doc__ or "")]
+    assert silent == []
+
+
+def raises(function: Callable[..., Any]) -> bool:
+    body = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    raised = [node.exc for node in ast.walk(body) if isinstance(node, ast.Raise) and node.exc is not None]
+    names = {ast.unparse(error.func if isinstance(error, ast.Call) else error) for error in raised}
+    return bool(names - {"NotImplementedError"})

@@ -36,17 +36,17 @@ PATIENCE = 0.5
 class FakeDispatcher:
     """Responds to snapshot requests from a list of results, and of status codes to fail with."""
 
-    answers: list[SnapshotResult | grpc.StatusCode] = field(default_factory=list)
+    replies: list[SnapshotResult | grpc.StatusCode] = field(default_factory=list)
     asked: list[SnapshotRequest] = field(default_factory=list)
     watches: list[list[JobDetails | grpc.StatusCode]] = field(default_factory=list)
 
     async def trigger_snapshot(self, request: SnapshotRequest, context: Any) -> SnapshotResult:
         self.asked.append(request)
-        answer = self.answers.pop(0)
-        if isinstance(answer, grpc.StatusCode):
-            await context.abort(answer, "not now")
+        response = self.replies.pop(0)
+        if isinstance(response, grpc.StatusCode):
+            await context.abort(response, "not now")
             raise AssertionError("abort always raises")
-        return replace(answer, trigger_id=request.trigger_id)
+        return replace(response, trigger_id=request.trigger_id)
 
     async def watch_job(self, request: JobRequest, context: Any) -> AsyncIterator[JobDetails]:
         for message in self.watches.pop(0):
@@ -92,7 +92,7 @@ def job(dispatcher: FakeDispatcher) -> Iterator[ClusterJobClient]:
 
 
 def test_a_savepoint(job: ClusterJobClient, dispatcher: FakeDispatcher, tmp_path: Path) -> None:
-    dispatcher.answers = [SnapshotResult("", location=f"/sp/{n}") for n in range(4)]
+    dispatcher.replies = [SnapshotResult("", location=f"/sp/{n}") for n in range(4)]
     assert job.trigger_savepoint().result() == "/sp/0"
     assert job.trigger_savepoint(tmp_path, SavepointFormatType.NATIVE).result() == "/sp/1"
     assert job.trigger_savepoint("relative").result() == "/sp/2"
@@ -108,7 +108,7 @@ def test_a_savepoint(job: ClusterJobClient, dispatcher: FakeDispatcher, tmp_path
 
 @pytest.mark.parametrize("drain", [True, False])
 def test_stopping(job: ClusterJobClient, dispatcher: FakeDispatcher, drain: bool) -> None:
-    dispatcher.answers = [SnapshotResult("", location="/sp")]
+    dispatcher.replies = [SnapshotResult("", location="/sp")]
     assert job.stop_with_savepoint(drain, "s3://bucket/sp").result() == "/sp"
     (asked,) = dispatcher.asked
     assert (asked.kind, asked.drain) == (SnapshotKind.STOP, drain)
@@ -116,7 +116,7 @@ def test_stopping(job: ClusterJobClient, dispatcher: FakeDispatcher, drain: bool
 
 
 def test_a_failure_is_raised(job: ClusterJobClient, dispatcher: FakeDispatcher) -> None:
-    dispatcher.answers = [SnapshotResult("", error="no space left"), grpc.StatusCode.NOT_FOUND]
+    dispatcher.replies = [SnapshotResult("", error="no space left"), grpc.StatusCode.NOT_FOUND]
     with pytest.raises(SavepointError, match="no space left"):
         job.trigger_savepoint().result()
     with pytest.raises(JobExecutionError, match="does not know job"):
@@ -126,11 +126,11 @@ def test_a_failure_is_raised(job: ClusterJobClient, dispatcher: FakeDispatcher) 
 def test_after_a_broken_connection_the_same_savepoint_is_requested_again(
     job: ClusterJobClient, dispatcher: FakeDispatcher
 ) -> None:
-    dispatcher.answers = [grpc.StatusCode.UNAVAILABLE, SnapshotResult("", location="/sp")]
+    dispatcher.replies = [grpc.StatusCode.UNAVAILABLE, SnapshotResult("", location="/sp")]
     assert job.trigger_savepoint().result() == "/sp"
     first, second = dispatcher.asked
     assert first == second
-    dispatcher.answers = [grpc.StatusCode.UNAVAILABLE] * 100
+    dispatcher.replies = [grpc.StatusCode.UNAVAILABLE] * 100
     with pytest.raises(UnreachableError, match="not now"):
         job.trigger_savepoint().result()
 

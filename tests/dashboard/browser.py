@@ -38,6 +38,9 @@ CUT_OFF = r"""() => {
     const words = link.textContent;
     if (/^\w+$/.test(words) && link.getClientRects().length > 1) found.push(`'${words}' is broken into two lines`);
   }
+  for (const line of document.querySelectorAll('.legend, .graph-foot, .page-head, .log-tools, .stat')) {
+    if (line.scrollWidth > line.clientWidth + 1) found.push(`'${line.textContent}' overflows`);
+  }
   for (const vertex of document.querySelectorAll('.vertex:not(.bare)')) {
     const {scrollWidth, clientWidth, scrollHeight, clientHeight} = vertex;
     if (scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1) found.push(`vertex '${vertex.textContent}'`);

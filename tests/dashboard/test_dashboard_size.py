@@ -48,6 +48,7 @@ def test_a_wide_job_stays_fluid(browser: Browser, tmp_path: Path) -> None:
         page.evaluate(LONG_TASKS)
         watched.visit(f"#/jobs/{JOB}", "wide")
         expect(page.locator(".vertex")).to_have_count(500)
+        expect(page.locator(".vertex", has_text="Step 0 of chain 0")).to_be_in_viewport()
         expect(page.locator(".vertex").first).to_contain_text(re.compile(r"busy\s*\d+ %"))
         expect(page.locator(".vertex").last).not_to_contain_text("busy")  # out of sight, it costs nothing
         watched.picture("light-wide")

@@ -182,20 +182,20 @@ async def test_results_are_relayed(dispatcher: RunningDispatcher, monkeypatch: p
     assert "no job manager" in (await dispatcher.stub.collect(request)).error
     async with dispatcher.job_manager() as manager:
         await manager.next(dp.StartJob)
-        answer = asyncio.ensure_future(dispatcher.stub.collect(request))
+        result = asyncio.ensure_future(dispatcher.stub.collect(request))
         asked = await manager.next(CollectRequest)
         assert (asked.operator_id, asked.offset) == ("x", 7)
         response = CollectResponse(asked.request_id, "v", offset=7, batches=(b"data",))
         manager.send(response)
-        assert await answer == replace(response, request_id="mine")
+        assert await result == replace(response, request_id="mine")
 
         monkeypatch.setattr(lifecycle, "RESPONSE_TIMEOUT", 0.05)
         assert "did not respond" in (await dispatcher.stub.collect(request)).error
         monkeypatch.setattr(lifecycle, "RESPONSE_TIMEOUT", DEADLINE)
-        answer = asyncio.ensure_future(dispatcher.stub.collect(request))
+        result = asyncio.ensure_future(dispatcher.stub.collect(request))
         await manager.next(CollectRequest)
         await manager.next(CollectRequest)
-    assert "disconnected" in (await answer).error
+    assert "disconnected" in (await result).error
 
 
 async def test_a_job_manager_that_stays_away_fails_its_jobs(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_an_operation_from_its_start_until_it_is_forgotten() -> None:
     table = Operations(KEEP, CAPACITY)
     assert not table.knows(key("a"), 0.0)
     table.begin(key("a"), 0.0)
-    assert table.knows(key("a"), 1000.0), "what is under way is never forgotten"
+    assert table.knows(key("a"), 1000.0), "what is in progress is never forgotten"
     assert table.outcome(key("a")) is None
     table.end(key("a"), Outcome(location="/x"), 1000.0)
     assert table.knows(key("a"), 1009.9)

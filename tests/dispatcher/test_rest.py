@@ -330,9 +330,9 @@ async def test_task_managers_and_their_logs(tmp_path: Path) -> None:
             slots = (await http("GET", "/jobmanager/metrics?get=taskSlotsTotal,taskSlotsAvailable", status=200)).json
             assert [metric["value"] for metric in slots] == ["2", "1"]
             for name in ("log", "stdout"):
-                answer = await http("GET", f"/taskmanagers/tm-1/{name}", status=200)
-                assert answer.body == f"the {name} of tm-1\n".encode()
-                assert answer.headers["content-type"].startswith("text/plain")
+                reply = await http("GET", f"/taskmanagers/tm-1/{name}", status=200)
+                assert reply.body == f"the {name} of tm-1\n".encode()
+                assert reply.headers["content-type"].startswith("text/plain")
             listing = await get("GET", "/taskmanagers/{taskmanagerid}/logs", "tm-1")
             assert listing == {"logs": [{"name": "a.log", "size": 7, "mtime": 1000}]}
             for part, content, given in (
@@ -342,12 +342,12 @@ async def test_task_managers_and_their_logs(tmp_path: Path) -> None:
                 ("bytes=18-", b"", "bytes */18"),
             ):
                 headers = {"Range": part}
-                answer = await http("GET", "/taskmanagers/tm-1/logs/a.log", headers=headers, status=206)
-                assert (answer.body, answer.headers["content-range"]) == (content, given)
+                reply = await http("GET", "/taskmanagers/tm-1/logs/a.log", headers=headers, status=206)
+                assert (reply.body, reply.headers["content-range"]) == (content, given)
             await http("GET", "/taskmanagers/tm-1/logs/none.log", status=404)
             fake.log_address = "127.0.0.1:1"
-            answer = await http("GET", "/taskmanagers/tm-1/log", status=500)
-            assert "does not respond" in answer.json["errors"][0]
+            reply = await http("GET", "/taskmanagers/tm-1/log", status=500)
+            assert "does not respond" in reply.json["errors"][0]
     finally:
         await server.stop(None)
 
@@ -425,8 +425,8 @@ async def test_https(tmp_path: Path) -> None:
 
 def test_answers_are_json_without_credentials_whatever_is_in_them() -> None:
     at = "s3://key:secret@bucket/x"
-    answer = {"n": 1, "ü": [0.5, None, True], "state": JobStatus.RUNNING, "at": at, "nan": math.nan}
-    body = bytes(RedactedJsonResponse(answer).body)
-    assert json.loads(body) == {**answer, "state": "RUNNING", "at": "s3://******@bucket/x", "nan": None}
+    reply = {"n": 1, "ü": [0.5, None, True], "state": JobStatus.RUNNING, "at": at, "nan": math.nan}
+    body = bytes(RedactedJsonResponse(reply).body)
+    assert json.loads(body) == {**reply, "state": "RUNNING", "at": "s3://******@bucket/x", "nan": None}
     assert "ü".encode() in body
     assert json.loads(RedactedJsonResponse({"n": 10**30, "at": at}).body) == {"n": 10**30, "at": "s3://******@bucket/x"}

@@ -176,9 +176,9 @@ async def test_every_path_and_method_is_behind_it(tmp_path: Path) -> None:
             ("HEAD", "/overview"), ("POST", "/jars/upload"), ("DELETE", path.removesuffix("/plan")),
         ):  # fmt: skip
             for headers in ({"Host": "evil.example"}, _EVIL, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
-                answer = await http(method, where, headers=headers, status=403)
-                assert method == "HEAD" or set(answer.json) == {"errors"}
-                assert "access-control-allow-origin" not in answer.headers
+                response = await http(method, where, headers=headers, status=403)
+                assert method == "HEAD" or set(response.json) == {"errors"}
+                assert "access-control-allow-origin" not in response.headers
         assert not (tmp_path / "ran").exists()
         assert len((await http("GET", "/jars")).json["files"]) == 1
         assert b" 403 " in await _raw(service.rest_address, "GET /overview HTTP/1.0\r\n\r\n")

@@ -94,9 +94,9 @@ async def test_every_route_demands_its_role(tmp_path: Path) -> None:
     async with running(options) as service:
         http = Http(service.rest_address)
         for method, path, needed in ROUTES:
-            answer = await http(method, path, status=401)
-            assert f"needs the role '{needed.name.lower()}'" in answer.json["errors"][0]
-            assert answer.headers["www-authenticate"].startswith("Bearer")
+            result = await http(method, path, status=401)
+            assert f"needs the role '{needed.name.lower()}'" in result.json["errors"][0]
+            assert result.headers["www-authenticate"].startswith("Bearer")
             for name, role in TOKENS.items():
                 status = (await http(method, path, headers=bearer(name * 2))).status
                 if role < needed:
@@ -235,8 +235,8 @@ async def test_too_many_requests_are_refused_and_other_clients_are_served(tmp_pa
         http = Http(service.rest_address)
         statuses = [(await http("GET", "/jobs")).status for _ in range(2)]
         assert statuses == [401, 401]
-        answers = [await http("GET", "/jobs") for _ in range(20)]
-        refused = next(answer for answer in answers if answer.status == 429)
+        responses = [await http("GET", "/jobs") for _ in range(20)]
+        refused = next(result for result in responses if result.status == 429)
         assert "rest.rate-limit" in refused.json["errors"][0]
         assert int(refused.headers["retry-after"]) >= 1
         token = ClusterSecret(SECRET).rest_token("read")
@@ -288,7 +288,7 @@ async def test_credentials_that_do_not_count_are_in_the_audit_log_and_not_too_of
             http = Http(service.rest_address)
             asked = await asyncio.gather(*(http("GET", "/jobs", headers=bearer("guess")) for _ in range(60)))
             await http("GET", "/jobs", headers=bearer("lookerlooker"), status=200)
-    statuses = [answer.status for answer in asked]
+    statuses = [result.status for result in asked]
     assert set(statuses) == answered
     events = [json.loads(record.message) for record in caplog.records if record.name == "millstream.audit"]
     assert len(events) < len(asked)
@@ -532,14 +532,14 @@ async def test_tls_of_the_secret_and_plain_requests_share_a_port(tmp_path: Path)
             to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
             tls = client_context(own).wrap_bio(to_client, to_server, server_hostname=own.name)
             request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-            answer, asked = b"", False
+            result, asked = b"", False
             while True:
                 try:
                     if not asked:
                         tls.do_handshake()
                         tls.write(request)
                         asked = True
-                    answer += tls.read(65536)
+                    result += tls.read(65536)
                 except ssl.SSLWantReadError:
                     pass
                 except ssl.SSLZeroReturnError:
@@ -549,8 +549,8 @@ async def test_tls_of_the_secret_and_plain_requests_share_a_port(tmp_path: Path)
                     writer.write(data[at : at + size])
                     await writer.drain()
                     await asyncio.sleep(0)
-                if b"healthy" in answer:
+                if b"healthy" in result:
                     break
                 to_client.write(await reader.read(65536))
-            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert result.startswith(b"HTTP/1.1 200 ")
             writer.close()

@@ -97,7 +97,7 @@ async def test_of_a_job_that_has_ended(dispatcher: RunningDispatcher) -> None:
         for path, reason in missing.items():
             assert reason in (await http("GET", root + path, status=404)).json["errors"][0]
         for path in PATHS:
-            answer = await http("GET", f"/jobs/{silent.job_id}/checkpoints{path}", status=404)
-            assert "nothing is known of the checkpoints" in answer.json["errors"][0]
+            response = await http("GET", f"/jobs/{silent.job_id}/checkpoints{path}", status=404)
+            assert "nothing is known of the checkpoints" in response.json["errors"][0]
         await http("GET", f"/jobs/{'0' * 32}/checkpoints", status=404)
         assert manager.told.empty(), "the job manager may have forgotten the job"

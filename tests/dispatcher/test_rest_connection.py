@@ -84,9 +84,9 @@ async def test_requests_that_do_not_arrive_are_given_up_and_leave_nothing(
             connection = made.pop()
             for _ in range(2):
                 connection.look_again()
-            answer = await reader.read()
-            assert b" 408 " in answer
-            assert b"did not arrive" in answer
+            result = await reader.read()
+            assert b" 408 " in result
+            assert b"did not arrive" in result
             writer.close()
         await eventually(lambda: not has_a_file())
         await Http(service.rest_address)("GET", "/overview", status=200)
@@ -179,8 +179,8 @@ async def test_probes_are_served_when_there_is_no_place(tmp_path: Path, monkeypa
     async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
         http = Http(service.rest_address)
         await http("GET", "/healthz", status=200)
-        answer = await http("GET", "/overview", status=503)
-        assert "too many connections" in answer.body.decode()
+        result = await http("GET", "/overview", status=503)
+        assert "too many connections" in result.body.decode()
 
 
 async def test_a_head_that_is_late_and_an_upload_that_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,8 +191,8 @@ async def test_a_head_that_is_late_and_an_upload_that_is_not(tmp_path: Path, mon
         for sent in (b"", b"GET /overview HTTP/1.1\r\n"):
             reader, writer = await _connect(service.rest_address)
             writer.write(sent)
-            answer = await reader.read()
-            assert b" 408 " in answer
+            result = await reader.read()
+            assert b" 408 " in result
             writer.close()
         upload.write(chunk(b"\r\n--b--\r\n") + b"0\r\n\r\n")
         assert b" 400 " in await upload_reader.readline()  # what arrived is no wheel
@@ -215,14 +215,14 @@ async def test_a_malformed_body_is_no_error_of_the_dispatcher(
     async with running(configuration(tmp_path)) as service, asyncio.timeout(DEADLINE):
         for pause in (False, True):  # all at once, or the fault after the response
             reader, writer = await _connect(service.rest_address)
-            answer = b""
+            result = b""
             if pause and b"half" not in sent:
                 writer.write(sent.removesuffix(b"no size\r\n"))
-                answer = await reader.readuntil(b"\r\n\r\n")
+                result = await reader.readuntil(b"\r\n\r\n")
                 writer.write(b"no size\r\n")
             else:
                 writer.write(sent)
-            answer += await reader.read()
-            assert b" 400 " in answer
+            result += await reader.read()
+            assert b" 400 " in result
             writer.close()
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

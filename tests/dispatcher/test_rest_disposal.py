@@ -85,8 +85,8 @@ async def test_disposal(tmp_path: Path, dispatcher: RunningDispatcher) -> None:
     assert await disposed(rest, str(used)) == {}, "its job has ended"
 
     for wrong in ({}, {"savepoint-path": ""}):
-        answer = await dispatcher.http("POST", "/savepoint-disposal", wrong, status=400)
-        assert "savepoint-path" in answer.json["errors"][0]
+        response = await dispatcher.http("POST", "/savepoint-disposal", wrong, status=400)
+        assert "savepoint-path" in response.json["errors"][0]
     await dispatcher.http("GET", f"/savepoint-disposal/{new_id()}", status=404)
 
 

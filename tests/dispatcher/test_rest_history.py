@@ -132,7 +132,7 @@ async def test_how_jobs_are(dispatcher: RunningDispatcher) -> None:
             (one,) = found["jobs"]
             return one
 
-        async def answers() -> None:
+        async def responses() -> None:
             while True:
                 query = await manager.next(StallQuery)
                 finding = {"kind": "WATERMARK_HELD_BACK", "message": "The watermark stands still."}
@@ -145,7 +145,7 @@ async def test_how_jobs_are(dispatcher: RunningDispatcher) -> None:
             return one["health"] == "RUNNING"
 
         await until(runs)
-        answering = asyncio.create_task(answers())
+        answering = asyncio.create_task(responses())
 
         async def stalls() -> Any:
             one = await shown()
@@ -170,6 +170,8 @@ async def test_how_jobs_are(dispatcher: RunningDispatcher) -> None:
         ([FindingKind.NO_RECORDS], Condition.IDLE),
         ([FindingKind.NO_RECORDS, FindingKind.BACKPRESSURE], Condition.BACKPRESSURED),
         ([FindingKind.NOT_RUNNING], Condition.STARTING),
+        ([FindingKind.NOT_RUNNING, FindingKind.RESTARTS_OFTEN], Condition.UNSTABLE),
+        ([FindingKind.RESTARTS_OFTEN, FindingKind.NOT_RESPONDING], Condition.STALLED),
         ([FindingKind.NOT_RESPONDING], Condition.STALLED),
         ([FindingKind.INPUT_NOT_ENDED, FindingKind.PAUSED_FOR_ALIGNMENT], Condition.RUNNING),
     ],

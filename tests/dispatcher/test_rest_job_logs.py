@@ -89,8 +89,8 @@ async def test_the_events_of_a_job_and_of_its_tasks(tmp_path: Path, monkeypatch:
             await dispatcher.reported(manager, details)
 
             async def messages(path: str = "", query: str = "") -> list[str]:
-                answer = await http("GET", f"/jobs/{job.job_id}{path}/logs{query}", status=200)
-                return [event["message"].removeprefix(f"job {job.job_id}: ") for event in answer.json["events"]]
+                response = await http("GET", f"/jobs/{job.job_id}{path}/logs{query}", status=200)
+                return [event["message"].removeprefix(f"job {job.job_id}: ") for event in response.json["events"]]
 
             threads: set[str] = set()
 

@@ -60,14 +60,14 @@ async def test_a_method_that_a_path_does_not_have_is_answered_with_all_that_it_h
         ("/jars/x/plan", {"GET", "HEAD", "POST"}),
         ("/jars/x/run", {"POST"}),
     ):
-        answer = await http("PUT", path, status=405)
-        assert set(answer.headers["allow"].split(", ")) == methods
+        response = await http("PUT", path, status=405)
+        assert set(response.headers["allow"].split(", ")) == methods
     assert (await http("HEAD", "/jobs", status=200)).body == b""
 
 
 async def uploaded(http: Http) -> str:
-    answer = await http.upload("tinyjob-1.0-py3-none-any.whl", wheel({"tinyjob.py": "def main(): ..."}))
-    return str(answer.json["filename"]).rpartition("/")[2]
+    response = await http.upload("tinyjob-1.0-py3-none-any.whl", wheel({"tinyjob.py": "def main(): ..."}))
+    return str(response.json["filename"]).rpartition("/")[2]
 
 
 @pytest.mark.parametrize("number", ["", "0", "32769", "0000000019999999", MANY_DIGITS])

@@ -27,8 +27,8 @@ async def answered(http: Http, method: str, path: str, is_it: Callable[[Answer],
     """Requests until the expected response comes."""
     async with asyncio.timeout(DEADLINE):
         while True:
-            if is_it(answer := await http(method, path)):
-                return answer
+            if is_it(result := await http(method, path)):
+                return result
 
 
 async def test_requirements_are_shown_and_passed_on(dispatcher: RunningDispatcher) -> None:
@@ -42,26 +42,26 @@ async def test_requirements_are_shown_and_passed_on(dispatcher: RunningDispatche
         manager.report(JobDetails(job.job_id, "j", JobStatus.RUNNING, vertices=vertices))
         await answered(http, "GET", path, lambda found: found.json == {source: bounds(2, 5)})
         body = json.dumps({source: bounds(1, 1), sink: bounds(1, 4)}).encode()
-        answer = asyncio.ensure_future(http("PUT", path, body))
+        result = asyncio.ensure_future(http("PUT", path, body))
         asked = await manager.next(RescaleRequest)
         assert asked.bounds == (VertexBounds(VertexId(source), 1, 1), VertexBounds(VertexId(sink), 1, 4))
         assert not asked.wait
         manager.send(RescaleResult(asked.trigger_id, "accepted"))
-        assert ((await answer).status, (await answer).json) == (200, {})
-        for error, status in (("parallelism 4 is too much", 400), ("under way; try again", 409)):
-            answer = asyncio.ensure_future(http("PUT", path, body))
+        assert ((await result).status, (await result).json) == (200, {})
+        for error, status in (("parallelism 4 is too much", 400), ("in progress; try again", 409)):
+            result = asyncio.ensure_future(http("PUT", path, body))
             manager.send(RescaleResult((await manager.next(RescaleRequest)).trigger_id, error=error))
-            assert ((await answer).status, (await answer).json) == (status, {"errors": [error]})
+            assert ((await result).status, (await result).json) == (status, {"errors": [error]})
 
 
 async def test_a_job_manager_that_goes_away_leaves_requirements_unanswered(dispatcher: RunningDispatcher) -> None:
     job = graph()
     body = json.dumps({vertex.id: bounds(1, 2) for vertex in job.vertices}).encode()
     async with dispatcher.running_job(job) as manager:
-        answer = asyncio.ensure_future(dispatcher.http("PUT", f"/jobs/{job.job_id}/resource-requirements", body))
+        result = asyncio.ensure_future(dispatcher.http("PUT", f"/jobs/{job.job_id}/resource-requirements", body))
         await manager.next(RescaleRequest)
-    assert (await answer).status == 503
-    assert "may rescale the job or not" in (await answer).json["errors"][0]
+    assert (await result).status == 503
+    assert "may rescale the job or not" in (await result).json["errors"][0]
 
 
 async def test_a_rescale_that_is_waited_for_outlives_its_job_manager(dispatcher: RunningDispatcher) -> None:
@@ -109,8 +109,8 @@ async def test_what_is_no_requirement_is_refused(dispatcher: RunningDispatcher, 
     job = graph()
     async with dispatcher.running_job(job):
         path = f"/jobs/{job.job_id}/resource-requirements"
-        answer = await dispatcher.http("PUT", path, json.dumps(body).encode(), status=400)
-        assert "lowerBound" in answer.json["errors"][0]
+        result = await dispatcher.http("PUT", path, json.dumps(body).encode(), status=400)
+        assert "lowerBound" in result.json["errors"][0]
 
 
 async def test_a_rescale_is_triggered_and_queried(dispatcher: RunningDispatcher) -> None:

@@ -250,7 +250,7 @@ async def test_outcomes_expire_and_operations_are_bounded(tmp_path: Path, monkey
     async with running_job(configuration(tmp_path, **{"rest.async.store-duration": "1 ms"})) as job:
         path = f"/jobs/{job.job_id}/savepoints"
         trigger = await job.ask()
-        assert "1 operations are under way" in await job.refusal("POST", SAVEPOINTS, 503, {})
+        assert "1 operations are in progress" in await job.refusal("POST", SAVEPOINTS, 503, {})
         job.answer(await job.manager.next(SnapshotRequest), location="/x")
 
         async def forgotten() -> bool:

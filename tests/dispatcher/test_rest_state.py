@@ -45,10 +45,10 @@ async def test_listing_rows_and_differences(tmp_path: Path) -> None:
 
         async def get(route: str, /, **query: str | int) -> Any:
             asked = "&".join(f"{name}={quote(str(value))}" for name, value in query.items())
-            answer = (await http("GET", f"{route}?{asked}", status=200)).json
+            response = (await http("GET", f"{route}?{asked}", status=200)).json
             shape = document[route]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-            jsonschema.validate(answer, shape)
-            return answer
+            jsonschema.validate(response, shape)
+            return response
 
         listed = await get("/snapshots", path=first)
         assert listed == await get("/snapshots", path=f"file://{first}/_metadata.json")
@@ -78,8 +78,8 @@ async def test_listing_rows_and_differences(tmp_path: Path) -> None:
         ):
             assert reason in (await http("GET", path, status=status)).json["errors"][0], path
     async with browsing(tmp_path, folder, **{"web.state-browser.enabled": "false"}) as http:
-        answer = await http("GET", f"/snapshots?path={quote(first)}", status=404)
-        assert "web.state-browser.enabled" in answer.json["errors"][0]
+        response = await http("GET", f"/snapshots?path={quote(first)}", status=404)
+        assert "web.state-browser.enabled" in response.json["errors"][0]
 
 
 def test_only_the_directories_of_snapshots_are_open(tmp_path: Path) -> None:

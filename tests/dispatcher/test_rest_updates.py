@@ -118,8 +118,8 @@ def test_a_stream_by_way_of_one_that_stands_by_ends_with_its_reader(tmp_path: Pa
 def test_paths_that_cannot_be_streamed_are_refused(tmp_path: Path, query: str, why: str) -> None:
     async def scenario() -> None:
         async with rest(tmp_path) as http:
-            answer = await http("GET", f"/updates?{query}", status=400)
-            assert why in answer.json["errors"][0]
+            result = await http("GET", f"/updates?{query}", status=400)
+            assert why in result.json["errors"][0]
 
     run(scenario)
 
@@ -127,8 +127,8 @@ def test_paths_that_cannot_be_streamed_are_refused(tmp_path: Path, query: str, w
 def test_a_stream_shows_no_more_than_readers_may_see(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rest(tmp_path) as http:
-            answer = await http("GET", "/updates?seconds=1&path=/jars/none/plan&path=/jobmanager/log", status=200)
-            told = [json.loads(line[6:]) for line in answer.body.splitlines() if line.startswith(b"data: ")]
+            result = await http("GET", "/updates?seconds=1&path=/jars/none/plan&path=/jobmanager/log", status=200)
+            told = [json.loads(line[6:]) for line in result.body.splitlines() if line.startswith(b"data: ")]
             assert {one["path"]: one["status"] for one in told} == {"/jars/none/plan": 403, "/jobmanager/log": 415}
 
     run(scenario)

@@ -67,10 +67,10 @@ def _no_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def uploaded(http: Http, content: bytes | None = None, name: str = NAME) -> str:
-    answer = await http.upload(name, content or wheel({"tinyjob.py": PROGRAM}))
-    assert answer.status == 200, answer
-    assert answer.json["status"] == "success"
-    return Path(answer.json["filename"]).name
+    response = await http.upload(name, content or wheel({"tinyjob.py": PROGRAM}))
+    assert response.status == 200, response
+    assert response.json["status"] == "success"
+    return Path(response.json["filename"]).name
 
 
 @pytest.mark.process
@@ -82,9 +82,9 @@ async def test_upload_list_run_plan_delete(http: Http) -> None:
     assert [(f["id"], f["name"]) for f in listing["files"]] == [(jar, NAME)]
     assert listing["files"][0]["entry"] == [{"name": "tinyjob:main", "description": "main"}]
 
-    answer = await http("POST", f"/jars/{jar}/run", {"programArgs": "'the first' job", "parallelism": 3})
-    assert answer.status == 200, answer
-    job = (await http("GET", f"/jobs/{answer.json['jobid']}", status=200)).json
+    response = await http("POST", f"/jars/{jar}/run", {"programArgs": "'the first' job", "parallelism": 3})
+    assert response.status == 200, response
+    job = (await http("GET", f"/jobs/{response.json['jobid']}", status=200)).json
     assert (job["name"], job["vertices"][0]["parallelism"]) == ("the first job", 3)
 
     run = f"/v1/wheels/{jar}/run?programArg=a,b&entry-class=tinyjob:main_with_arguments"
@@ -100,8 +100,8 @@ async def test_upload_list_run_plan_delete(http: Http) -> None:
 
     own = new_id()
     as_application = {"applicationId": own, "programArgsList": ["of its own"]}
-    answer = await http("POST", f"/jars/{jar}/run-application", as_application, status=202)
-    assert answer.json == {"applicationid": own}
+    response = await http("POST", f"/jars/{jar}/run-application", as_application, status=202)
+    assert response.json == {"applicationid": own}
     assert (await http("GET", f"/applications/{own}", status=200)).json["name"] == "of its own"
 
     for method, parameters in (("GET", None), ("POST", {"parallelism": 2})):
@@ -197,9 +197,9 @@ async def test_once_a_job_is_submitted_its_id_is_the_answer(http: Http) -> None:
     schema = (await http("GET", "/openapi.json")).json["paths"]["/jars/{jarid}/run"]["post"]["responses"]["200"]
 
     async def run(entry: str) -> tuple[str, str]:
-        answer = await http("POST", f"/jars/{jar}/run", {"entryClass": f"tinyjob:{entry}"}, status=200)
-        jsonschema.validate(answer.json, schema["content"]["application/json"]["schema"])
-        return answer.json["jobid"], "\n".join(answer.json["warnings"])
+        response = await http("POST", f"/jars/{jar}/run", {"entryClass": f"tinyjob:{entry}"}, status=200)
+        jsonschema.validate(response.json, schema["content"]["application/json"]["schema"])
+        return response.json["jobid"], "\n".join(response.json["warnings"])
 
     ran = await asyncio.gather(*(run(entry) for entry in ("reads", "leaves", "dies", "second_fails")))
     for (job_id, warnings), reason in zip(
@@ -222,8 +222,8 @@ async def test_programs_that_fail(http: Http) -> None:
     jar = await uploaded(http)
 
     async def run(entry: str, **body: object) -> list[str]:
-        answer = await http("POST", f"/jars/{jar}/run", {"entryClass": entry, **body}, status=400)
-        errors = answer.json["errors"]
+        response = await http("POST", f"/jars/{jar}/run", {"entryClass": entry, **body}, status=400)
+        errors = response.json["errors"]
         assert isinstance(errors, list)
         return errors
 
@@ -263,9 +263,9 @@ async def test_programs_that_fail(http: Http) -> None:
 )
 async def test_wrong_run_requests(http: Http, body: object, reason: str) -> None:
     jar = await uploaded(http)
-    answer = await http("POST", f"/jars/{jar}/run", body)
-    assert answer.status == (413 if reason == "larger than" else 400)
-    assert reason in answer.json["errors"][0]
+    response = await http("POST", f"/jars/{jar}/run", body)
+    assert response.status == (413 if reason == "larger than" else 400)
+    assert reason in response.json["errors"][0]
 
 
 def _zip(*members: str) -> bytes:
@@ -291,20 +291,20 @@ def _zip(*members: str) -> bytes:
 )
 async def test_refused_uploads(tmp_path: Path, name: str, content: bytes, status: int, reason: str) -> None:
     async with rest(tmp_path, **{"web.upload.max-size": "100 kb"}) as http:
-        answer = await http.upload(name, content)
-        assert answer.status == status, answer
-        assert reason in answer.json["errors"][0]
+        response = await http.upload(name, content)
+        assert response.status == status, response
+        assert reason in response.json["errors"][0]
         assert list((tmp_path / "work" / "uploads").iterdir()) == []
 
 
 async def test_malformed_forms(tmp_path: Path, http: Http) -> None:
     form = {"Content-Type": "multipart/form-data; boundary=b"}
     for body in (b"", b"nonsense", b"--b\r\nnonsense", b"--b\r\n\r\nx\r\n--b--\r\n"):
-        answer = await http("POST", "/jars/upload", body, form)
-        assert answer.status == 400, answer
+        response = await http("POST", "/jars/upload", body, form)
+        assert response.status == 400, response
     many = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' * 101
-    answer = await http("POST", "/jars/upload", many, form, status=400)
-    assert "more than 100 parts" in answer.json["errors"][0]
+    response = await http("POST", "/jars/upload", many, form, status=400)
+    assert "more than 100 parts" in response.json["errors"][0]
     wrong_field = await http.upload(NAME, wheel({"tinyjob.py": ""}), field="other-field")
     assert "form field 'jarfile'" in wrong_field.json["errors"][0]
     cut = b'--b\r\nContent-Disposition: form-data; name="jarfile"; filename="a-1-py3-none-any.whl"\r\n\r\nhalf'
@@ -334,8 +334,8 @@ async def test_a_program_that_takes_too_long_is_killed(tmp_path: Path) -> None:
         jar = await uploaded(http)
         mark = tmp_path / "pid"
         body = {"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]}
-        answer = await http("POST", f"/jars/{jar}/run", body, status=400)
-        assert "web.submit.timeout" in answer.json["errors"][0]
+        response = await http("POST", f"/jars/{jar}/run", body, status=400)
+        assert "web.submit.timeout" in response.json["errors"][0]
         assert await asyncio.to_thread(processes_with, str(mark)) == []
 
 
@@ -346,11 +346,11 @@ async def test_stopping_the_dispatcher_ends_running_programs(tmp_path: Path) -> 
         http = Http(service.rest_address)
         jar = await uploaded(http)
         body = {"entryClass": "tinyjob:endless", "programArgsList": [str(mark)]}
-        answer = asyncio.ensure_future(http("POST", f"/jars/{jar}/run", body))
+        response = asyncio.ensure_future(http("POST", f"/jars/{jar}/run", body))
         await eventually(lambda: mark.exists() and mark.read_text())
         await service.stop()
-        await asyncio.wait([answer])
-        answer.exception()
+        await asyncio.wait([response])
+        response.exception()
     await eventually(lambda: not is_alive(int(mark.read_text())))
 
 

@@ -1,6 +1,6 @@
 """Responses of a running cluster against Flink's REST specification: every key is there, or the manual leaves it out.
 
-The jobs have what responses can be about: checkpoints that completed, failed and are under way, a savepoint, a restart,
+The jobs have all that responses describe: checkpoints completed, failed and in progress, a savepoint, a restart,
 rescales, accumulators, a failure, results.
 """
 
@@ -170,7 +170,7 @@ def rescale(call: Requests, job: str) -> None:
 
 
 def checkpoint(call: Requests, job: str, folder: Path) -> None:
-    """A savepoint, its disposal, a checkpoint that a task declines, and one that is under way."""
+    """A savepoint, its disposal, a checkpoint that a task declines, and one that is in progress."""
     taken, asked = "POST /jobs/{jobid}/savepoints", "GET /jobs/{jobid}/savepoints/{triggerid}"
     location = call.outcome(taken, asked, {}, jobid=job)["location"]
     disposal = "POST /savepoint-disposal", "GET /savepoint-disposal/{triggerid}"
@@ -183,7 +183,7 @@ def checkpoint(call: Requests, job: str, folder: Path) -> None:
     checkpoints(call, job)
     assert "checkpointId" in call.outcome(*triggered, {}, jobid=job)
     (folder / "hold").touch()
-    wait_until(lambda: any(one["status"] == "IN_PROGRESS" for one in checkpoints(call, job)), "one under way")
+    wait_until(lambda: any(one["status"] == "IN_PROGRESS" for one in checkpoints(call, job)), "one in progress")
     (folder / "hold").unlink()
 
 

@@ -63,7 +63,7 @@ class OtherStorage(MemoryStorage):
 
 
 def half_written(location: str) -> None:
-    """A checkpoint that is under way has its first file."""
+    """A checkpoint that is in progress has its first file."""
     folder = Path(location.removeprefix("file://"))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "half").write_text("")

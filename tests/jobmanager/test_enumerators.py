@@ -422,10 +422,10 @@ def test_enumerators_hear_of_completed_checkpoints_and_may_fail_to_be_captured(r
     for completed in (False, True):
         enumerators.enumerators.command(CheckpointNotice(NO_ALLOCATION, (), 3, completed))
     assert enumerators.custom() == ("complete", 3)
-    answer = enumerators.snapshot(4)
-    assert answer.error == "source v (split enumerator): OSError: no state"
-    assert "snapshot_state" in answer.failure.traceback
-    assert answer.failure.signature == enumerators.snapshot(5).failure.signature != ""
+    response = enumerators.snapshot(4)
+    assert response.error == "source v (split enumerator): OSError: no state"
+    assert "snapshot_state" in response.failure.traceback
+    assert response.failure.signature == enumerators.snapshot(5).failure.signature != ""
 
 
 class FollowingEnumerator(FakeEnumerator):

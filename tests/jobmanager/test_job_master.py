@@ -79,8 +79,8 @@ def test_an_offer_that_comes_twice_is_taken_once() -> None:
 def test_more_slots_than_needed_are_refused() -> None:
     driver = waiting(pipeline(1))
     driver.offer("a0")
-    (answer,) = driver.offer("a1")
-    assert answer == ev.RespondToOffer(AllocationId("a1"), answer.task_manager, False)  # type: ignore[union-attr]
+    (response,) = driver.offer("a1")
+    assert response == ev.RespondToOffer(AllocationId("a1"), response.task_manager, False)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("available", "shown"), [(0, 1), (1, 1), (2, 2)])
@@ -335,13 +335,13 @@ def test_a_job_can_be_cancelled_in_every_state(stage: str) -> None:
     assert driver.cancel() == []
 
 
-@pytest.mark.parametrize("answer", [_S.CANCELED, _S.FINISHED, _S.FAILED])
-def test_however_the_tasks_of_a_cancelled_job_end_it_is_cancelled(answer: ExecutionState) -> None:
+@pytest.mark.parametrize("response", [_S.CANCELED, _S.FINISHED, _S.FAILED])
+def test_however_the_tasks_of_a_cancelled_job_end_it_is_cancelled(response: ExecutionState) -> None:
     driver = _at("running")
     effects = driver.cancel()
     assert len(of_type(effects, ev.CancelTasks)) == 2
     for execution in driver.executions:
-        driver.update(execution, answer)
+        driver.update(execution, response)
     assert driver.master.status is JobStatus.CANCELED
     assert driver.master.failures == ()
 

@@ -293,9 +293,9 @@ def test_lost_slots_are_waited_for_again_and_an_allocation_that_was_lost_is_refu
     assert driver.declared == 2
     driver.restart()
     assert driver.master.message == "waiting for slots: 1 of 2"
-    (answer,) = driver.offer("a1", "tm2:1-a")
-    assert isinstance(answer, ev.RespondToOffer)
-    assert not answer.accepted
+    (response,) = driver.offer("a1", "tm2:1-a")
+    assert isinstance(response, ev.RespondToOffer)
+    assert not response.accepted
     effects = driver.offer("a2", "tm3:1-a")
     assert [e.allocation_id for e in of_type(effects, ev.StartWorker)] == ["a2"]
     driver.ready("a2")
@@ -528,8 +528,8 @@ def test_a_suspended_job_runs_nowhere_and_begins_again_from_its_checkpoint() -> 
     assert of_type(effects, ev.RollBack)
     assert (driver.master.status, driver.declared) == (JobStatus.RESTARTING, 0)
     assert driver.tell(ev.Suspended("no dispatcher")) == []
-    (answer,) = driver.offer("a7")
-    assert answer == ev.RespondToOffer(AllocationId("a7"), answer.task_manager, False)  # type: ignore[union-attr]
+    (response,) = driver.offer("a7")
+    assert response == ev.RespondToOffer(AllocationId("a7"), response.task_manager, False)  # type: ignore[union-attr]
     assert not of_type(driver.tick(1_000), ev.Restore)
     assert not of_type(driver.tell(ev.JobFailed(TaskFailure(exception="late"))), ev.Restore)
     (restore,) = of_type(driver.tell(ev.Resumed()), ev.Restore)

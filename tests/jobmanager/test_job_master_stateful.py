@@ -92,9 +92,9 @@ class JobMasterMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_slot_is_offered_again(self, data: st.DataObject) -> None:
         allocation, task_manager = data.draw(st.sampled_from(list(self.driver.held.items())))
-        (answer,) = self.driver.offer(allocation, task_manager)
-        assert isinstance(answer, ev.RespondToOffer)
-        assert answer.accepted
+        (response,) = self.driver.offer(allocation, task_manager)
+        assert isinstance(response, ev.RespondToOffer)
+        assert response.accepted
 
     @rule()
     def all_slots_and_workers_come(self) -> None:

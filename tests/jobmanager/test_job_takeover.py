@@ -55,7 +55,7 @@ def change(driver: JobDriver, attempt: AttemptId, state: ExecutionState, excepti
 def test_a_job_of_which_all_tasks_are_found_continues_without_a_restart() -> None:
     driver = driver_of(pipeline(2, 2, source=True))
     effects = find_all(driver)
-    assert all(answer.accepted for answer in of_type(effects, ev.RespondToOffer))
+    assert all(response.accepted for response in of_type(effects, ev.RespondToOffer))
     assert len(of_type(effects, ev.TakeOver)) == 1
     assert driver.master.status is JobStatus.CREATED
     assert of_type(driver.tell(ev.TakeoverPrepared()), ev.TakenOver) == []
@@ -128,8 +128,8 @@ def test_what_is_not_found_in_time_has_the_job_start_again_with_the_attempts_tha
 
 def test_attempts_that_others_have_followed_are_not_taken_and_not_counted() -> None:
     driver = driver_of(pipeline(2))
-    (answer,) = driver.offer("old", found=found_slot(driver, key(0), behind=1))
-    assert answer == ev.RespondToOffer("old", "tm1:1-a", accepted=False)
+    (response,) = driver.offer("old", found=found_slot(driver, key(0), behind=1))
+    assert response == ev.RespondToOffer("old", "tm1:1-a", accepted=False)
     find_all(driver)
     driver.tell(ev.TakeoverPrepared())
     assert driver.taken_over
@@ -138,9 +138,9 @@ def test_attempts_that_others_have_followed_are_not_taken_and_not_counted() -> N
 def test_of_two_slots_with_the_same_tasks_one_is_taken() -> None:
     driver = driver_of(pipeline(2))
     driver.offer("a0", found=found_slot(driver, key(0)))
-    (answer,) = driver.offer("b0", found=found_slot(driver, key(0)))
-    assert isinstance(answer, ev.RespondToOffer)
-    assert not answer.accepted
+    (response,) = driver.offer("b0", found=found_slot(driver, key(0)))
+    assert isinstance(response, ev.RespondToOffer)
+    assert not response.accepted
 
 
 @pytest.mark.parametrize(
@@ -253,8 +253,8 @@ def test_a_job_of_which_nothing_is_found_does_not_wait_for_long() -> None:
 def test_what_comes_too_late_is_not_taken() -> None:
     driver = driver_of(pipeline(2))
     driver.tick(WAIT)
-    (answer,) = driver.offer("a0", found=found_slot(driver, key(0)))
-    assert answer == ev.RespondToOffer("a0", "tm1:1-a", accepted=False)
+    (response,) = driver.offer("a0", found=found_slot(driver, key(0)))
+    assert response == ev.RespondToOffer("a0", "tm1:1-a", accepted=False)
 
 
 def test_a_user_who_cancels_meanwhile_gets_a_job_that_is_cancelled() -> None:
@@ -319,6 +319,6 @@ def test_regions_may_be_of_different_attempts_but_a_region_may_not() -> None:
     mixed.start()
     slot = found_slot(mixed, key(0))
     older = found_task(mixed.execution("b", 0), 0, RUNNING)
-    (answer,) = mixed.offer("a0", found=replace(slot, tasks=(slot.tasks[0], older)))
-    assert isinstance(answer, ev.RespondToOffer)
-    assert not answer.accepted
+    (response,) = mixed.offer("a0", found=replace(slot, tasks=(slot.tasks[0], older)))
+    assert isinstance(response, ev.RespondToOffer)
+    assert not response.accepted

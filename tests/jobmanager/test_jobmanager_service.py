@@ -139,8 +139,8 @@ async def test_a_request_for_results_gets_a_response_when_its_receiver_is_lost(
         await task_manager.send(tm.WorkerLost(asked.allocation_id, "killed"))
     else:
         await task_manager.close()
-    answer = await cluster.dispatcher.next(CollectResponse)
-    assert (answer.request_id, answer.error) == ("r", "the collecting task is not running")
+    response = await cluster.dispatcher.next(CollectResponse)
+    assert (response.request_id, response.error) == ("r", "the collecting task is not running")
 
 
 async def test_requirements_are_sent_again_to_a_resource_manager_that_comes_back(cluster: Cluster) -> None:

@@ -17,8 +17,8 @@ def failure(restart: int, what: str = "ValueError: bad") -> TaskFailure:
 
 
 def told(log: RestartLog, cause: TaskFailure | None, at: int, reason: str = "a reason") -> tuple[str, str, bool]:
-    answer = log.report(cause, reason, Instant(at, at))
-    return answer.line, answer.event, answer.is_again
+    response = log.report(cause, reason, Instant(at, at))
+    return response.line, response.event, response.is_again
 
 
 def test_a_loop_is_logged_with_cause_and_delay_then_counted() -> None:

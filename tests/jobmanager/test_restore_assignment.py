@@ -194,7 +194,7 @@ def test_splits_since_the_completed_checkpoint_come_back_once(steps: list[object
             case "capture":
                 assignments.captured(checkpoint)
                 checkpoint += 1
-            case ("complete", int(back)) if checkpoint > back:  # several may be under way
+            case ("complete", int(back)) if checkpoint > back:  # several may be in progress
                 assignments.completed(checkpoint - back)
                 given_since = [g for g in given_since if g[2] > checkpoint - back]
             case "take":

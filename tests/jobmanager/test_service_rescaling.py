@@ -108,9 +108,9 @@ async def test_bounds_that_make_no_sense_are_refused(cluster: Cluster) -> None:
         RescaleRequest(JobId("unknown"), "t4", parallelism=1),
     ):
         cluster.dispatcher.send(request)
-        answer = await cluster.dispatcher.next(RescaleResult)
-        assert answer.trigger_id == request.trigger_id
-        assert answer.error
+        response = await cluster.dispatcher.next(RescaleResult)
+        assert response.trigger_id == request.trigger_id
+        assert response.error
 
 
 def scaled(graph: JobGraph, **options: str) -> JobGraph:

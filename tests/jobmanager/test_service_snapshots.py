@@ -64,10 +64,10 @@ def names(folder: Path) -> list[str]:
 
 async def query(cluster: Cluster, kind: CheckpointView = CheckpointView.OVERVIEW, **wanted: Any) -> Any:
     cluster.dispatcher.send(CheckpointQuery(**{"request_id": "q", "job_id": JOB, "kind": kind, **wanted}))
-    answer = await cluster.dispatcher.next(CheckpointAnswer)
-    assert answer.request_id == "q"
-    assert bool(answer.error) != bool(answer.json)
-    return answer.error or json.loads(answer.json)
+    reply = await cluster.dispatcher.next(CheckpointAnswer)
+    assert reply.request_id == "q"
+    assert bool(reply.error) != bool(reply.json)
+    return reply.error or json.loads(reply.json)
 
 
 async def savepoint_of(cluster: Cluster, task_manager: FakeTaskManager, tasks: Any, **wanted: Any) -> Path:

@@ -330,7 +330,7 @@ async def test_files_that_no_checkpoint_refers_to_after_the_death_of_a_job_manag
                 deployed = [await again.next(DeployTasks) for _ in range(2)]
                 tasks = [(d.allocation_id, d.tasks[0].attempt_id) for d in deployed]
                 await again.update_all(tasks, RUNNING)
-            await asyncio.to_thread(wait_until, lambda: not left.exists(), "the checkpoint under way to be gone")
+            await asyncio.to_thread(wait_until, lambda: not left.exists(), "the checkpoint in progress to be gone")
             assert (home / f"chk-{completed}" / "_metadata.json").exists()
             later, _ = await triggered(again)
             await acknowledge(again, tasks, later)

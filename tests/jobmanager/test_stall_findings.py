@@ -428,7 +428,7 @@ WRITTEN = "'Sink: files' has written records since 2023-11-14 22:14:00 UTC that 
         (CheckpointFacts(10_000), f"{WRITTEN}: no checkpoint has completed so far."),
         (
             CheckpointFacts(10_000, LONG_AGO - 60_000, LONG_AGO + 5_000, LONG_AGO + 1_000, "it expired"),
-            f"{WRITTEN}: no checkpoint has completed since 2023-11-14 22:13:00 UTC; one is under way since "
+            f"{WRITTEN}: no checkpoint has completed since 2023-11-14 22:13:00 UTC; one is in progress since "
             "2023-11-14 22:14:05 UTC; the last one that failed, at 2023-11-14 22:14:01 UTC: it expired.",
         ),
         (
@@ -534,3 +534,17 @@ def test_shares_of_time_are_those_between_two_reports() -> None:
     second = TaskMetrics(busy_ms=1100, backpressured_ms=250, idle_ms=10, paused_ms=100)
     assert TimeShares.between(first, second) == TimeShares(25, 50)
     assert TimeShares.between(second, second) == TimeShares()
+
+
+def test_a_job_that_restarts_again_and_again_is_not_well_between_its_failures() -> None:
+    restarts = [(NOW - minutes * 60_000, f"OSError: {minutes}") for minutes in (1, 4, 9)]
+    finding = the_only(restarts=restarts)
+    assert (finding.kind, finding.since) == (FindingKind.RESTARTS_OFTEN, NOW - 9 * 60_000)
+    assert finding.message == (
+        "The job has restarted 3 times since 2023-11-14 22:06:00 UTC, the last time at 2023-11-14 22:14:00 UTC: "
+        "OSError: 1"
+    )
+    assert found(restarts=restarts[:2]) == []
+    assert found(restarts=restarts, now_ms=NOW + 60_000) == [], "the first was ten minutes ago"
+    kinds = [one.kind for one in found(restarts=restarts, state=JobStatus.RESTARTING)]
+    assert kinds == [FindingKind.NOT_RUNNING, FindingKind.RESTARTS_OFTEN]

@@ -18,9 +18,9 @@ JOB = JobId("job")
 
 async def ask(cluster: Cluster, job_id: str = JOB) -> StallAnswer:
     cluster.dispatcher.send(StallQuery(JobId(job_id), "q"))
-    answer = await cluster.dispatcher.next(StallAnswer)
-    assert answer.request_id == "q"
-    return answer
+    response = await cluster.dispatcher.next(StallAnswer)
+    assert response.request_id == "q"
+    return response
 
 
 async def test_the_stall_of_a_job_that_waits_for_slots(cluster: Cluster) -> None:

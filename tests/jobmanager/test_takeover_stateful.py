@@ -88,8 +88,8 @@ class TakeoverMachine(RuleBasedStateMachine):
         taking_over = self.driver.master.is_taking_over
         effects = self.driver.offer(self._new_slot(), "tm2", {1: None, 2: without_last(found)}.get(kind, found))
         if kind == 0 or (kind == 3 and not taking_over):
-            (answer,) = [effect for effect in effects if isinstance(effect, ev.RespondToOffer)]
-            assert not answer.accepted, "attempts that are not the job's are never taken"
+            (response,) = [effect for effect in effects if isinstance(effect, ev.RespondToOffer)]
+            assert not response.accepted, "attempts that are not the job's are never taken"
         elif effects and taking_over and kind == 3 and key not in self.placed:
             self.placed[key] = (f"b{self.offers}", "tm2")
 
@@ -109,15 +109,15 @@ class TakeoverMachine(RuleBasedStateMachine):
         if self.driver.held and chance == 0:
             self.driver.lose_worker(data.draw(st.sampled_from(sorted(self.driver.held))))
 
-    @rule(answer=st.integers(0, 11))
-    def the_shell_responds(self, answer: int) -> None:
+    @rule(response=st.integers(0, 11))
+    def the_shell_responds(self, response: int) -> None:
         """After a request; enumerators that start for something else than the takeover may be ready at any time."""
-        match answer:
+        match response:
             case 0 if self.driver.asked:
                 self.driver.tell(ev.TakeoverRefused("it assigned splits"))
             case 1:
                 self.driver.tell(ev.EnumeratorsFailed(TaskFailure(exception="OSError: source")))
-            case _ if answer % 2 and self.driver.asked:
+            case _ if response % 2 and self.driver.asked:
                 self.driver.tell(ev.TakeoverPrepared())
             case _:
                 self.driver.tell(ev.EnumeratorsReadied())

@@ -159,7 +159,7 @@ class SlotManagerMachine(RuleBasedStateMachine):
 
     @rule()
     def all_messages_arrive(self) -> None:
-        """With nothing under way, no job waits that the free slots are enough for."""
+        """With nothing in progress, no job waits that the free slots are enough for."""
         for _ in range(3):
             self.now += 1.0
             self.tell(ev.Tick())

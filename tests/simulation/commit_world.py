@@ -161,7 +161,7 @@ class SinkTask:
 class CommitWorld:
     """`run` it once; `steps` is how many steps that took, `story` what they were.
 
-    With a `pace`, tasks continue and time passes each time that so much was done, though checkpoints are under way.
+    With a `pace`, tasks continue and time passes each time that so much was done, though checkpoints are in progress.
     """
 
     def __init__(

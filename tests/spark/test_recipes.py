@@ -72,7 +72,7 @@ def test_a_recipe_of_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "r.yaml: is empty"),
         ("steps: [", "r.yaml:1: is not YAML"),
@@ -112,8 +112,8 @@ def test_a_recipe_of_changes() -> None:
         ("steps: []\ntables: {a: {pth: x}}", "did you mean 'path'?"),
     ],
 )
-def test_errors_are_reported_with_their_line(text: str, told: str) -> None:
-    assert told in refused(text)
+def test_errors_are_reported_with_their_line(text: str, message: str) -> None:
+    assert message in refused(text)
 
 
 def test_every_step_refuses_unknown_fields() -> None:
@@ -151,7 +151,7 @@ def test_types_as_written_in_recipes(text: str, type: t.TypeInformation) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("strr", "'strr' is not known: did you mean 'str'?"),
         ("list", "'list' needs what is in it"),
@@ -164,11 +164,11 @@ def test_types_as_written_in_recipes(text: str, type: t.TypeInformation) -> None
         ("__import__('os').system('true')", "is not understood"),
     ],
 )
-def test_an_invalid_type_is_refused(text: str, told: str) -> None:
+def test_an_invalid_type_is_refused(text: str, message: str) -> None:
     node = RecipeNode.parse(f'"{text}"', "r.yaml")
     with pytest.raises(RecipeError) as caught:
         type_of(node)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @settings(max_examples=cases(200))
@@ -184,7 +184,7 @@ def write(folder: Path, name: str, text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("x = 1", "r.py: has no function recipe(spark), which a recipe is"),
         ("recipe = 3", "r.py: has no function recipe(spark), which a recipe is"),
@@ -194,10 +194,10 @@ def write(folder: Path, name: str, text: str) -> str:
         ("def recipe(spark)", "r.py:1: expected ':'"),
     ],
 )
-def test_python_that_is_not_a_recipe(tmp_path: Path, text: str, told: str) -> None:
+def test_python_that_is_not_a_recipe(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(RecipeError) as caught:
         load_recipe(write(tmp_path, "r.py", text))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_errors_of_a_python_recipe_have_its_line(tmp_path: Path) -> None:
@@ -211,14 +211,14 @@ def test_errors_of_a_python_recipe_have_its_line(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_recipes(tmp_path: Path) -> None:
-    for path, told in (
+    for path, message in (
         (str(tmp_path / "none.yaml"), "none.yaml: the recipe cannot be read: No such file or directory"),
         (str(tmp_path), "the recipe cannot be read: Is a directory"),
         (write(tmp_path, "r.toml", "a = 1"), "r.toml: a recipe is a .yaml or a .py file"),
     ):
         with pytest.raises(RecipeError) as caught:
             load_recipe(path)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(RecipeError, match=r"b\.yaml: the recipe cannot be read: is not UTF-8"):
         load_recipe(str(tmp_path / "b.yaml"))
@@ -240,7 +240,7 @@ millstream.core.snapshot.errors.SnapshotError: /s/part-0.parquet: is damaged
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (TASK, "/s/part-0.parquet: is damaged"),
         (TASK.replace("millstream.core.snapshot.errors.", "other."), "SnapshotError: /s/part-0.parquet: is damaged"),
@@ -255,5 +255,5 @@ millstream.core.snapshot.errors.SnapshotError: /s/part-0.parquet: is damaged
         ("", "Spark gives no reason"),
     ],
 )
-def test_the_cause_is_extracted_from_sparks_message(text: str, told: str) -> None:
-    assert cause_of(text) == told
+def test_the_cause_is_extracted_from_sparks_message(text: str, message: str) -> None:
+    assert cause_of(text) == message

@@ -153,10 +153,10 @@ def test_a_task_whose_event_time_was_drained_is_marked_until_the_savepoint_compl
 
 
 def test_a_split_request_is_pending_until_splits_arrive_or_there_are_no_more(tasks: SlotTasks) -> None:
-    for answer in (src.Splits(b"1"), src.NoMoreSplits()):
+    for response in (src.Splits(b"1"), src.NoMoreSplits()):
         request = say(tasks, src.SplitRequest("host"))
         assert tasks.open_requests() == [request]
-        give(tasks, answer)
+        give(tasks, response)
         assert tasks.open_requests() == []
     assert not reader(tasks).has_events
 

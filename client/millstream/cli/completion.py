@@ -11,6 +11,15 @@ from millstream.cli.failures import Command
 
 _SHELLS = click.Choice(["bash", "zsh", "fish"])
 _TIMEOUT = 2.0
+_QUOTED = """case "${COMP_WORDS[COMP_CWORD]}" in
+                [\\"\\']*) COMPREPLY+=("$value") ;;
+                *) COMPREPLY+=("$(printf '%q' "$value")") ;;
+            esac"""
+_NAMES = {
+    "bash": [("COMPREPLY+=($value)", _QUOTED)],
+    "fish": [('string split ","', 'string split -m 1 ","')],
+}
+"""Replaced in click's scripts, so that names of jobs may have spaces and wildcards (bash) or commas (fish)."""
 
 
 @click.command(cls=Command)
@@ -28,7 +37,10 @@ def completion(shell: str) -> int:
     root = click.get_current_context().find_root().command
     if shell == "bash":  # click would run a bash for its version, which need not be that of the user
         kind = type("Bash", (kind,), {"_check_version": staticmethod(lambda: None)})
-    click.echo(kind(root, {}, "millstream", "_MILLSTREAM_COMPLETE").source())
+    script = kind(root, {}, "millstream", "_MILLSTREAM_COMPLETE").source()
+    for unsafe, safe in _NAMES.get(shell, ()):
+        script = script.replace(unsafe, safe)
+    click.echo(script)
     return 0
 
 

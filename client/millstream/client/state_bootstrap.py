@@ -150,9 +150,9 @@ class _RecordContext(KeyedContext):
         return None
 
     def timer_service(self) -> TimerService:
-        """Timers of the key at hand; they fire in the job that starts from the savepoint."""
+        """Timers of the current key; they fire in the job that starts from the savepoint."""
         return self._timers
 
     def get_current_key(self) -> Any:
-        """The key of the record at hand."""
+        """The key of the current record."""
         return self._backend.get_current_key()

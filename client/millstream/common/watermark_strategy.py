@@ -54,7 +54,18 @@ class WatermarkOutput(ABC):
 
 
 class WatermarkGenerator(ABC, Generic[T_contra]):
-    """Generates the watermarks of one stream, or of one split of a source: `WatermarkGenerator[Event]`."""
+    """Generates the watermarks of one stream, or of one split of a source: `WatermarkGenerator[Event]`.
+
+    For example:
+
+        class Punctuated(WatermarkGenerator):
+            def on_event(self, event: Order, event_timestamp: int, output: WatermarkOutput) -> None:
+                if event.is_last_of_its_hour:
+                    output.emit_watermark(Watermark(event_timestamp))
+
+            def on_periodic_emit(self, output: WatermarkOutput) -> None:
+                pass
+    """
 
     @abstractmethod
     def on_event(self, event: T_contra, event_timestamp: int, output: WatermarkOutput, /) -> None:
@@ -184,6 +195,8 @@ class WatermarkStrategy(Generic[T_contra]):
 
         The result of `timestamp_assigner` is the event time in milliseconds since the Unix epoch. Raises
         `InvalidProgramError` if the argument is neither.
+
+            strategy.with_timestamp_assigner(lambda order, timestamp: order.time)
         """
         if not isinstance(timestamp_assigner, TimestampAssigner) and not callable(timestamp_assigner):
             raise InvalidProgramError(
@@ -197,6 +210,8 @@ class WatermarkStrategy(Generic[T_contra]):
 
         `field` is the name or position of the field, which contains milliseconds since the Unix epoch, or a date and
         time. Raises `InvalidProgramError` if the argument is neither a name nor a position.
+
+            strategy.with_timestamp_field("time")
         """
         if isinstance(field, bool) or not isinstance(field, str | int):
             raise InvalidProgramError(f"with_timestamp_field: a field is a name or a position, not {field!r}")
@@ -207,6 +222,8 @@ class WatermarkStrategy(Generic[T_contra]):
 
         Time under backpressure, or while it is paused, does not count. Raises `InvalidProgramError` if the timeout
         is not a duration above 0.
+
+            strategy.with_idleness(Duration.of_minutes(1))
         """
         return replace(self, idle_timeout_ms=_positive("with_idleness", idle_timeout))
 
@@ -222,6 +239,8 @@ class WatermarkStrategy(Generic[T_contra]):
         `max_allowed_watermark_drift` is the drift, a duration. The sources report their watermarks every
         `update_interval`, which is 1 s by default. For strategies of sources only. Raises `InvalidProgramError` for an
         empty name and for invalid durations.
+
+            strategy.with_watermark_alignment("orders", Duration.of_seconds(20))
         """
         name = "with_watermark_alignment"
         if not isinstance(watermark_group, str) or not watermark_group:
@@ -236,7 +255,12 @@ class WatermarkStrategy(Generic[T_contra]):
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy[Any]:
-        """Returns a strategy for records whose timestamps never decrease within a split."""
+        """Returns a strategy for records whose timestamps never decrease within a split.
+
+        For example:
+
+            WatermarkStrategy.for_monotonous_timestamps().with_timestamp_field("time")
+        """
         return WatermarkStrategy.for_bounded_out_of_orderness(0)
 
     @staticmethod
@@ -244,13 +268,20 @@ class WatermarkStrategy(Generic[T_contra]):
         """Returns a strategy for records that are out of order by at most `max_out_of_orderness`, a duration.
 
         Raises `InvalidProgramError` for a negative duration.
+
+            WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5)).with_timestamp_field("time")
         """
         delay = _milliseconds("for_bounded_out_of_orderness", max_out_of_orderness)
         return WatermarkStrategy(_Bounded(delay))
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy[Any]:
-        """Returns a strategy without watermarks: event time advances only at the end of a bounded input."""
+        """Returns a strategy without watermarks: event time advances only at the end of a bounded input.
+
+        For example:
+
+            env.from_source(source, WatermarkStrategy.no_watermarks(), "orders")
+        """
         return WatermarkStrategy(_none)
 
     @staticmethod

@@ -74,6 +74,8 @@ class AsyncDataStream:
 
         `timeout` is the longest time for a record, `capacity` the number of concurrent records in a subtask, and
         `output_type` the type of one result.
+
+            AsyncDataStream.unordered_wait(users, Profiles(), Time.seconds(5), output_type=str)
         """
         return _applied(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, _UNORDERED)
 
@@ -173,6 +175,8 @@ class AsyncDataStream:
 
         `timeout` is the longest time for a record, `capacity` the number of concurrent records in a subtask, and
         `output_type` the type of one result.
+
+            AsyncDataStream.ordered_wait(users, Profiles(), Time.seconds(5), capacity=100)
         """
         return _applied(data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, _ORDERED)
 
@@ -223,6 +227,9 @@ class AsyncDataStream:
 
         `async_retry_strategy` selects the outcomes that are tried again, all within `timeout`. `capacity` is the number
         of concurrent records in a subtask, and `output_type` the type of one result.
+
+            retries = AsyncRetryStrategy.fixed_delay(3, 100)
+            AsyncDataStream.ordered_wait_with_retry(users, Profiles(), Time.seconds(5), retries)
         """
         return _applied(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, _ORDERED)
 

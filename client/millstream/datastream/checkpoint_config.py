@@ -49,7 +49,10 @@ class CheckpointConfig:
         return self._milliseconds("interval") or -1
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> Self:
-        """Sets the guarantee for state: `checkpointing_mode` is EXACTLY_ONCE or AT_LEAST_ONCE."""
+        """Sets the guarantee for state: `checkpointing_mode` is EXACTLY_ONCE or AT_LEAST_ONCE.
+
+        Raises `InvalidProgramError` for anything else.
+        """
         if not isinstance(checkpointing_mode, CheckpointingMode):
             raise InvalidProgramError(
                 f"set_checkpointing_mode: expected a CheckpointingMode, not {checkpointing_mode!r}"
@@ -86,7 +89,7 @@ class CheckpointConfig:
         )
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """How many checkpoints may be under way at the same time."""
+        """How many checkpoints may be in progress at the same time."""
         return self._effective().integer(f"{_PREFIX}max-concurrent-checkpoints")
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> Self:
@@ -113,7 +116,10 @@ class CheckpointConfig:
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else _ANY_NUMBER)
 
     def set_externalized_checkpoint_retention(self, retention_mode: ExternalizedCheckpointRetention) -> Self:
-        """Sets with `retention_mode` what happens to the last checkpoints of a job that ends without finishing."""
+        """Sets with `retention_mode` what happens to the last checkpoints of a job that ends without finishing.
+
+        Raises `InvalidProgramError` unless it is an ExternalizedCheckpointRetention.
+        """
         if not isinstance(retention_mode, ExternalizedCheckpointRetention):
             raise InvalidProgramError(
                 "set_externalized_checkpoint_retention: expected an ExternalizedCheckpointRetention, not "
@@ -152,7 +158,10 @@ class CheckpointConfig:
         return self._effective().boolean(f"{_PREFIX}unaligned.enabled")
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> Self:
-        """Accepts `force_unaligned_checkpoints=False` only: some channels have barriers that never overtake."""
+        """Accepts `force_unaligned_checkpoints=False` only: some channels have barriers that never overtake.
+
+        Raises `InvalidProgramError` for True.
+        """
         if force_unaligned_checkpoints:
             raise InvalidProgramError(
                 "set_force_unaligned_checkpoints: barriers overtake records wherever that can be restored; where it "
@@ -180,7 +189,10 @@ class CheckpointConfig:
     get_alignment_timeout = get_aligned_checkpoint_timeout
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> Self:
-        """Sets where checkpoints are stored, in files or in the job manager's memory: `storage`."""
+        """Sets where checkpoints are stored, in files or in the job manager's memory: `storage`.
+
+        Raises `InvalidProgramError` unless it is a CheckpointStorage.
+        """
         if not isinstance(storage, CheckpointStorage):
             raise InvalidProgramError(
                 f"set_checkpoint_storage: expected a CheckpointStorage such as FileSystemCheckpointStorage(path), "

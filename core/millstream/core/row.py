@@ -79,13 +79,19 @@ class Row:
         return list(self._names) if self._names is not None else None
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
-        """Sets the names of the fields to `field_names`."""
+        """Sets the names of the fields to `field_names`.
+
+        Raises `ValueError` unless there is one for each field.
+        """
         if len(field_names) != len(self._values):
             raise ValueError(f"{len(field_names)} names for {len(self._values)} fields")
         _set_names(self, tuple(field_names))
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
-        """Returns the values of these fields, in the given order; all values of a row without names."""
+        """Returns the values of these fields, in the given order; all values of a row without names.
+
+        Raises `KeyError` for a name that the row does not have.
+        """
         own = self._names
         if own is None:
             return list(self._values)

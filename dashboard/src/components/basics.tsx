@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { percent } from "../format.ts";
+import { percent, stateName } from "../format.ts";
 import type { Live } from "../live.ts";
 import { link } from "../router.ts";
 
@@ -10,6 +10,7 @@ const TONES: Record<string, string> = {
   RUNNING: "good",
   IDLE: "quiet",
   STARTING: "warn",
+  UNSTABLE: "warn",
   BACKPRESSURED: "pressed",
   STALLED: "bad",
   FINISHED: "done",
@@ -28,7 +29,7 @@ const TONES: Record<string, string> = {
 };
 
 export function Badge({ state }: { state: string }): JSX.Element {
-  return <span class={`badge ${TONES[state] ?? "quiet"}`}>{state.replaceAll("_", " ").toLowerCase()}</span>;
+  return <span class={`badge ${TONES[state] ?? "quiet"}`}>{stateName(state)}</span>;
 }
 
 export function Page({

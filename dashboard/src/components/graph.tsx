@@ -45,13 +45,22 @@ export function JobGraph({ nodes, vertices, edges = NO_EDGES }: GraphProps): JSX
     setSight((before) => (isSame(before, seen) ? before : seen));
   };
   const frame = useSize(look);
-  const fit = (least: number, whole: boolean): void => {
+  const fit = (least: number, whole: boolean): number => {
     const room = frame.current;
-    if (room === null || placed.width === 0) return;
+    if (room === null || placed.width === 0) return scale;
     const high = whole ? (room.clientHeight - 4) / placed.height : 1;
-    setScale(Math.max(least, Math.min(1, (room.clientWidth - 4) / placed.width, high)));
+    const fitting = Math.max(least, Math.min(1, (room.clientWidth - 4) / placed.width, high));
+    setScale(fitting);
+    return fitting;
   };
-  useEffect(() => fit(0.55, false), [shape]);
+  useEffect(() => {
+    const fitting = fit(0.55, false);
+    const frames = requestAnimationFrame(() => { // when it is drawn to scale: a wide graph is higher than its frame, and opens at its first source
+      const [room, first] = [frame.current, placed.nodes[0]];
+      if (room !== null && first !== undefined) room.scrollTop = (first.y + NODE.height / 2) * fitting - room.clientHeight / 2;
+    });
+    return () => cancelAnimationFrame(frames);
+  }, [shape]);
   useEffect(look, [scale, placed]);
   const zoom = (by: 1 | -1): void => {
     const next = by > 0 ? STEPS.find((step) => step > scale + 0.01) : STEPS.findLast((step) => step < scale - 0.01);

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { memo } from "preact/compat";
-import { lag, percent, rate, watermark } from "../format.ts";
+import { count, lag, percent, rate, stateName, unbroken, watermark } from "../format.ts";
 import { NODE, type PlacedNode } from "../layout.ts";
 import type { Rates } from "../rates.ts";
 import { TimeBar } from "./basics.tsx";
@@ -19,6 +19,8 @@ export interface GraphVertex {
   /** The cluster's clock when the watermark was reported: the lag is measured against it. */
   now: number;
   skew: number | null;
+  /** Of a vertex that has ended, in place of its rates. */
+  totals: { in: number; out: number } | null;
 }
 
 /** `full`: all figures; `far`: too small for figures, only the name and colours; `bare`: out of sight, only the name. */
@@ -50,28 +52,25 @@ export const GraphNode = memo(function GraphNode({ place, vertex, detail }: Node
   return href === null ? <div {...box}>{inside}</div> : <a {...box} href={href}>{inside}</a>;
 }, isSame);
 
-/** The arrows between chained operators are not broken at the end of a line. */
-function unbroken(name: string): string {
-  return name.replaceAll("->", "-\u2060>");
-}
-
-function Figures({ vertex: { parallelism, status, rates, skew, watermark: mark, now } }: { vertex: GraphVertex }): JSX.Element {
+function Figures({ vertex: { parallelism, status, rates, skew, watermark: mark, now, totals } }: { vertex: GraphVertex }): JSX.Element {
   if (status === null) return <span class="vertex-line">×{parallelism}</span>;
   return (
     <>
       <span class="vertex-line">
         <span class={`dot ${status.toLowerCase()}`} />
-        {status.toLowerCase()} · ×{parallelism}
+        {stateName(status)} · ×{parallelism}
         {skew !== null && parallelism > 1 && <span class={skew >= UNEVEN ? "skew high" : "skew"}>skew {Math.round(skew)} %</span>}
       </span>
       <span class="vertex-line figures">
-        <span>in <b>{rate(rates.recordsIn)}</b></span>
-        <span>out <b>{rate(rates.recordsOut)}</b></span>
+        <span>in <b>{totals === null ? rate(rates.recordsIn) : count(totals.in)}</b></span>
+        <span>out <b>{totals === null ? rate(rates.recordsOut) : count(totals.out)}</b></span>
       </span>
-      <span class="vertex-line figures">
-        <span>busy <b>{percent(rates.busy)}</b></span>
-        <span>backpressured <b>{percent(rates.backpressured)}</b></span>
-      </span>
+      {totals === null && (
+        <span class="vertex-line figures">
+          <span>busy <b>{percent(rates.busy)}</b></span>
+          <span>backpressured <b>{percent(rates.backpressured)}</b></span>
+        </span>
+      )}
       {mark !== null && <span class="vertex-line mark">{lag(mark, now)}</span>}
     </>
   );
@@ -83,11 +82,11 @@ function isSame(a: NodeProps, b: NodeProps): boolean {
 }
 
 function shown({ detail, vertex }: NodeProps): string {
-  const { name, parallelism, status, rates, skew, watermark: mark, now } = vertex;
+  const { name, parallelism, status, rates, skew, watermark: mark, now, totals } = vertex;
   if (detail === "bare") return name;
   const times = [name, tone(vertex), percent(rates.busy), percent(rates.backpressured)];
   if (detail === "far") return times.join("|");
-  return [...times, status, parallelism, rate(rates.recordsIn), rate(rates.recordsOut), skew, mark === null ? "" : lag(mark, now)].join("|");
+  return [...times, status, parallelism, rate(rates.recordsIn), rate(rates.recordsOut), totals?.in, totals?.out, skew, mark === null ? "" : lag(mark, now)].join("|");
 }
 
 /** The class for the colour of the box: by its busy and backpressured time, unless it has ended. */

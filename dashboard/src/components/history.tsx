@@ -66,7 +66,7 @@ export function HistoryPlot<S extends { values: (number | null)[] }>({
         show={show}
         fills={fills}
         span={Math.min(span.value, Math.max(LEAST_MS, (data?.now ?? 0) - earliest))}
-        empty={data === undefined ? (error === "" ? "Loading the history …" : error) : data.recorded ? "No values yet." : "No history has been recorded for this job."}
+        empty={data === undefined ? (error === "" ? "Loading the history …" : error) : data.recorded ? "No values have been recorded." : "No history has been recorded for this job."}
       />
       {data !== undefined && data.recorded && data.since > from && data.since > started && (
         <p class="note">The history begins at {time(data.since)}, when this dispatcher became the leader.</p>

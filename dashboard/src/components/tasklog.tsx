@@ -2,8 +2,9 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { time } from "../format.ts";
+import { shortId, time } from "../format.ts";
 import { useLive } from "../live.ts";
+import { link } from "../router.ts";
 import type { LogEvent } from "../types.ts";
 import { Card, Empty, Loaded } from "./basics.tsx";
 
@@ -11,7 +12,8 @@ const LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"];
 const LIMIT = 300;
 const AT_THE_END = 40;
 
-export function TaskLog({ path }: { path: string }): JSX.Element {
+/** `job`: its id, if these are the logs of a whole job. */
+export function TaskLog({ path, job }: { path: string; job?: string }): JSX.Element {
   const [level, setLevel] = useState("");
   const [sought, setSought] = useState("");
   const live = useLive<{ events: LogEvent[] }>(`${path}/logs?limit=${LIMIT}${level === "" ? "" : `&level=${level}`}`);
@@ -36,6 +38,7 @@ export function TaskLog({ path }: { path: string }): JSX.Element {
           return found.length === 0 ? <Empty>{sought !== "" || level !== "" ? "No matching lines." : "No lines have been logged yet."}</Empty> : <Lines events={found} />;
         }}
       </Loaded>
+      {job !== undefined && <p class="note">Print sinks write to the .out files of <a href={link("taskmanagers")}>task managers</a>: <code>millstream logs --out {shortId(job)}</code></p>}
     </Card>
   );
 }

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { Badge, Card, Copy, Empty, Loaded, Notice, Stat, Stats } from "../components/basics.tsx";
 import { Table } from "../components/table.tsx";
-import { bytes, duration, time } from "../format.ts";
+import { bytes, duration, time, unbroken } from "../format.ts";
 import { useLive } from "../live.ts";
 import { link, stateLink } from "../router.ts";
 import type { Checkpoint, Checkpoints, CheckpointProgress, CheckpointSubtask, Job, Savepoint } from "../types.ts";
@@ -147,7 +147,7 @@ function CheckpointDetails({ job, id, vertex }: { job: Job; id: string; vertex?:
                 id={([key]) => key}
                 empty="No vertex has acknowledged the checkpoint yet."
                 columns={[
-                  { name: "Vertex", by: ([key]) => names.get(key) ?? key, cell: ([key]) => <a href={link("jobs", job.jid, "checkpoints", id, key)} aria-current={key === vertex ? "true" : undefined}>{names.get(key) ?? key}</a> },
+                  { name: "Vertex", by: ([key]) => names.get(key) ?? key, cell: ([key]) => <a href={link("jobs", job.jid, "checkpoints", id, key)} aria-current={key === vertex ? "true" : undefined}>{unbroken(names.get(key) ?? key)}</a> },
                   { name: "Acknowledged", cell: ([, row]) => <Progress row={row} /> },
                   { name: "Last acknowledged", by: ([, row]) => row.latest_ack_timestamp, cell: ([, row]) => time(row.latest_ack_timestamp) },
                   { name: "Duration", number: true, by: ([, row]) => row.end_to_end_duration, cell: ([, row]) => duration(row.end_to_end_duration) },

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { Card, Empty, Loaded } from "../components/basics.tsx";
-import { duration, plural, sentence, time } from "../format.ts";
+import { duration, plural, sentence, stateName, time } from "../format.ts";
 import { useLive } from "../live.ts";
 import type { Exceptions, Job } from "../types.ts";
 
@@ -97,5 +97,5 @@ function Timeline({ job, marks }: { job: Job; marks: readonly Mark[] }): JSX.Ele
 }
 
 function words(state: string): string {
-  return sentence(state.replaceAll("_", " ").toLowerCase());
+  return sentence(stateName(state));
 }

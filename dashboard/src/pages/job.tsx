@@ -98,7 +98,7 @@ function Tab({ job, tab, rest }: { job: Job; tab: string; rest: string[] }): Com
     case "events":
       return <EventsTab job={job} />;
     case "logs":
-      return <TaskLog path={`/jobs/${job.jid}`} />;
+      return <TaskLog path={`/jobs/${job.jid}`} job={job.jid} />;
     case "accumulators":
       return <AccumulatorsTab job={job} />;
     default:

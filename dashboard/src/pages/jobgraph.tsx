@@ -7,7 +7,7 @@ import { JobGraph, type GraphEdge } from "../components/graph.tsx";
 import type { GraphVertex } from "../components/graphnode.tsx";
 import { HistoryPlot } from "../components/history.tsx";
 import { Table } from "../components/table.tsx";
-import { bytes, count, duration, percent, plural, rate, time } from "../format.ts";
+import { bytes, count, duration, percent, plural, rate, time, unbroken } from "../format.ts";
 import { edgeKey } from "../layout.ts";
 import { useLive } from "../live.ts";
 import { edgeRates, ratesOf, sampleOf, sourceRate, UNKNOWN, withSample, type Rates, type Sample } from "../rates.ts";
@@ -57,7 +57,7 @@ export function GraphTab({ job }: { job: Job }): JSX.Element {
           id={(vertex) => vertex.id}
           empty="The job has no vertices."
           columns={[
-            { name: "Vertex", by: (vertex) => vertex.name, cell: (vertex) => <a href={link("jobs", job.jid, "vertices", vertex.id)}>{vertex.name}</a> },
+            { name: "Vertex", by: (vertex) => vertex.name, cell: (vertex) => <a href={link("jobs", job.jid, "vertices", vertex.id)}>{unbroken(vertex.name)}</a> },
             { name: "Status", by: (vertex) => vertex.status, cell: (vertex) => <Badge state={vertex.status} /> },
             { name: "Parallelism", number: true, by: (vertex) => vertex.parallelism, cell: (vertex) => vertex.parallelism },
             { name: "Busy", number: true, by: (vertex) => rates.get(vertex.id)?.busy ?? -1, cell: (vertex) => percent(rates.get(vertex.id)?.busy ?? null) },
@@ -76,10 +76,11 @@ export function GraphTab({ job }: { job: Job }): JSX.Element {
 function shownVertices(job: Job, rates: ReadonlyMap<string, Rates>, flow: Flow | undefined): Map<string, GraphVertex> {
   const flows = new Map(flow?.vertices.map((vertex) => [vertex.id, vertex]));
   return new Map(
-    job.vertices.map(({ id, name, parallelism, status }) => {
+    job.vertices.map(({ id, name, parallelism, status, metrics }) => {
       const { watermark = null, skew = null } = flows.get(id) ?? {};
       const href = link("jobs", job.jid, "vertices", id);
-      return [id, { name, parallelism, status, href, rates: rates.get(id) ?? UNKNOWN, watermark, now: job.now, skew }];
+      const totals = isEnded(status) ? { in: metrics["read-records"], out: metrics["write-records"] } : null;
+      return [id, { name, parallelism, status, href, rates: rates.get(id) ?? UNKNOWN, watermark, now: job.now, skew, totals }];
     }),
   );
 }

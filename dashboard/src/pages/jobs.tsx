@@ -5,7 +5,7 @@ import { useMemo, useState } from "preact/hooks";
 import { Badge, Card, Loaded, Page, Search } from "../components/basics.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { Sparkline } from "../components/sparkline.tsx";
-import { duration, rate, sentence, shortId, time } from "../format.ts";
+import { duration, rate, sentence, shortId, stateName, time } from "../format.ts";
 import { useLive } from "../live.ts";
 import { link } from "../router.ts";
 import type { JobHealth, JobSummary } from "../types.ts";
@@ -117,7 +117,7 @@ function Tasks({ counts }: { counts: Record<string, number> }): JSX.Element {
     <span class="tasks">
       {SHOWN.filter((state) => (counts[state] ?? 0) > 0).map((state) => (
         <span key={state} class={`task-count ${state}`}>
-          {counts[state]} {state}
+          {counts[state]} {stateName(state)}
         </span>
       ))}
     </span>

@@ -4,7 +4,7 @@ import { Fragment, type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Card, Empty, Loaded, Search } from "../components/basics.tsx";
 import { HistoryPlot } from "../components/history.tsx";
-import { byName } from "../format.ts";
+import { byName, unbroken } from "../format.ts";
 import { useLive } from "../live.ts";
 import { metricValue, readableMetric } from "../metricnames.ts";
 import { valuesOf } from "../metrics.ts";
@@ -98,7 +98,7 @@ function MetricPlot({ path, job, ids, vertices, vertex }: MetricPlotProps): JSX.
   return (
     <>
       <HistoryPlot<MetricSeries>
-        title={ids.length === 1 ? (labels.get(ids[0] ?? "") ?? "") : `${ids.length} metrics of ${vertex}`}
+        title={ids.length === 1 ? (labels.get(ids[0] ?? "") ?? "") : `${ids.length} metrics of ${unbroken(vertex)}`}
         path={valuesOf(`${path}/history`, ids)}
         name={({ id }) => labels.get(id) ?? id}
         show={show}

@@ -6,7 +6,7 @@ import { Badge, Card, Loaded, Page, ShareBar, Stat, Stats, Tabs, TimeBar } from 
 import { FlameGraph } from "../components/flame.tsx";
 import { TaskLog } from "../components/tasklog.tsx";
 import { Table, type Column } from "../components/table.tsx";
-import { bytes, count, duration, percent, rate, watermark } from "../format.ts";
+import { bytes, count, duration, percent, rate, unbroken, watermark } from "../format.ts";
 import { useLive } from "../live.ts";
 import { noteJob } from "../places.ts";
 import { ratesOf, withSample, type Rates, type Sample } from "../rates.ts";
@@ -42,7 +42,7 @@ export function VertexPage({ job: id, vertex, tab, subtask }: { job: string; ver
   const status = job.data?.vertices.find((one) => one.id === vertex)?.status;
   return (
     <Page
-      title={<>{name} {status !== undefined && <Badge state={status} />}</>}
+      title={<>{unbroken(name)} {status !== undefined && <Badge state={status} />}</>}
       above={<a href={link("jobs", id)}>{job.data?.name ?? "Job"}</a>}
     >
       <Tabs label="Parts of the vertex" root={["jobs", id, "vertices", vertex]} parts={TABS} current={tab} />
@@ -138,7 +138,7 @@ function columnsOf(job: string, vertex: string): Column<SubtaskRow>[] {
     {
       name: "Task manager",
       by: (row) => row["taskmanager-id"],
-      cell: (row) => (row["taskmanager-id"].startsWith("(") ? row["taskmanager-id"] : <a href={link("taskmanagers", row["taskmanager-id"])}>{row.endpoint}</a>),
+      cell: (row) => (row["taskmanager-id"].startsWith("(") ? row["taskmanager-id"] : <a href={link("taskmanagers", row["taskmanager-id"])}>{row["taskmanager-id"]}</a>),
     },
     { name: "Attempt", number: true, by: (row) => row.attempt, cell: (row) => row.attempt },
   ];

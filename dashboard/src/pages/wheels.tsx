@@ -183,7 +183,7 @@ interface Plan {
 function PlanGraph({ nodes }: Plan): JSX.Element {
   const text = (html: string): string => new DOMParser().parseFromString(html.replaceAll("<br/>", " "), "text/html").body.textContent ?? "";
   const vertices = new Map(
-    nodes.map(({ id, description, parallelism }) => [id, { name: text(description), parallelism, status: null, href: null, rates: UNKNOWN, watermark: null, now: 0, skew: null }]),
+    nodes.map(({ id, description, parallelism }) => [id, { name: text(description), parallelism, status: null, href: null, rates: UNKNOWN, watermark: null, now: 0, skew: null, totals: null }]),
   );
   return <JobGraph nodes={nodes} vertices={vertices} />;
 }

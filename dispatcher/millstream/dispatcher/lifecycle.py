@@ -353,7 +353,7 @@ class JobLifecycle:
             raise _JobManagerLostError(why) from error
 
     async def query_checkpoints(self, query: CheckpointQuery) -> CheckpointAnswer:
-        """What the job manager knows of a job's checkpoints. Raises UnreachableError when none responds."""
+        """The statistics of a job's checkpoints. Raises UnreachableError when none responds."""
         return await self._query(self._queries, replace(query, request_id=new_id()))
 
     async def query_stall(self, query: StallQuery) -> StallAnswer:

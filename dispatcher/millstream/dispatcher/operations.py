@@ -1,9 +1,9 @@
-"""Operations that REST clients start and query by a trigger id: which are under way, and how the others ended. Pure.
+"""Operations that REST clients start and query by a trigger id: which are in progress, and how the others ended. Pure.
 
 Rules:
-- the same key again is the same operation, for as long as it is under way or its outcome is kept;
+- the same key again is the same operation, for as long as it is in progress or its outcome is kept;
 - an outcome is kept for a time after the end, and only the most recent outcomes are kept;
-- only so many operations are under way at the same time.
+- only so many operations are in progress at the same time.
 """
 
 from __future__ import annotations
@@ -58,23 +58,23 @@ class Operations:
         self._ended: dict[OperationKey, tuple[float, Outcome]] = {}  # in the order of their ends
 
     def knows(self, key: OperationKey, now: float) -> bool:
-        """Whether the operation is under way or its outcome is still kept."""
+        """Whether the operation is in progress or its outcome is still kept."""
         self._expire(now)
         return key in self._under_way or key in self._ended
 
     def outcome(self, key: OperationKey) -> Outcome | None:
-        """The outcome of a known operation; None while it is under way."""
+        """The outcome of a known operation; None while it is in progress."""
         return None if key in self._under_way else self._ended[key][1]
 
     def begin(self, key: OperationKey, now: float) -> None:
         """An operation that is not known starts."""
         assert not self.knows(key, now), f"{key} was started before"
         if len(self._under_way) >= self._capacity:
-            raise TooManyOperationsError(f"{self._capacity} operations are under way: try again when some have ended")
+            raise TooManyOperationsError(f"{self._capacity} operations are in progress: try again when some have ended")
         self._under_way.add(key)
 
     def end(self, key: OperationKey, outcome: Outcome, now: float) -> None:
-        """An operation that is under way ended."""
+        """An operation that is in progress ended."""
         self._under_way.remove(key)
         self._ended[key] = (now, outcome)
         self._expire(now)

@@ -32,7 +32,7 @@ class Relayed(Generic[ResponseT]):
     async def request(
         self, session: SessionId, request_id: str, send: Callable[[], None], timeout: float | None
     ) -> ResponseT:
-        """The response to a request, which is sent unless the same one is already under way over the session.
+        """The response to a request, which is sent unless the same one is already in progress over the session.
 
         Raises TimeoutError, or SessionEndedError with the reason.
         """

@@ -1,7 +1,7 @@
 """Cleans up a job that has ended but whose leader died before its cleanup was complete.
 
 The job's result was stored before any of its files was deleted, and its pointers are deleted last. So as long as there
-are pointers, files may be left, and the pointers tell which. A checkpoint that is retained for the user is kept, and so
+are pointers, files may be left, and the pointers show which. A checkpoint that is retained for the user is kept, and so
 is everything that may belong to others: savepoints, and what an earlier job with the same id left. Blocks on storage.
 """
 

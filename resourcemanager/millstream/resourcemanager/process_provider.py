@@ -190,14 +190,14 @@ class ProcessProvider:
         with (
             await asyncio.to_thread(open, log_path, "ab", opener=for_user_only) as errors,
             await asyncio.to_thread(open, log_path.with_suffix(".out"), "ab", opener=for_user_only) as output,
-            secret_options(secret) as (descriptors, told),
+            secret_options(secret) as (descriptors, variables),
         ):
             process = await asyncio.create_subprocess_exec(
                 *self._command(self._configuration),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
-                env={**os.environ, TOKEN_VARIABLE: token, **told},
+                env={**os.environ, TOKEN_VARIABLE: token, **variables},
                 pass_fds=descriptors,
                 start_new_session=True,
             )

@@ -19,7 +19,7 @@ print(json.dumps(sorted(heavy & set(sys.modules))))
 
 
 def test_importing_the_api_loads_nothing_heavy() -> None:
-    answer = subprocess.run(
+    response = subprocess.run(
         [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True, timeout=DEADLINE
     ).stdout
-    assert json.loads(answer) == []
+    assert json.loads(response) == []

@@ -130,7 +130,7 @@ def test_numbers_of_a_json_schema_are_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "error"),
     [
         ("{", "no JSON schema"),
         ('{"type": "thing"}', "'thing', which is none"),
@@ -143,8 +143,8 @@ def test_numbers_of_a_json_schema_are_exact() -> None:
         ('{"type": "string", "contentEncoding": "7bit"}', "base64"),
     ],
 )
-def test_a_json_schema_without_a_type_is_refused(text: str, told: str) -> None:
-    with pytest.raises(InvalidProgramError, match=told):
+def test_a_json_schema_without_a_type_is_refused(text: str, error: str) -> None:
+    with pytest.raises(InvalidProgramError, match=error):
         JsonRowDeserializationSchema.builder().json_schema(text)
 
 

@@ -221,7 +221,7 @@ def well(): submit()
 
 
 @pytest.mark.parametrize(
-    ("entry", "told", "attached", "status"),
+    ("entry", "error", "attached", "status"),
     [
         ("reads", "was submitted detached", "false", 0),
         ("leaves", "no luck", "false", 0),
@@ -233,7 +233,7 @@ def well(): submit()
 )
 def test_a_program_that_fails_after_submitting_has_succeeded(
     executor: FakeExecutor, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    entry: str, told: str, attached: str, status: int,
+    entry: str, error: str, attached: str, status: int,
 ) -> None:  # fmt: skip
     (tmp_path / "submitting.py").write_text(PROGRAM)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -244,7 +244,7 @@ def test_a_program_that_fails_after_submitting_has_succeeded(
     monkeypatch.setenv("MILLSTREAM_PROGRAM_CONFIGURATION", json.dumps(options))
     assert program.main(["--entry", f"submitting:{entry}"]) == status
     shown = capsys.readouterr().err
-    assert told in shown
+    assert error in shown
     warned = "running it again would submit it again" in shown
     assert warned == (status == 0 and entry != "well")
     assert not warned or executor.clients[0].graph.job_id in shown
@@ -348,17 +348,17 @@ def test_options_name_files_as_the_setters_do(executor: FakeExecutor, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "error"),
     [
         ("python.files", "nope.py", r"python\.files \(-pyfs\): there is no file .*nope\.py"),
         ("python.requirements", "nope.txt", r"python\.requirements \(-pyreq\): there is no file"),
         ("python.archives", "nope.zip#a", r"python\.archives \(-pyarch\): there is no file"),
     ],
 )
-def test_files_of_options_that_are_not_there_are_named(key: str, value: str, told: str) -> None:
+def test_files_of_options_that_are_not_there_are_named(key: str, value: str, error: str) -> None:
     env = new_environment(Configuration({key: value}))
     env.from_collection([1])
-    with pytest.raises(InvalidProgramError, match=told):
+    with pytest.raises(InvalidProgramError, match=error):
         env.execute()
 
 

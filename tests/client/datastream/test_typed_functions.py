@@ -57,7 +57,7 @@ class Count(AggregateFunction[str, int, int]):
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("response", "expected"),
     [
         (AsText().map(1), "1"),
         (list(Twice().flat_map(2)), [2, 2]),
@@ -67,8 +67,8 @@ class Count(AggregateFunction[str, int, int]):
         (Count().get_result(Count().add("a", Count().create_accumulator())), 1),
     ],
 )
-def test_a_function_with_types_is_a_function(answer: Any, expected: Any) -> None:
-    assert answer == expected
+def test_a_function_with_types_is_a_function(response: Any, expected: Any) -> None:
+    assert response == expected
 
 
 def test_what_has_to_be_written_is_still_required() -> None:

@@ -35,7 +35,7 @@ def started(settings: CheckpointSettings = PERIODIC, **options: object) -> Check
 
 
 def checkpointing(settings: CheckpointSettings = PERIODIC, **options: object) -> CheckpointDriver:
-    """With the first checkpoint under way."""
+    """With the first checkpoint in progress."""
     driver = started(settings, **options)
     driver.pass_time(1000)
     assert driver.started

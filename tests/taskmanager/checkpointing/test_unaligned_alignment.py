@@ -315,7 +315,7 @@ class EveryRecordOnce(RuleBasedStateMachine):
     @invariant()
     def nobody_waits_for_nothing(self) -> None:
         if hasattr(self, "channels") and not self.running and self.blocked:
-            raise AssertionError(f"blocked with no checkpoint under way: {self.blocked}")
+            raise AssertionError(f"blocked with no checkpoint in progress: {self.blocked}")
 
     def teardown(self) -> None:
         """The checkpoint in progress completes when everything is delivered and taken."""

@@ -138,7 +138,7 @@ def test_no_result_overtakes_a_watermark(make: Make) -> None:
 def test_a_watermark_waits_for_the_records_before_it_even_if_ordered(make: Make) -> None:
     rig = make(ordered=True)
     rig.harness.signal(Watermark(0))
-    assert rig.elements == [Watermark(0)], "with nothing under way it passes"
+    assert rig.elements == [Watermark(0)], "with nothing in flight it passes"
     rig.feed(1, times=[1])
     rig.harness.signal(Watermark(1))
     rig.await_begun(1)
@@ -159,7 +159,7 @@ def test_no_more_calls_than_the_capacity_are_in_flight(make: Make, ordered: bool
     rig.await_begun(1, 2, 3)
     rig.let_through(2)
     rig.await_begun(1, 2, 3, 4)
-    assert not rig.harness.operator.has_room, "two are under way again"
+    assert not rig.harness.operator.has_room, "two are in flight again"
     rig.let_through(3)
     assert rig.harness.operator.has_room
     rig.let_through(4)

@@ -39,7 +39,7 @@ def job_lines(job: JobFigures) -> list[str]:
     if job.cause:
         lines.append(shortened(job.cause, 2 * _CAUSE))
     if (taken := job.checkpoints) is not None:
-        line = f"checkpoints: {taken.completed} completed, {taken.failed} failed, {taken.in_progress} under way"
+        line = f"checkpoints: {taken.completed} completed, {taken.failed} failed, {taken.in_progress} in progress"
         if taken.last_duration_ms is not None and taken.last_size is not None:
             line += f"; the last took {duration(taken.last_duration_ms)} and has {size(taken.last_size)}"
         lines.append(line)

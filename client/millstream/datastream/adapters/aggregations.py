@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.types import BasicType, TypeInformation
 from millstream.datastream.adapters.fields import Field, checked_field, field_type, get_field, with_field
 from millstream.datastream.functions import ReduceFunction
@@ -42,24 +43,24 @@ class FieldAggregation(ReduceFunction):
 class Sum(FieldAggregation):
     """Adds the field up."""
 
+    @override
     def combine(self, first: Any, second: Any) -> Any:
-        """Their sum."""
         return first + second
 
 
 class Min(FieldAggregation):
     """Keeps the smallest value of the field."""
 
+    @override
     def combine(self, first: Any, second: Any) -> Any:
-        """The smaller one."""
         return second if second < first else first
 
 
 class Max(FieldAggregation):
     """Keeps the largest value of the field."""
 
+    @override
     def combine(self, first: Any, second: Any) -> Any:
-        """The larger one."""
         return second if second > first else first
 
 

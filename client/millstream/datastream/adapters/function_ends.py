@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.datastream.adapters.signatures import checked_callable, refuse_generator
 from millstream.datastream.connectors.base import Source
 from millstream.datastream.functions import SinkContext, SinkFunction, SourceContext, SourceFunction
@@ -18,8 +19,8 @@ class CallableSourceFunction(SourceFunction[Any]):
         super().__init__()
         self.function = function
 
+    @override
     def run(self, ctx: SourceContext[Any]) -> None:
-        """Until it returns."""
         self.function(ctx)
 
 

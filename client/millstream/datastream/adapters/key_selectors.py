@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan.plan import KeySelector
+from millstream.core.overriding import override
 from millstream.core.records.adoption import Adopt, adopter
 from millstream.core.records.types import PICKLED, ListType, RowType, TupleType, TypeInformation
 from millstream.datastream import functions
@@ -67,13 +68,13 @@ class DeclaredKeys(functions.KeySelector):
         if isinstance(self._selector, functions.Function):
             self._selector.open(runtime_context)
 
+    @override
     def close(self) -> None:
-        """Closes it."""
         if isinstance(self._selector, functions.Function):
             self._selector.close()
 
+    @override
     def get_key(self, value: Any) -> Any:
-        """The key of a record."""
         if self._adopt is None:  # made where it is used: it cannot be pickled
             self._adopt = adopter(self._kind)
             assert self._adopt is not None, "there is a row in it"

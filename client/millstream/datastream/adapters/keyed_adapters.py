@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from millstream.core.jobs.plan.plan import FilterSpec, FlatMapSpec, KeyedProcessSpec, KeySelector, MapSpec, OperatorSpec
+from millstream.core.overriding import override
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.functions import (
     FilterFunction,
@@ -58,8 +59,8 @@ class _Adapted(KeyedProcessFunction, CheckpointedFunction):
 class KeyedMapAdapter(_Adapted):
     """A MapFunction on a keyed stream."""
 
+    @override
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
-        """One result."""
         return (self.function.map(value),)
 
 
@@ -75,8 +76,8 @@ class KeyedFlatMapAdapter(_Adapted):
 class KeyedFilterAdapter(_Adapted):
     """A FilterFunction on a keyed stream."""
 
+    @override
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any]:
-        """The record, if it is kept."""
         return (value,) if self.function.filter(value) else ()
 
 

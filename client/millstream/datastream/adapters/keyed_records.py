@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.core.jobs.plan.plan import KeySelector
+from millstream.core.overriding import override
 from millstream.core.records.types import RowType, TypeInformation
 from millstream.core.row import Row
 from millstream.datastream.adapters.fields import get_field
@@ -23,8 +24,8 @@ class WithKey(MapFunction):
         if isinstance(self.selector.function, Function):
             self.selector.function.open(runtime_context)
 
+    @override
     def close(self) -> None:
-        """Closes it."""
         if isinstance(self.selector.function, Function):
             self.selector.function.close()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from millstream.core.environments.data_files import DataFile
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.base import (
@@ -35,8 +36,8 @@ class CollectionSource(Source[IndexSplit, T_co]):
     def _range(self) -> IndexRange:
         return IndexRange("elements", 0, len(self._elements))
 
+    @override
     def get_boundedness(self) -> Boundedness:
-        """It ends."""
         return Boundedness.BOUNDED
 
     def create_enumerator(self, context: SplitEnumeratorContext[IndexSplit]) -> SplitEnumerator[IndexSplit]:
@@ -49,8 +50,8 @@ class CollectionSource(Source[IndexSplit, T_co]):
         """The parts not handed out, if the list is as long as it was."""
         return IndexEnumerator.restored(context, self._range, state)
 
+    @override
     def create_reader(self, context: SourceReaderContext) -> IndexReader:
-        """Slices the list."""
         if isinstance(self._elements, ShippedElements):
             return _ShippedReader(context, self._elements)
         return _CollectionReader(context, self._elements)
@@ -67,8 +68,8 @@ class CollectionSource(Source[IndexSplit, T_co]):
             return self, ()
         return CollectionSource(elements, self._type), elements.files()
 
+    @override
     def get_produced_type(self) -> TypeInformation[T_co]:
-        """The declared type."""
         return self._type
 
 
@@ -87,8 +88,8 @@ class _ShippedReader(IndexReader):
         self._split = replace(self._split, position=position + len(rows))
         return RowBatch(rows)
 
+    @override
     def close(self) -> None:
-        """Closes the file as well."""
         super().close()
         self._elements.close()
 

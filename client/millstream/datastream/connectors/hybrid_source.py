@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from millstream.core.environments.data_files import DataFile
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T_co
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.base import (
@@ -37,8 +38,8 @@ class HybridSource(Source[HybridSplit, T_co]):
         """With the source to begin with."""
         return HybridSourceBuilder([]).add_source(first_source)
 
+    @override
     def get_boundedness(self) -> Boundedness:
-        """The last one's."""
         return self._sources[-1].get_boundedness()
 
     def create_enumerator(self, context: SplitEnumeratorContext[HybridSplit]) -> SplitEnumerator[HybridSplit]:

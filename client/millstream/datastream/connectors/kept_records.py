@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
+from millstream.core.overriding import override
 from millstream.core.pickling import reading_state, to_bytes
 from millstream.core.records.batches import Batch
 from millstream.core.records.types import TypeInformation
@@ -100,8 +101,8 @@ class KeptRecordsSource(Source[KeptFile]):
         self._files = files
         self._type = record_type
 
+    @override
     def get_boundedness(self) -> Boundedness:
-        """It ends."""
         return Boundedness.BOUNDED
 
     def create_enumerator(self, context: SplitEnumeratorContext[KeptFile]) -> SplitEnumerator[KeptFile]:
@@ -116,8 +117,8 @@ class KeptRecordsSource(Source[KeptFile]):
         """One file after the other."""
         return _Reader(context)
 
+    @override
     def get_produced_type(self) -> TypeInformation:
-        """The stream's."""
         return self._type
 
     def keeps_records(self) -> bool:
@@ -168,7 +169,7 @@ class _Reader(OneSplitReader[KeptFile]):
         """The file, and how far it is read."""
         return self._split
 
+    @override
     def close_split(self) -> None:
-        """Closes it."""
         if self._file is not None:
             self._file.close()

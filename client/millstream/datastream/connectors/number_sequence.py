@@ -32,8 +32,8 @@ class NumberSequenceSource(Source[IndexSplit, int]):
     def _range(self) -> IndexRange:
         return IndexRange("numbers", self._start, self._end + 1)
 
+    @override
     def get_boundedness(self) -> Boundedness:
-        """It ends."""
         return Boundedness.BOUNDED
 
     @override

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.types import STRING, TypeInformation
 from millstream.datastream.connectors.base import (
@@ -84,8 +85,8 @@ class SocketTextSource(Source[SocketSplit, str]):
         """Dead letters, with `on_error='dead-letter'`."""
         return self._handling.side_outputs
 
+    @override
     def get_produced_type(self) -> TypeInformation[str]:
-        """Text."""
         return STRING
 
 
@@ -102,8 +103,8 @@ class _SocketReader(OneSplitReader[SocketSplit]):
         """Connects, on the socket's own thread."""
         self._socket = LineSocket(self._options, self.context.wake_up)
 
+    @override
     def read(self, max_rows: int) -> Batch | PollStatus | None:
-        """What has arrived."""
         records = self._socket.take(max_rows) if self._socket else None
         if records is None:
             return None
@@ -116,8 +117,8 @@ class _SocketReader(OneSplitReader[SocketSplit]):
         """A restored reader connects again."""
         return SocketSplit(self._options.host, self._options.port)
 
+    @override
     def close_split(self) -> None:
-        """Ends the thread."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -133,7 +134,7 @@ class _SocketReader(OneSplitReader[SocketSplit]):
         """The split, and the count."""
         return [*super().snapshot_state(checkpoint_id), *self._malformed.state()]
 
+    @override
     def close(self) -> None:
-        """Ends the thread."""
         super().close()
         self._malformed.close()

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.base import (
     PollStatus,
@@ -76,8 +77,8 @@ class QueueEnumerator(SplitEnumerator[SplitT]):
         self._notified.discard(subtask)
         self._pending.extendleft(reversed(splits))
 
+    @override
     def unassigned_splits(self) -> int | None:
-        """Those in the queue."""
         return len(self._pending)
 
     def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
@@ -108,8 +109,8 @@ class DiscoveringEnumerator(QueueEnumerator[SplitT]):
         self._given = GivenSplits(assigned)
         return super().take_over(assigned)
 
+    @override
     def start(self) -> None:
-        """Begins the search."""
         self._context.call_async(self._discover, self._discovered)
 
     def _discovered(self, splits: list[SplitT] | None, error: BaseException | None) -> None:
@@ -177,8 +178,8 @@ class OneSplitReader(SourceReader[SplitT]):
         """Whether there is a split to read."""
         return self._is_open or bool(self._queue)
 
+    @override
     def start(self) -> None:
-        """Requests the first split."""
         self._request()
 
     def _request(self) -> None:
@@ -234,8 +235,8 @@ class OneSplitReader(SourceReader[SplitT]):
                 return split
         return None
 
+    @override
     def add_splits(self, splits: list[SplitT]) -> None:
-        """Queues them."""
         self._requested = False
         self._queue.extend(splits)
 
@@ -247,8 +248,8 @@ class OneSplitReader(SourceReader[SplitT]):
         """The open split with its position, then the queued ones."""
         return ([self.current_split()] if self._is_open else []) + list(self._queue)
 
+    @override
     def close(self) -> None:
-        """Closes the open split."""
         if self._is_open:
             self._is_open = False
             self.close_split()

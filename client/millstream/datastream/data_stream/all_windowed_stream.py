@@ -230,6 +230,8 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
 
         `process_window_function` is a ProcessAllWindowFunction, or a callable `(window, records)`, and `output_type`
         the type of one result. Raises `InvalidProgramError` for another function class, and for an async function.
+
+            windows.process(lambda window, records: [(window.end, len(list(records)))])
         """
         return self._apply("Process", process_window_function, output_type)
 

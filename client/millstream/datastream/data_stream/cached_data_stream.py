@@ -27,5 +27,10 @@ class CachedDataStream(DataStream[T_co]):
         return self
 
     def invalidate(self) -> None:
-        """Deletes the kept records: the next job that reads the stream computes and keeps them again."""
+        """Deletes the kept records: the next job that reads the stream computes and keeps them again.
+
+        For example:
+
+            cached.invalidate()
+        """
         self._environment.caches.invalidate(self._cache)

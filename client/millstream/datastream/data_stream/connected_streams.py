@@ -127,6 +127,8 @@ class ConnectedStreams(Generic[T1_co, T2_co]):
 
         `func` is a CoFlatMapFunction or a pair of callables, and `output_type` the type of one result. Raises
         `InvalidProgramError` for anything else, and for async functions.
+
+            lines.connect(words).flat_map((str.split, lambda word: [word]))
         """
         function = _function("flat_map", func, (CoFlatMapFunction,), PairedFlatMapFunction, 1)
         targets = _targets("flat_map", func, function, ("flat_map1", "flat_map2"), 1)
@@ -175,6 +177,8 @@ class ConnectedStreams(Generic[T1_co, T2_co]):
         `func` is a CoProcessFunction, a KeyedCoProcessFunction, which has keyed state and timers and needs both streams
         keyed, or a pair of callables `(value, ctx)`; `output_type` is the type of one result. Raises
         `InvalidProgramError` for anything else, and for async functions.
+
+            orders.connect(prices).key_by("article", "article").process(LatestPrice(), output_type=Offer)
         """
         keys = self._keys("process")
         if isinstance(func, KeyedCoProcessFunction) and keys is None:

@@ -160,7 +160,12 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return self._transformation
 
     def start_new_chain(self) -> Self:
-        """Starts a new task at this operator: it is not chained to the operator before it."""
+        """Starts a new task at this operator: it is not chained to the operator before it.
+
+        For example:
+
+            lines.map(parsed).map(slow).start_new_chain()
+        """
         self._operator("start_new_chain").chaining = ChainingStrategy.HEAD
         return self
 
@@ -168,13 +173,20 @@ class DataStream(OperatorSettings, Generic[T_co]):
         """Sets how long records wait in a buffer before it is sent: `timeout_millis`, milliseconds or a timedelta.
 
         0 sends every batch at once; -1 sends only full buffers. Raises `InvalidProgramError` for anything else.
+
+            lines.map(len).set_buffer_timeout(100)
         """
         timeout = checked_buffer_timeout("set_buffer_timeout", timeout_millis)
         self._operator("set_buffer_timeout").buffer_timeout = timeout
         return self
 
     def force_non_parallel(self) -> Self:
-        """Fixes the parallelism and the maximum parallelism of the operator at 1."""
+        """Fixes the parallelism and the maximum parallelism of the operator at 1.
+
+        For example:
+
+            lines.map(numbered).force_non_parallel()
+        """
         operator = self._operator("force_non_parallel")
         operator.parallelism = operator.max_parallelism = 1
         operator.non_parallel = True
@@ -185,6 +197,8 @@ class DataStream(OperatorSettings, Generic[T_co]):
 
         That job has to be a batch job. Raises `InvalidProgramError` unless the stream is the output of an operator or a
         side output.
+
+            cached = lines.map(parsed).cache()
         """
         from millstream.datastream.data_stream.cached_data_stream import CachedDataStream
 
@@ -294,6 +308,11 @@ class DataStream(OperatorSettings, Generic[T_co]):
         `func` is a ProcessFunction or a callable `(value, ctx)` that yields results, and `(tag, result)` for a side
         output; `output_type` is the type of one result. Raises `InvalidProgramError` for a KeyedProcessFunction, which
         needs a keyed stream, and for an async function.
+
+            def parse(line, ctx):
+                yield float(line) if line else (EMPTY, line)
+
+            lines.process(parse, output_type=float).get_side_output(EMPTY)
         """
         if isinstance(func, KeyedProcessFunction):
             raise InvalidProgramError(
@@ -337,6 +356,8 @@ class DataStream(OperatorSettings, Generic[T_co]):
         decides. `output_type` is the type of the rows of the results.
 
         Raises `InvalidProgramError` for a generator function, an async function and an unknown format.
+
+            prices.map_batches(lambda batch: batch.assign(total=batch.price * batch.amount), batch_format="pandas")
         """
         function, target = map_batches_function_of(func)
         refuse_generator("map_batches", target, "a function over batches returns one batch")
@@ -435,7 +456,12 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return AllWindowedStream(self.key_by(_no_key, int), window_assigner)
 
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[T_co, Any]:
-        """Groups all records into windows of `size` records, one every `slide` records if given, in one subtask."""
+        """Groups all records into windows of `size` records, one every `slide` records if given, in one subtask.
+
+        For example:
+
+            numbers.count_window_all(100).reduce(lambda a, b: a + b)
+        """
         from millstream.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 
         tumbling = CountTumblingWindowAssigner.of(size) if slide == 0 else CountSlidingWindowAssigner.of(size, slide)
@@ -447,6 +473,8 @@ class DataStream(OperatorSettings, Generic[T_co]):
         Keyed streams are partitioned by their keys first. Raises `InvalidProgramError` for streams of another
         environment, and for streams of different types. A stream without a declared type can be united with any other;
         then the result has no declared type either.
+
+            lines.union(more_lines, yet_more_lines)
         """
         for stream in streams:
             if not isinstance(stream, DataStream):
@@ -500,8 +528,9 @@ class DataStream(OperatorSettings, Generic[T_co]):
         The function is called with each pair of records with the same key and window. Raises `InvalidProgramError` for
         a stream of another environment.
 
-            orders.join(payments).where(lambda o: o.id).equal_to(lambda p: p.order)
-                .window(TumblingEventTimeWindows.of(Time.minutes(5))).apply(lambda o, p: (o.id, p.amount))
+            pairs = orders.join(payments).where(lambda o: o.id).equal_to(lambda p: p.order)
+            windows = pairs.window(TumblingEventTimeWindows.of(Time.minutes(5)))
+            windows.apply(lambda o, p: (o.id, p.amount))
         """
         from millstream.datastream.data_stream.joined_streams import JoinedStreams
 
@@ -513,8 +542,9 @@ class DataStream(OperatorSettings, Generic[T_co]):
         The function is also called for a key that only one stream has. The calls that follow are those of `join`.
         Raises `InvalidProgramError` for a stream of another environment.
 
-            orders.co_group(payments).where(lambda o: o.id).equal_to(lambda p: p.order)
-                .window(TumblingEventTimeWindows.of(Time.minutes(5))).apply(lambda os, ps: [(len(os), len(ps))])
+            groups = orders.co_group(payments).where(lambda o: o.id).equal_to(lambda p: p.order)
+            windows = groups.window(TumblingEventTimeWindows.of(Time.minutes(5)))
+            windows.apply(lambda os, ps: [(len(os), len(ps))])
         """
         from millstream.datastream.data_stream.joined_streams import CoGroupedStreams
 
@@ -528,19 +558,39 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return other
 
     def forward(self) -> DataStream[T_co]:
-        """Sends the records of subtask i to subtask i of the next operator; both need the same parallelism."""
+        """Sends the records of subtask i to subtask i of the next operator; both need the same parallelism.
+
+        For example:
+
+            lines.forward().map(len)
+        """
         return self._partitioned(ForwardPartitioner())
 
     def rebalance(self) -> DataStream[T_co]:
-        """Sends records in turn to all subtasks of the next operator."""
+        """Sends records in turn to all subtasks of the next operator.
+
+        For example:
+
+            lines.rebalance().map(slow)
+        """
         return self._partitioned(RebalancePartitioner())
 
     def rescale(self) -> DataStream[T_co]:
-        """Sends records in turn to some subtasks of the next operator: each subtask has a share of its own."""
+        """Sends records in turn to some subtasks of the next operator: each subtask has a share of its own.
+
+        For example:
+
+            lines.rescale().map(slow)
+        """
         return self._partitioned(RescalePartitioner())
 
     def shuffle(self) -> DataStream[T_co]:
-        """Sends each record to a random subtask of the next operator."""
+        """Sends each record to a random subtask of the next operator.
+
+        For example:
+
+            lines.shuffle().map(slow)
+        """
         return self._partitioned(ShufflePartitioner())
 
     @overload
@@ -568,7 +618,12 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return BroadcastStream(everywhere, broadcast_state_descriptors)
 
     def global_(self) -> DataStream[T_co]:
-        """Sends all records to the first subtask of the next operator."""
+        """Sends all records to the first subtask of the next operator.
+
+        For example:
+
+            lines.global_().map(numbered)
+        """
         return self._partitioned(GlobalPartitioner())
 
     def partition_custom(
@@ -641,7 +696,12 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return SinkFunctionSpec(function)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Prints every record to the standard output of its task, with `sink_identifier` before it if given."""
+        """Prints every record to the standard output of its task, with `sink_identifier` before it if given.
+
+        For example:
+
+            counts.print("counts")
+        """
         from millstream.datastream.connectors.print import PrintSink
 
         return self._sink("Print to Std. Out", PrintSink(sink_identifier).for_type(self._type))

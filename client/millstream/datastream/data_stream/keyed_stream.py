@@ -107,6 +107,8 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
         """Returns the stream grouped by another key instead.
 
         `key_selector` and `key_type` are those of `DataStream.key_by`.
+
+            orders.key_by("user").key_by(lambda order: order.city, key_type=str)
         """
         return self._origin.key_by(key_selector, key_type)
 
@@ -146,6 +148,8 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
 
         `position_to_min` is the position or name of the field. Raises `InvalidProgramError` for a field that the
         declared type does not have.
+
+            rides.key_by("city").min("fare")
         """
         return self._reduce("Keyed Aggregation", Min(aggregated_field("min", position_to_min, self._type)))
 
@@ -154,6 +158,8 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
 
         `position_to_max` is the position or name of the field. Raises `InvalidProgramError` for a field that the
         declared type does not have.
+
+            rides.key_by("city").max("fare")
         """
         return self._reduce("Keyed Aggregation", Max(aggregated_field("max", position_to_max, self._type)))
 
@@ -162,6 +168,8 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
 
         `position_to_min_by` is the position or name of the field. Raises `InvalidProgramError` for a field that the
         declared type does not have.
+
+            rides.key_by("city").min_by("fare")
         """
         return self._reduce("Keyed Aggregation", MinBy(aggregated_field("min_by", position_to_min_by, self._type)))
 
@@ -170,6 +178,8 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
 
         `position_to_max_by` is the position or name of the field. Raises `InvalidProgramError` for a field that the
         declared type does not have.
+
+            rides.key_by("city").max_by("fare")
         """
         return self._reduce("Keyed Aggregation", MaxBy(aggregated_field("max_by", position_to_max_by, self._type)))
 
@@ -204,6 +214,8 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
 
         `func` is a KeyedProcessFunction, or a callable `(value, ctx)` whose context has the current key; `output_type`
         is the type of one result. Raises `InvalidProgramError` for an async function.
+
+            users.key_by(lambda user: user, key_type=str).process(Visits(), output_type=int)
         """
         if isinstance(func, ProcessFunction):
             return super().process(func, output_type)
@@ -217,16 +229,20 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
 
         Raises `InvalidProgramError` unless the argument is a WindowAssigner.
 
-            orders.key_by(lambda order: order.customer)
-                .window(TumblingEventTimeWindows.of(Time.minutes(5)))
-                .reduce(lambda a, b: a + b)
+            windows = orders.key_by(lambda order: order.customer).window(TumblingEventTimeWindows.of(Time.minutes(5)))
+            windows.reduce(lambda a, b: a if a.price > b.price else b)
         """
         from millstream.datastream.data_stream.windowed_stream import WindowedStream
 
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[K_co, T_co, Any]:
-        """Groups the records of each key into windows of `size` records; with a slide, one every `slide` records."""
+        """Groups the records of each key into windows of `size` records; with a slide, one every `slide` records.
+
+        For example:
+
+            visits.key_by("user").count_window(10).sum("seconds")
+        """
         from millstream.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 
         tumbling = CountTumblingWindowAssigner.of(size) if slide == 0 else CountSlidingWindowAssigner.of(size, slide)
@@ -264,6 +280,9 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
         """Runs the job and returns rows of two fields, as in PyFlink: the key of each record, and the record.
 
         `job_execution_name` and `limit` are those of `DataStream.execute_and_collect`.
+
+            with orders.key_by("user").execute_and_collect() as results:
+                print(list(results))
         """
         keyed = self._origin.map(WithKey(self._key_selector), type_with_key(self._key_type, self._type))
         origin = self._origin.transformation

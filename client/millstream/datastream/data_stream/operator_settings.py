@@ -61,12 +61,24 @@ class OperatorSettings:
         return self._operator("get_name").name
 
     def name(self, name: str) -> Self:
-        """Sets the name of the operator, as plans, logs and metrics show it: `name`."""
+        """Sets the name of the operator, as plans, logs and metrics show it: `name`.
+
+        For example:
+
+            lines.map(len).name("Length")
+        """
         self._operator("name").name = str(name)
         return self
 
     def uid(self, uid: str) -> Self:
-        """Sets `uid`, the id of the operator's state in snapshots, which remains the same when the program changes."""
+        """Sets `uid`, the id of the operator's state in snapshots, which remains the same when the program changes.
+
+        Raises `InvalidProgramError` for an empty text.
+
+        For example:
+
+            words.reduce(longest).uid("longest-word")
+        """
         if not isinstance(uid, str) or not uid:
             raise InvalidProgramError(f"uid(): expected a text that is not empty, got {uid!r}")
         self._operator("uid").uid = uid
@@ -75,7 +87,11 @@ class OperatorSettings:
     def set_uid_hash(self, uid_hash: str) -> Self:
         """Sets the operator's id in snapshots to `uid_hash`, 32 hexadecimal digits, to take over its state.
 
-        `millstream state list` shows the ids. For an operator that had no uid when the snapshot was taken.
+        `millstream state ls` shows the ids. For an operator that had no uid when the snapshot was taken.
+
+        Raises `InvalidProgramError` for anything else.
+
+            words.reduce(longest).set_uid_hash("0123456789abcdef0123456789abcdef")
         """
         if not isinstance(uid_hash, str) or not re.fullmatch("[0-9a-fA-F]{32}", uid_hash):
             raise InvalidProgramError(f"set_uid_hash: expected an id of 32 hexadecimal digits, got {uid_hash!r}")
@@ -83,12 +99,24 @@ class OperatorSettings:
         return self
 
     def set_description(self, description: str) -> Self:
-        """Sets a longer `description` of the operator, which plans and REST show."""
+        """Sets a longer `description` of the operator, which plans and REST show.
+
+        For example:
+
+            lines.map(len).set_description("The length of each line")
+        """
         self._operator("set_description").description = str(description)
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Sets `parallelism`: the number of subtasks that run the operator."""
+        """Sets `parallelism`: the number of subtasks that run the operator.
+
+        Raises `InvalidProgramError` for a number below 1, and for an operator that cannot run in parallel.
+
+        For example:
+
+            lines.map(slow).set_parallelism(8)
+        """
         operator = self._operator("set_parallelism")
         checked = checked_parallelism("set_parallelism", parallelism)
         if operator.non_parallel and checked != 1:
@@ -97,7 +125,12 @@ class OperatorSettings:
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Sets `max_parallelism`: the operator's number of key groups, and the limit of later rescaling."""
+        """Sets `max_parallelism`: the operator's number of key groups, and the limit of later rescaling.
+
+        For example:
+
+            words.reduce(longest).set_max_parallelism(720)
+        """
         checked = checked_max_parallelism("set_max_parallelism", max_parallelism)
         self._operator("set_max_parallelism").max_parallelism = checked
         return self
@@ -106,6 +139,10 @@ class OperatorSettings:
         """Assigns the operator to `slot_sharing_group`, a name or a SlotSharingGroup with resources.
 
         Only tasks of one group share slots.
+
+        Raises `InvalidProgramError` for anything else.
+
+            lines.map(slow).slot_sharing_group("slow")
         """
         operator = self._operator("slot_sharing_group")
         if isinstance(slot_sharing_group, SlotSharingGroup):
@@ -119,7 +156,12 @@ class OperatorSettings:
         return self
 
     def disable_chaining(self) -> Self:
-        """Gives the operator a task of its own."""
+        """Gives the operator a task of its own.
+
+        For example:
+
+            lines.map(slow).disable_chaining()
+        """
         self._operator("disable_chaining").chaining = ChainingStrategy.NEVER
         return self
 

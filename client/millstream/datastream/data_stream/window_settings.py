@@ -24,7 +24,14 @@ class WindowSettings:
         self._lateness = 0
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """Sets the `trigger`, which decides when a window is evaluated, in place of the assigner's default."""
+        """Sets the `trigger`, which decides when a window is evaluated, in place of the assigner's default.
+
+        Raises `InvalidProgramError` for anything else, and for a trigger that cannot merge where windows do.
+
+        For example:
+
+            windows.trigger(CountTrigger.of(100)).sum("fare")
+        """
         if not isinstance(trigger, Trigger):
             raise InvalidProgramError(f"trigger: expected a Trigger, got {trigger!r}")
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
@@ -36,6 +43,10 @@ class WindowSettings:
         """Sets the `evictor`, which removes records before or after the function is called.
 
         All records are kept for it.
+
+        Raises `InvalidProgramError` for anything else.
+
+            windows.evictor(CountEvictor.of(10)).reduce(cheaper)
         """
         if not isinstance(evictor, Evictor):
             raise InvalidProgramError(f"evictor: expected an Evictor, got {evictor!r}")
@@ -43,7 +54,14 @@ class WindowSettings:
         return self
 
     def allowed_lateness(self, time_ms: Any) -> Self:
-        """Sets how long a window of event time is kept after its end for late records: `time_ms`, or a duration."""
+        """Sets how long a window of event time is kept after its end for late records: `time_ms`, or a duration.
+
+        Raises `InvalidProgramError` for anything else, and for a negative duration.
+
+        For example:
+
+            windows.allowed_lateness(60_000).sum("fare")
+        """
         lateness = plain_milliseconds(time_ms)
         if isinstance(lateness, bool) or not isinstance(lateness, int) or lateness < 0:
             raise InvalidProgramError(f"allowed_lateness: expected milliseconds or a duration, got {time_ms!r}")

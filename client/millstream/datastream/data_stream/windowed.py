@@ -72,6 +72,9 @@ class Windowed(WindowSettings, Generic[K_co, T_co]):
 
         The operation that follows returns the stream that has it: `result.get_side_output(output_tag)`. Raises
         `InvalidProgramError` unless the argument is an OutputTag.
+
+            sums = windows.side_output_late_data(LATE).sum("fare")
+            sums.get_side_output(LATE).print()
         """
         if not isinstance(output_tag, OutputTag):
             raise InvalidProgramError(f"side_output_late_data: expected an OutputTag, got {output_tag!r}")
@@ -84,6 +87,8 @@ class Windowed(WindowSettings, Generic[K_co, T_co]):
         `position_to_sum` is the position or name of the field; 0 of plain numbers is the number itself. Emits the first
         record of the window with the sum in the field. Raises `InvalidProgramError` for a field that the declared type
         does not have, or whose values cannot be added.
+
+            windows.sum("fare")
         """
         return self._reduce(Sum(summed_field("sum", position_to_sum, self._stream.get_type())).reduce)
 
@@ -92,6 +97,8 @@ class Windowed(WindowSettings, Generic[K_co, T_co]):
 
         `position_to_min` is the position or name of the field. Raises `InvalidProgramError` for a field that the
         declared type does not have.
+
+            windows.min("fare")
         """
         return self._reduce(Min(aggregated_field("min", position_to_min, self._stream.get_type())).reduce)
 
@@ -100,6 +107,8 @@ class Windowed(WindowSettings, Generic[K_co, T_co]):
 
         `position_to_max` is the position or name of the field. Raises `InvalidProgramError` for a field that the
         declared type does not have.
+
+            windows.max("fare")
         """
         return self._reduce(Max(aggregated_field("max", position_to_max, self._stream.get_type())).reduce)
 
@@ -108,6 +117,8 @@ class Windowed(WindowSettings, Generic[K_co, T_co]):
 
         `position_to_min_by` is the position or name of the field. Raises `InvalidProgramError` for a field that the
         declared type does not have.
+
+            windows.min_by("fare")
         """
         return self._reduce(MinBy(aggregated_field("min_by", position_to_min_by, self._stream.get_type())).reduce)
 
@@ -116,6 +127,8 @@ class Windowed(WindowSettings, Generic[K_co, T_co]):
 
         `position_to_max_by` is the position or name of the field. Raises `InvalidProgramError` for a field that the
         declared type does not have.
+
+            windows.max_by("fare")
         """
         return self._reduce(MaxBy(aggregated_field("max_by", position_to_max_by, self._stream.get_type())).reduce)
 

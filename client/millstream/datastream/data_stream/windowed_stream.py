@@ -229,6 +229,8 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
 
         `process_window_function` is a ProcessWindowFunction, or a callable `(key, window, records)`, and `output_type`
         the type of one result. Raises `InvalidProgramError` for another function class, and for an async function.
+
+            windows.process(lambda key, window, records: [(key, window.start, len(list(records)))])
         """
         return self._apply("Process", process_window_function, output_type)
 

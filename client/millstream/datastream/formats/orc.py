@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
@@ -38,6 +39,7 @@ class OrcBulkWriters:
 
         `writer_properties` are ORC's: `orc.compress` (NONE, SNAPPY, ZLIB, LZ4, ZSTD), `orc.stripe.size`,
         `orc.compress.size`, `orc.row.index.stride`. `hadoop_config` is accepted as in PyFlink, and has to be empty.
+        Raises `InvalidProgramError` for a column that Arrow has no type for.
         """
         refuse_hadoop(hadoop_config)
         schema, type_info = declared_columns(row_type, "row_type")
@@ -72,8 +74,8 @@ class OrcPartFormat(PartFormat):
         self._type = type_info
         self._options = options
 
+    @override
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
-        """Writes ORC."""
         return _OrcWriter(stream, self._schema, self._type, self._options)
 
 

@@ -39,12 +39,12 @@ class IntCounter(Accumulator[int]):
     def add(self, value: int) -> None:
         self._value += value
 
+    @override
     def get_local_value(self) -> int:
-        """The sum."""
         return self._value
 
+    @override
     def merge(self, other: Accumulator[int]) -> None:
-        """Adds the other's sum."""
         self._value += other.get_local_value()
 
 
@@ -58,12 +58,12 @@ class DoubleCounter(Accumulator[float]):
     def add(self, value: float) -> None:
         self._value += value
 
+    @override
     def get_local_value(self) -> float:
-        """The sum."""
         return self._value
 
+    @override
     def merge(self, other: Accumulator[float]) -> None:
-        """Adds the other's sum."""
         self._value += other.get_local_value()
 
 
@@ -73,12 +73,12 @@ class ListAccumulator(Accumulator[list[Any]]):
     def __init__(self) -> None:
         self._values: list[Any] = []
 
+    @override
     def add(self, value: Any) -> None:
-        """Appends a value."""
         self._values.append(value)
 
+    @override
     def get_local_value(self) -> list[Any]:
-        """The values."""
         return self._values
 
     def merge(self, other: Accumulator[list[Any]]) -> None:
@@ -100,7 +100,7 @@ class Histogram(Accumulator[dict[int, int]]):
         """Occurrences by number, sorted."""
         return dict(sorted(self._counts.items()))
 
+    @override
     def merge(self, other: Accumulator[dict[int, int]]) -> None:
-        """Adds the other's counts."""
         for value, count in other.get_local_value().items():
             self._counts[value] = self._counts.get(value, 0) + count

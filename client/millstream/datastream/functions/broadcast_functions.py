@@ -27,6 +27,8 @@ class BroadcastContext(Context):
         """Returns the broadcast state of `state_descriptor`, one of the descriptors passed to `broadcast(...)`.
 
         The function has to write the same values on every subtask.
+
+            ctx.get_broadcast_state(PRICES).put(price.article, price)
         """
 
 
@@ -47,7 +49,12 @@ class KeyedBroadcastContext(BroadcastContext):
         state_descriptor: StateDescriptor,
         function: KeyedStateFunction[Any, Any] | Callable[[Any, Any], None],
     ) -> None:
-        """Calls `function(key, state)` for all keys of this subtask with a value in the state of `state_descriptor`."""
+        """Calls `function(key, state)` for all keys of this subtask with a value in the state of `state_descriptor`.
+
+        For example:
+
+            ctx.apply_to_keyed_state(COUNT, lambda key, state: state.clear())
+        """
 
 
 class ReadOnlyBroadcastContext(Context):
@@ -55,7 +62,12 @@ class ReadOnlyBroadcastContext(Context):
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
-        """Returns the broadcast state of `state_descriptor`, one of the descriptors passed to `broadcast(...)`."""
+        """Returns the broadcast state of `state_descriptor`, one of the descriptors passed to `broadcast(...)`.
+
+        For example:
+
+            price = ctx.get_broadcast_state(PRICES).get(value.article)
+        """
 
 
 class KeyedReadOnlyBroadcastContext(ReadOnlyBroadcastContext, KeyedContext[K_co]):
@@ -82,6 +94,13 @@ class BroadcastProcessFunction(
     """Applies broadcast records, such as rules, to the records of another stream.
 
     `BroadcastProcessFunction[IN1, IN2, OUT]`: IN2 is the type of the broadcast records.
+
+        class Priced(BroadcastProcessFunction):
+            def process_element(self, value: Order, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterator[Offer]:
+                yield Offer(value, ctx.get_broadcast_state(PRICES).get(value.article))
+
+            def process_broadcast_element(self, value: Price, ctx: BroadcastProcessFunction.Context) -> None:
+                ctx.get_broadcast_state(PRICES).put(value.article, value.amount)
     """
 
     Context: TypeAlias = BroadcastContext
@@ -104,6 +123,20 @@ class KeyedBroadcastProcessFunction(
 
     Keyed state belongs to `process_element`: a broadcast record has no key. The context of
     `process_broadcast_element` visits all keys: `ctx.apply_to_keyed_state(descriptor, function)`.
+
+        class Alerts(KeyedBroadcastProcessFunction):
+            def open(self, runtime_context: RuntimeContext) -> None:
+                self.count = runtime_context.get_state("count", int)
+
+            def process_element(
+                self, value: Login, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext
+            ) -> Iterator[str]:
+                self.count.update((self.count.value() or 0) + 1)
+                if self.count.value() == ctx.get_broadcast_state(LIMITS).get("logins"):
+                    yield value.user
+
+            def process_broadcast_element(self, value: Limit, ctx: KeyedBroadcastProcessFunction.Context) -> None:
+                ctx.get_broadcast_state(LIMITS).put(value.name, value.most)
     """
 
     Context: TypeAlias = KeyedBroadcastContext

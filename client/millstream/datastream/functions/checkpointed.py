@@ -32,7 +32,7 @@ class FunctionInitializationContext(ABC):
 
 
 class FunctionSnapshotContext(ABC):
-    """The checkpoint at hand."""
+    """The current checkpoint."""
 
     @abstractmethod
     def get_checkpoint_id(self) -> int:
@@ -44,7 +44,21 @@ class FunctionSnapshotContext(ABC):
 
 
 class CheckpointedFunction(ABC):
-    """A function with operator state."""
+    """A function with operator state.
+
+    For example:
+
+        class Buffered(SinkFunction, CheckpointedFunction):
+            def initialize_state(self, context: FunctionInitializationContext) -> None:
+                self.state = context.get_operator_state_store().get_list_state("buffered", str)
+                self.lines = list(self.state.get())
+
+            def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+                self.state.update(self.lines)
+
+            def invoke(self, value: str, context: SinkContext) -> None:
+                self.lines.append(value)
+    """
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext, /) -> None:

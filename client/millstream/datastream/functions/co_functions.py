@@ -21,6 +21,13 @@ class CoMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Returns one record for each record of two connected streams; a result of None is dropped.
 
     `CoMapFunction[IN1, IN2, OUT]` declares the types of both inputs and of the results.
+
+        class Texts(CoMapFunction):
+            def map1(self, value: int) -> str:
+                return str(value)
+
+            def map2(self, value: str) -> str:
+                return value
     """
 
     @abstractmethod
@@ -33,7 +40,17 @@ class CoMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
 
 
 class CoFlatMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
-    """Returns any number of records for each record of two connected streams: `CoFlatMapFunction[IN1, IN2, OUT]`."""
+    """Returns any number of records for each record of two connected streams: `CoFlatMapFunction[IN1, IN2, OUT]`.
+
+    For example:
+
+        class Words(CoFlatMapFunction):
+            def flat_map1(self, value: str) -> Iterator[str]:
+                yield from value.split()
+
+            def flat_map2(self, value: list[str]) -> Iterator[str]:
+                yield from value
+    """
 
     @abstractmethod
     def flat_map1(self, value: IN1_contra, /) -> Iterable[OUT_co] | None:
@@ -45,7 +62,17 @@ class CoFlatMapFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
 
 
 class CoProcessFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
-    """The general function of two connected streams without keys: `CoProcessFunction[IN1, IN2, OUT]`."""
+    """The general function of two connected streams without keys: `CoProcessFunction[IN1, IN2, OUT]`.
+
+    For example:
+
+        class Both(CoProcessFunction):
+            def process_element1(self, value: int, ctx: CoProcessFunction.Context) -> Iterator[str]:
+                yield str(value)
+
+            def process_element2(self, value: str, ctx: CoProcessFunction.Context) -> Iterator[str]:
+                yield value
+    """
 
     Context: TypeAlias = _ProcessContext
 
@@ -74,6 +101,16 @@ class KeyedCoProcessFunction(
     """The general function of two connected keyed streams: `KeyedCoProcessFunction[KEY, IN1, IN2, OUT]`.
 
     Records of both streams with the same key are processed by the same subtask and share the state of the key.
+
+        class Offers(KeyedCoProcessFunction):
+            def open(self, runtime_context: RuntimeContext) -> None:
+                self.price = runtime_context.get_state("price", float)
+
+            def process_element1(self, value: Order, ctx: KeyedCoProcessFunction.Context) -> Iterator[Offer]:
+                yield Offer(value, self.price.value())
+
+            def process_element2(self, value: Price, ctx: KeyedCoProcessFunction.Context) -> None:
+                self.price.update(value.amount)
     """
 
     if TYPE_CHECKING:  # aliases with a parameter: `Context[str]`, and `Context` alone

@@ -44,7 +44,13 @@ class RuntimeContext(KeyedStateStore, ABC):
 
     @abstractmethod
     def get_index_of_this_subtask(self) -> int:
-        """Returns the number of this subtask, from 0 to the parallelism - 1."""
+        """Returns the number of this subtask, from 0 to the parallelism - 1.
+
+        For example:
+
+            if runtime_context.get_index_of_this_subtask() == 0:
+                print("the first subtask")
+        """
 
     @abstractmethod
     def get_attempt_number(self) -> int:
@@ -58,7 +64,12 @@ class RuntimeContext(KeyedStateStore, ABC):
 
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
-        """Returns a job parameter, or an option of the job's configuration; `default_value` if the key is not set."""
+        """Returns a job parameter, or an option of the job's configuration; `default_value` if the key is not set.
+
+        For example:
+
+            currency = runtime_context.get_job_parameter("currency", "EUR")
+        """
 
     def get_job_parameters(self) -> dict[str, str]:
         """Returns the parameters that are set by `Configuration`, `-D` or `set_global_job_parameters`."""
@@ -66,18 +77,30 @@ class RuntimeContext(KeyedStateStore, ABC):
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
-        """Returns the group of metrics of the operator: `get_metrics_group().counter("errors")`."""
+        """Returns the group of metrics of the operator: `get_metrics_group().counter("errors")`.
+
+        For example:
+
+            self.misses = runtime_context.get_metrics_group().counter("misses")
+        """
 
     @abstractmethod
     def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
         """Registers an accumulator; the result of the job holds its merged value under this name.
 
         Raises an error when the name is already registered.
+
+            runtime_context.add_accumulator("lines", IntCounter())
         """
 
     @abstractmethod
     def get_accumulator(self, name: str) -> Accumulator[Any]:
-        """Returns the accumulator that is registered under this name in this subtask."""
+        """Returns the accumulator that is registered under this name in this subtask.
+
+        For example:
+
+            runtime_context.get_accumulator("lines").add(1)
+        """
 
 
 class Function:

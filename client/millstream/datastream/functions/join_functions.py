@@ -15,7 +15,14 @@ from millstream.datastream.output_tag import OutputTag
 
 
 class JoinFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
-    """Returns one result for each pair of records: `JoinFunction[IN1, IN2, OUT]`."""
+    """Returns one result for each pair of records: `JoinFunction[IN1, IN2, OUT]`.
+
+    For example:
+
+        class Pairs(JoinFunction):
+            def join(self, first: Order, second: Payment) -> tuple[Order, Payment]:
+                return first, second
+    """
 
     @abstractmethod
     def join(self, first: IN1_contra, second: IN2_contra, /) -> OUT_co:
@@ -23,7 +30,15 @@ class JoinFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
 
 
 class FlatJoinFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
-    """Returns any number of results for each pair of records: `FlatJoinFunction[IN1, IN2, OUT]`."""
+    """Returns any number of results for each pair of records: `FlatJoinFunction[IN1, IN2, OUT]`.
+
+    For example:
+
+        class Paid(FlatJoinFunction):
+            def join(self, first: Order, second: Payment) -> Iterator[Order]:
+                if second.amount >= first.price:
+                    yield first
+    """
 
     @abstractmethod
     def join(self, first: IN1_contra, second: IN2_contra, /) -> Iterable[OUT_co] | None:
@@ -34,6 +49,11 @@ class CoGroupFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
     """Returns any number of results for all records of both streams with the same key and window.
 
     `CoGroupFunction[IN1, IN2, OUT]` declares the types of both inputs and of the results.
+
+        class Unpaid(CoGroupFunction):
+            def co_group(self, first: Iterable[Order], second: Iterable[Payment]) -> Iterator[Order]:
+                if not list(second):
+                    yield from first
     """
 
     @abstractmethod
@@ -61,7 +81,14 @@ class JoinContext(ABC):
 
 
 class ProcessJoinFunction(Function, ABC, Generic[IN1_contra, IN2_contra, OUT_co]):
-    """Returns any number of results for each pair of an interval join: `ProcessJoinFunction[IN1, IN2, OUT]`."""
+    """Returns any number of results for each pair of an interval join: `ProcessJoinFunction[IN1, IN2, OUT]`.
+
+    For example:
+
+        class Delays(ProcessJoinFunction):
+            def process_element(self, left: Order, right: Payment, ctx: ProcessJoinFunction.Context) -> Iterator[int]:
+                yield ctx.get_right_timestamp() - ctx.get_left_timestamp()
+    """
 
     Context: TypeAlias = JoinContext
 

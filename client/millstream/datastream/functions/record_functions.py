@@ -27,7 +27,14 @@ class MapFunction(Function, Generic[IN_contra, OUT_co], ABC):
 
 
 class FlatMapFunction(Function, Generic[IN_contra, OUT_co], ABC):
-    """Returns any number of records for each record; `FlatMapFunction[str, str]` declares their types."""
+    """Returns any number of records for each record; `FlatMapFunction[str, str]` declares their types.
+
+    For example:
+
+        class Words(FlatMapFunction):
+            def flat_map(self, value: str) -> Iterator[str]:
+                yield from value.split()
+    """
 
     @abstractmethod
     def flat_map(self, value: IN_contra, /) -> Iterable[OUT_co] | None:
@@ -38,7 +45,14 @@ class FlatMapFunction(Function, Generic[IN_contra, OUT_co], ABC):
 
 
 class FilterFunction(Function, Generic[IN_contra], ABC):
-    """Keeps some records and drops the others."""
+    """Keeps some records and drops the others.
+
+    For example:
+
+        class Dear(FilterFunction):
+            def filter(self, value: Order) -> bool:
+                return value.price > 100
+    """
 
     @abstractmethod
     def filter(self, value: IN_contra, /) -> bool:
@@ -66,7 +80,14 @@ class MapBatchesFunction(Function, ABC):
 
 
 class ReduceFunction(Function, Generic[T], ABC):
-    """Combines two values of one key into one value of the same type."""
+    """Combines two values of one key into one value of the same type.
+
+    For example:
+
+        class Dearest(ReduceFunction):
+            def reduce(self, value1: Order, value2: Order) -> Order:
+                return value1 if value1.price >= value2.price else value2
+    """
 
     @abstractmethod
     def reduce(self, value1: T, value2: T, /) -> T:
@@ -81,7 +102,23 @@ class SupportsReduce(Protocol[IN_contra, OUT_co]):
 
 
 class AggregateFunction(Function, Generic[IN_contra, ACC, OUT_co], ABC):
-    """Adds values to an accumulator and computes a result from it: `AggregateFunction[IN, ACC, OUT]`."""
+    """Adds values to an accumulator and computes a result from it: `AggregateFunction[IN, ACC, OUT]`.
+
+    For example:
+
+        class Mean(AggregateFunction):
+            def create_accumulator(self) -> tuple[float, int]:
+                return 0.0, 0
+
+            def add(self, value: float, accumulator: tuple[float, int]) -> tuple[float, int]:
+                return accumulator[0] + value, accumulator[1] + 1
+
+            def get_result(self, accumulator: tuple[float, int]) -> float:
+                return accumulator[0] / accumulator[1]
+
+            def merge(self, acc_a: tuple[float, int], acc_b: tuple[float, int]) -> tuple[float, int]:
+                return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+    """
 
     @abstractmethod
     def create_accumulator(self) -> ACC:
@@ -104,6 +141,10 @@ class KeySelector(Function, Generic[IN_contra, K_co], ABC):
     """Extracts the key of a record.
 
     Each task that needs keys, on either side of the shuffle, opens and closes a selector of its own.
+
+        class City(KeySelector):
+            def get_key(self, value: Ride) -> str:
+                return value.city
     """
 
     @abstractmethod
@@ -112,7 +153,14 @@ class KeySelector(Function, Generic[IN_contra, K_co], ABC):
 
 
 class Partitioner(Function, Generic[KEY_contra], ABC):
-    """Selects the subtask that receives a record. Each sending task opens and closes a partitioner of its own."""
+    """Selects the subtask that receives a record. Each sending task opens and closes a partitioner of its own.
+
+    For example:
+
+        class Even(Partitioner):
+            def partition(self, key: int, num_partitions: int) -> int:
+                return key % num_partitions
+    """
 
     @abstractmethod
     def partition(self, key: KEY_contra, num_partitions: int, /) -> int:

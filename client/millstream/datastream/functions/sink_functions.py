@@ -36,6 +36,13 @@ class SinkFunction(Function, Generic[T_contra]):
 
     It may block, which causes backpressure. After `key_by` it has keyed state. It is at least once: after a failure,
     the records since the last checkpoint are written again.
+
+        class Posts(SinkFunction):
+            def open(self, runtime_context: RuntimeContext) -> None:
+                self.session = requests.Session()
+
+            def invoke(self, value: str, context: SinkContext) -> None:
+                self.session.post("http://localhost:9000/lines", data=value).raise_for_status()
     """
 
     def __init__(self, sink_func: Any = None) -> None:

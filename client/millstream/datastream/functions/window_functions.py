@@ -16,7 +16,14 @@ from millstream.datastream.state import KeyedStateStore
 
 
 class WindowFunction(Function, ABC, Generic[IN_contra, OUT_co, KEY_contra, W_contra]):
-    """Emits any number of records for each window of a key: `WindowFunction[IN, OUT, KEY, WINDOW]`."""
+    """Emits any number of records for each window of a key: `WindowFunction[IN, OUT, KEY, WINDOW]`.
+
+    For example:
+
+        class Counts(WindowFunction[Event, tuple[str, int], str, TimeWindow]):
+            def apply(self, key: str, window: TimeWindow, inputs: Iterable[Event]) -> Iterator[tuple[str, int]]:
+                yield key, sum(1 for _ in inputs)
+    """
 
     @abstractmethod
     def apply(
@@ -29,7 +36,14 @@ class WindowFunction(Function, ABC, Generic[IN_contra, OUT_co, KEY_contra, W_con
 
 
 class AllWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, W_contra]):
-    """Emits any number of records for each window of a whole stream: `AllWindowFunction[IN, OUT, WINDOW]`."""
+    """Emits any number of records for each window of a whole stream: `AllWindowFunction[IN, OUT, WINDOW]`.
+
+    For example:
+
+        class Counts(AllWindowFunction[Event, int, TimeWindow]):
+            def apply(self, window: TimeWindow, inputs: Iterable[Event]) -> Iterator[int]:
+                yield sum(1 for _ in inputs)
+    """
 
     @abstractmethod
     def apply(
@@ -94,7 +108,16 @@ class ProcessWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, KEY_contra
 
 
 class ProcessAllWindowFunction(Function, ABC, Generic[IN_contra, OUT_co, W_contra]):
-    """The general function of the windows of a whole stream: `ProcessAllWindowFunction[IN, OUT, WINDOW]`."""
+    """The general function of the windows of a whole stream: `ProcessAllWindowFunction[IN, OUT, WINDOW]`.
+
+    For example:
+
+        class Counts(ProcessAllWindowFunction[Event, tuple[int, int], TimeWindow]):
+            def process(
+                self, context: ProcessAllWindowFunction.Context[TimeWindow], elements: Iterable[Event]
+            ) -> Iterator[tuple[int, int]]:
+                yield context.window().start, sum(1 for _ in elements)
+    """
 
     class Context(WindowContext[W_co], ABC):
         """The context of the function: its window, the clocks, and state."""

@@ -20,7 +20,7 @@ class LocalFile(Struct, frozen=True):
     path: Path
     kind: ArtifactKind
     target: str = ""
-    """What it is called in the tasks' working directory; empty: by its own name."""
+    """Its name in the tasks' working directory; empty: its own name."""
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """State, with PyFlink's names: what functions read and write, and where they get it.
 
-Keyed state belongs to the key of the record or timer at hand; a function gets a state object once, in `open`, and then
+Keyed state belongs to the key of the current record or timer; a function gets a state object once, in `open`, and then
 always means the current key. Iterating over state goes over what it held when the iteration began, so the state may
 be changed inside the loop.
 """
@@ -40,7 +40,12 @@ class State(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Removes the state of the current key."""
+        """Removes the state of the current key.
+
+        For example:
+
+            self.count.clear()
+        """
 
 
 class ValueState(State, Generic[T]):
@@ -48,11 +53,21 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def value(self) -> T | None:
-        """Returns the value, or None when there is none."""
+        """Returns the value, or None when there is none.
+
+        For example:
+
+            count = self.count.value() or 0
+        """
 
     @abstractmethod
     def update(self, value: T | None) -> None:
-        """Replaces the value; None removes it."""
+        """Replaces the value; None removes it.
+
+        For example:
+
+            self.count.update(count + 1)
+        """
 
 
 class AppendingState(State, Generic[IN_contra, OUT_co]):
@@ -60,11 +75,21 @@ class AppendingState(State, Generic[IN_contra, OUT_co]):
 
     @abstractmethod
     def get(self) -> OUT_co | None:
-        """Returns the combined value, or None when no value was added."""
+        """Returns the combined value, or None when no value was added.
+
+        For example:
+
+            total = self.total.get()
+        """
 
     @abstractmethod
     def add(self, value: IN_contra) -> None:
-        """Adds a value."""
+        """Adds a value.
+
+        For example:
+
+            self.latest.add(order)
+        """
 
 
 class MergingState(AppendingState[IN_contra, OUT_co]):
@@ -84,15 +109,30 @@ class ListState(MergingState[T, Iterable[T]]):
 
     @abstractmethod
     def get(self) -> list[T]:
-        """Returns a new list of the elements; it is empty when there are none."""
+        """Returns a new list of the elements; it is empty when there are none.
+
+        For example:
+
+            latest = list(self.latest.get())
+        """
 
     @abstractmethod
     def update(self, values: Iterable[T]) -> None:
-        """Replaces all elements by `values`."""
+        """Replaces all elements by `values`.
+
+        For example:
+
+            self.latest.update([order])
+        """
 
     @abstractmethod
     def add_all(self, values: Iterable[T]) -> None:
-        """Adds the elements `values`."""
+        """Adds the elements `values`.
+
+        For example:
+
+            self.latest.add_all(orders)
+        """
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())
@@ -103,15 +143,31 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """Returns the value of a key, or None."""
+        """Returns the value of a key, or None.
+
+        For example:
+
+            price = prices.get(order.article)
+        """
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Returns whether the map has the key."""
+        """Returns whether the map has the key.
+
+        For example:
+
+            known = prices.contains(order.article)
+        """
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """Returns the keys with their values."""
+        """Returns the keys with their values.
+
+        For example:
+
+            for article, price in prices.items():
+                print(article, price)
+        """
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
@@ -140,18 +196,30 @@ class MapState(ReadOnlyBroadcastState[K, V]):
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Sets the value of a key."""
+        """Sets the value of a key.
+
+        For example:
+
+            self.prices.put(order.article, order.price)
+        """
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
         """Sets the values of several keys.
 
         `dict_value` is a mapping, or an iterable of pairs as in PyFlink's keyed state.
+
+            self.prices.put_all({"tea": 3.5, "coffee": 4.0})
         """
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Removes a key; does nothing when the map does not have it."""
+        """Removes a key; does nothing when the map does not have it.
+
+        For example:
+
+            self.prices.remove(order.article)
+        """
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -172,7 +240,10 @@ class KeyedStateStore:
     """
 
     def keyed_state(self, descriptor: StateDescriptor) -> State:
-        """Returns the state of a descriptor; the same data each time."""
+        """Returns the state of a descriptor; the same data each time.
+
+        Raises `StateAccessError` where the stream has no key.
+        """
         raise StateAccessError(
             f"state '{descriptor.name}' requires a keyed stream: call key_by before the operator that uses it"
         )
@@ -210,6 +281,8 @@ class KeyedStateStore:
         """Returns state with a list for each key.
 
         `state_descriptor` is a descriptor, or a name with the `element_type`.
+
+            self.latest = runtime_context.get_list_state("latest", Order)
         """
         described = descriptor_of(ListStateDescriptor, state_descriptor, element_type)
         return cast(ListState[Any], self.keyed_state(described))
@@ -267,6 +340,8 @@ class KeyedStateStore:
         """Returns state with one value for each key, which a reduce function combines with each added value.
 
         `state_descriptor` is a descriptor, or a name with a `reduce_function` and the `value_type`.
+
+            self.most = runtime_context.get_reducing_state("most", max, float)
         """
         described = descriptor_of(ReducingStateDescriptor, state_descriptor, reduce_function, value_type)
         return cast(ReducingState[Any], self.keyed_state(described))
@@ -287,6 +362,8 @@ class KeyedStateStore:
         """Returns state with an accumulator for each key; an aggregate function adds values and computes the result.
 
         `state_descriptor` is a descriptor, or a name with an `agg_function` and the `accumulator_type`.
+
+            self.mean = runtime_context.get_aggregating_state("mean", Mean(), tuple[float, int])
         """
         described = descriptor_of(AggregatingStateDescriptor, state_descriptor, agg_function, accumulator_type)
         return cast(AggregatingState[Any, Any], self.keyed_state(described))
@@ -309,6 +386,8 @@ class OperatorStateStore(ABC):
         """Returns a list whose elements are distributed evenly over the subtasks when the parallelism changes.
 
         `state_descriptor` is a descriptor, or a name with the `element_type`.
+
+            self.state = context.get_operator_state_store().get_list_state("buffered", str)
         """
 
     @overload
@@ -327,6 +406,8 @@ class OperatorStateStore(ABC):
         """Returns a list of which every subtask receives all elements of all subtasks on restore.
 
         `state_descriptor` is a descriptor, or a name with the `element_type`.
+
+            self.state = context.get_operator_state_store().get_union_list_state("offsets", int)
         """
 
     @overload
@@ -352,6 +433,8 @@ class OperatorStateStore(ABC):
         """Returns a map that is the same on every subtask.
 
         `state_descriptor` is a descriptor, or a name with the `key_type` and the `value_type`.
+
+            self.prices = context.get_operator_state_store().get_broadcast_state("prices", str, float)
         """
 
 

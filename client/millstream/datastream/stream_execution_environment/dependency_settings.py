@@ -18,7 +18,12 @@ class DependencySettings:
     _local_files: list[LocalFile]
 
     def add_python_file(self, file_path: str | os.PathLike[str]) -> None:
-        """Ships `file_path`: a .py, .zip or .whl file that functions import, or a folder that they import from."""
+        """Ships `file_path`: a .py, .zip or .whl file that functions import, or a folder that they import from.
+
+        For example:
+
+            env.add_python_file("shared/prices.py")
+        """
         self._local_files.append(python_file(file_path, "add_python_file"))
 
     def set_python_requirements(
@@ -28,6 +33,8 @@ class DependencySettings:
 
         `requirements_file_path` is the file. With `requirements_cache_dir`, a folder of packages as `pip download -d`
         fills it, these are shipped as well, and no package index is used.
+
+            env.set_python_requirements("requirements.txt")
         """
         method = "set_python_requirements"
         files = [local_file(requirements_file_path, ArtifactKind.REQUIREMENTS, method)]
@@ -40,11 +47,18 @@ class DependencySettings:
         """Ships the archive `archive_path`, which is unpacked into a folder of the tasks' working directory.
 
         The folder has the name `target_dir`, without it that of the archive.
+
+            env.add_python_archive("model.zip", "model")
         """
         self._local_files.append(local_file(archive_path, ArtifactKind.ARCHIVE, "add_python_archive", target_dir))
 
     def register_cached_file(self, file_path: str | os.PathLike[str], name: str, executable: bool = False) -> None:
-        """Ships the file `file_path` into the tasks' working directory, under `name`; as a program if `executable`."""
+        """Ships the file `file_path` into the tasks' working directory, under `name`; as a program if `executable`.
+
+        For example:
+
+            env.register_cached_file("cities.csv", "cities")
+        """
         kind = ArtifactKind.EXECUTABLE if executable else ArtifactKind.FILE
         path = os.fspath(file_path).removeprefix("file://")
         self._local_files.append(local_file(path, kind, "register_cached_file", name))
@@ -64,5 +78,10 @@ class DependencySettings:
         )
 
     def set_python_executable(self, python_exec: str | os.PathLike[str]) -> None:
-        """Sets the interpreter that the job's environment is made from: `python_exec`."""
+        """Sets the interpreter that the job's environment is made from: `python_exec`.
+
+        For example:
+
+            env.set_python_executable("/opt/python3.12/bin/python")
+        """
         self._explicit.set("python.executable", os.fspath(python_exec))

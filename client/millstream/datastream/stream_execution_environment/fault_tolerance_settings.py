@@ -31,6 +31,8 @@ class FaultToleranceSettings(ABC):
         """Takes a checkpoint every `interval`: `env.enable_checkpointing(10_000)`.
 
         The interval is in milliseconds, or a duration; `mode` is a CheckpointingMode.
+
+            env.enable_checkpointing(10_000)
         """
         self.get_checkpoint_config().set_checkpoint_interval(interval)
         if mode is not None:
@@ -38,7 +40,12 @@ class FaultToleranceSettings(ABC):
         return self
 
     def get_checkpoint_config(self) -> CheckpointConfig:
-        """How checkpoints are taken; its setters are the environment's own."""
+        """How checkpoints are taken; its setters are the environment's own.
+
+        For example:
+
+            env.get_checkpoint_config().set_checkpoint_storage_dir("file:///shared/checkpoints")
+        """
         return CheckpointConfig(self._explicit, self.get_configuration)
 
     def get_checkpoint_interval(self) -> int:
@@ -60,7 +67,10 @@ class FaultToleranceSettings(ABC):
         return self.get_checkpoint_config().is_force_unaligned_checkpoints()
 
     def enable_changelog_state_backend(self, enabled: bool) -> Self:
-        """Accepts `enabled=False` only: there is no changelog. Incremental checkpoints keep checkpoints small."""
+        """Accepts `enabled=False` only: there is no changelog. Incremental checkpoints keep checkpoints small.
+
+        Raises `InvalidProgramError` for True.
+        """
         if enabled:
             raise InvalidProgramError(
                 "enable_changelog_state_backend: there is no changelog of state; set "
@@ -73,7 +83,12 @@ class FaultToleranceSettings(ABC):
         return None
 
     def set_default_savepoint_directory(self, directory: str | os.PathLike[str]) -> Self:
-        """The directory or URI for savepoints for which no other is given."""
+        """The directory or URI for savepoints for which no other is given.
+
+        For example:
+
+            env.set_default_savepoint_directory("file:///shared/savepoints")
+        """
         from millstream.core.snapshot.metadata.model import absolute_location
 
         self._explicit.set(_SAVEPOINT_DIRECTORY, absolute_location(os.fspath(directory)))
@@ -87,6 +102,10 @@ class FaultToleranceSettings(ABC):
         """Sets how tasks keep their state.
 
         `state_backend` is a HashMapStateBackend or an EmbeddedRocksDBStateBackend.
+
+        Raises `InvalidProgramError` unless it is a StateBackend.
+
+            env.set_state_backend(HashMapStateBackend())
         """
         if not isinstance(state_backend, tuple(STATE_BACKENDS.values())):
             raise InvalidProgramError(

@@ -120,6 +120,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         """Returns a new environment: local when the program runs by itself, else that of the program runner.
 
         `configuration` has options for this environment; they take precedence over those of the runner.
+
+            env = StreamExecutionEnvironment.get_execution_environment()
         """
         return StreamExecutionEnvironment(configuration)
 
@@ -127,6 +129,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         """Adds the options of `configuration`.
 
         Options that the setters of this environment have set keep their values.
+
+            env.configure(Configuration().set_string("parallelism.default", "4"))
         """
         self._configuration.add_all(configuration)
         return self
@@ -143,6 +147,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         """Sets the parallelism of the operators that do not set their own.
 
         Raises `InvalidProgramError` unless it is a whole number of at least 1.
+
+            env.set_parallelism(4)
         """
         self._explicit.set("parallelism.default", checked_parallelism("set_parallelism", parallelism))
         return self
@@ -152,7 +158,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return checked_parallelism("parallelism.default", self.get_configuration().integer("parallelism.default"))
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """Sets `max_parallelism`, the number of key groups, of the operators that do not set their own."""
+        """Sets `max_parallelism`, the number of key groups, of the operators that do not set their own.
+
+        For example:
+
+            env.set_max_parallelism(720)
+        """
         self._explicit.set("pipeline.max-parallelism", checked_max_parallelism("set_max_parallelism", max_parallelism))
         return self
 
@@ -161,7 +172,15 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return self.get_configuration().integer("pipeline.max-parallelism")
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
-        """Registers the resources of `slot_sharing_group` for operators that only name it; replaces earlier ones."""
+        """Registers the resources of `slot_sharing_group` for operators that only name it; replaces earlier ones.
+
+        Raises `InvalidProgramError` unless it is a SlotSharingGroup.
+
+        For example:
+
+            group = SlotSharingGroup.builder("slow").set_cpu_cores(1).set_task_heap_memory_mb(500).build()
+            env.register_slot_sharing_group(group)
+        """
         if not isinstance(slot_sharing_group, SlotSharingGroup):
             raise InvalidProgramError(
                 f"register_slot_sharing_group: expected a SlotSharingGroup, got {slot_sharing_group!r}"
@@ -170,7 +189,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return self
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
-        """Runs every operator in a task of its own."""
+        """Runs every operator in a task of its own.
+
+        For example:
+
+            env.disable_operator_chaining()
+        """
         self._explicit.set("pipeline.operator-chaining.enabled", False)
         return self
 
@@ -186,6 +210,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         """Sets how long records wait in a buffer before it is sent: `timeout_millis`, milliseconds or a timedelta.
 
         0 sends every batch at once; -1 sends only full buffers. Raises `InvalidProgramError` for anything else.
+
+            env.set_buffer_timeout(100)
         """
         self._buffer_timeout = checked_buffer_timeout("set_buffer_timeout", timeout_millis)
         return self
@@ -198,7 +224,14 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return -1 if seconds < 0 else round(seconds * 1000)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Sets `execution_mode`: STREAMING, BATCH, or AUTOMATIC, which is BATCH when all sources are bounded."""
+        """Sets `execution_mode`: STREAMING, BATCH, or AUTOMATIC, which is BATCH when all sources are bounded.
+
+        Raises `InvalidProgramError` for anything else.
+
+        For example:
+
+            env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+        """
         if not isinstance(execution_mode, RuntimeExecutionMode):
             raise InvalidProgramError(f"set_runtime_mode: expected a RuntimeExecutionMode, got {execution_mode!r}")
         self._explicit.set(RUNTIME_MODE, execution_mode.value)
@@ -301,6 +334,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
 
         `type_info` is the type of the records. Raises `InvalidProgramError` for a format without a path of its own,
         which belongs into a FileSource.
+
+            env.create_input(AvroInputFormat("orders.avro", schema))
         """
         from millstream.datastream.connectors.file_system import BulkFormat, FileFormat, FileSource
 
@@ -344,6 +379,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         It runs in one subtask unless it is a ParallelSourceFunction. `source_name` is the name of the operator, and
         `type_info` the type of the records. Raises `InvalidProgramError` for a Source, which belongs into
         `from_source`, and for an async function.
+
+            env.add_source(Ticks(), "ticks", int)
         """
         function = source_function_of(source_func)
         kind = PICKLED if type_info is None else declared_type(type_info)
@@ -354,6 +391,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         """Returns a bounded stream of the whole numbers from start to end, both included.
 
         They are in order only with parallelism 1. Raises `InvalidProgramError` when the end is before the start.
+
+            env.from_sequence(1, 100).map(lambda number: number * number)
         """
         from millstream.datastream.connectors.number_sequence import NumberSequenceSource
 
@@ -370,6 +409,8 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
 
         `charset_name` is the character set. `on_error` decides what happens to a line that cannot be decoded: `fail`,
         `skip`, `dead-letter` or the OutputTag of a side output. A missing file fails the job.
+
+            env.read_text_file("lines.txt").map(len)
         """
         from millstream.datastream.connectors.file_system import FileSource, StreamFormat
 
@@ -379,14 +420,24 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return self.from_source(source, None, "File Source")
 
     def socket_text_stream(self, host: str, port: int) -> DataStream[str]:
-        """Returns a stream of the lines that a TCP server at `host` and `port` sends, until it disconnects."""
+        """Returns a stream of the lines that a TCP server at `host` and `port` sends, until it disconnects.
+
+        For example:
+
+            env.socket_text_stream("localhost", 9999).print()
+        """
         from millstream.datastream.connectors.socket import SocketTextSource
 
         return self.from_source(SocketTextSource(host, port), None, "Socket Stream").force_non_parallel()
 
     @staticmethod
     def set_default_local_parallelism(parallelism: int) -> None:
-        """Sets the parallelism of programs that run by themselves, for environments that are created afterwards."""
+        """Sets the parallelism of programs that run by themselves, for environments that are created afterwards.
+
+        For example:
+
+            env.set_default_local_parallelism(2)
+        """
         LOCAL_DEFAULTS.parallelism = checked_parallelism("set_default_local_parallelism", parallelism)
 
     @staticmethod
@@ -399,6 +450,9 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
 
         `job_name` is the name of the job. Raises `InvalidProgramError` when there is nothing to run,
         `ConfigurationError` for an invalid option, and `JobExecutionError` when the job fails or is cancelled.
+
+            result = env.execute("word count")
+            print(result.get_net_runtime())
         """
         try:
             result = self._execute(job_name)
@@ -420,7 +474,14 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
             client.close()
 
     def register_job_listener(self, job_listener: JobListener) -> None:
-        """Registers `job_listener`, which is notified of the jobs of this environment."""
+        """Registers `job_listener`, which is notified of the jobs of this environment.
+
+        Raises `InvalidProgramError` unless it is a JobListener.
+
+        For example:
+
+            env.register_job_listener(Announcements())
+        """
         if not isinstance(job_listener, JobListener):
             raise InvalidProgramError(f"register_job_listener: expected a JobListener, got {job_listener!r}")
         self._listeners.listeners.append(job_listener)
@@ -430,7 +491,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return list(self._listeners.listeners)
 
     def clear_job_listeners(self) -> None:
-        """Removes all listeners."""
+        """Removes all listeners.
+
+        For example:
+
+            env.clear_job_listeners()
+        """
         self._listeners.listeners.clear()
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
@@ -445,7 +511,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return self._submit(self._take_job(job_name))
 
     def collect_from(self, operator: OperatorTransformation, job_name: str | None) -> CloseableIterator[Any]:
-        """Runs the job `job_name` and returns the records of `operator`, one of its collect operators."""
+        """Runs the job `job_name` and returns the records of `operator`, one of its collect operators.
+
+        Raises `InvalidProgramError` when the program runs detached.
+        """
         from millstream.datastream.execution.detached import is_detached
 
         try:
@@ -461,7 +530,12 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         return CloseableIterator(self._submit(job), job.stream_graph.node_of(operator).id)
 
     def get_execution_plan(self) -> str:
-        """Returns the program as JSON in Flink's format: every operator and its inputs."""
+        """Returns the program as JSON in Flink's format: every operator and its inputs.
+
+        For example:
+
+            print(env.get_execution_plan())
+        """
         EXECUTIONS.planned()
         return json.dumps(stream_plan(self._stream_graph()))
 
@@ -482,7 +556,10 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
             self.caches.close()
 
     def generate_job(self, job_name: str | None = None) -> GeneratedJob:
-        """Returns the job `job_name` of all operators that were added since the last execution."""
+        """Returns the job `job_name` of all operators that were added since the last execution.
+
+        Raises `InvalidProgramError` for a name that cannot be shown.
+        """
         configuration = self.get_configuration()
         stream_graph = self._stream_graph()
         files = with_configured_files(configuration, self._local_files)

@@ -53,12 +53,12 @@ class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, CountWindow]:
         return FullWindowTrigger(self.window_size)
 
+    @override
     def get_window_serializer(self) -> TypeSerializer[CountWindow]:
-        """Of count windows."""
         return CountWindowSerializer()
 
+    @override
     def is_event_time(self) -> bool:
-        """No."""
         return False
 
     def __repr__(self) -> str:
@@ -91,12 +91,12 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, CountWindow]:
         return FullWindowTrigger(self.window_size)
 
+    @override
     def get_window_serializer(self) -> TypeSerializer[CountWindow]:
-        """Of count windows."""
         return CountWindowSerializer()
 
+    @override
     def is_event_time(self) -> bool:
-        """No."""
         return False
 
     def __repr__(self) -> str:

@@ -34,8 +34,8 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
     ) -> None:
         TimeWindow.merge_windows(windows, callback)
 
+    @override
     def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
-        """Of time windows."""
         return TimeWindowSerializer()
 
 
@@ -54,8 +54,8 @@ class EventTimeSessions(SessionWindows[T]):
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
         return EventTimeTrigger()
 
+    @override
     def is_event_time(self) -> bool:
-        """Yes."""
         return True
 
 
@@ -73,6 +73,6 @@ class ProcessingTimeSessions(SessionWindows[T]):
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
         return ProcessingTimeTrigger()
 
+    @override
     def is_event_time(self) -> bool:
-        """No."""
         return False

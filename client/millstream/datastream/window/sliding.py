@@ -46,8 +46,8 @@ class _SlidingWindows(WindowAssigner[T, TimeWindow]):
         latest = time - (time - self.offset) % slide
         return [TimeWindow(start, start + size) for start in range(latest, time - size, -slide)]
 
+    @override
     def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
-        """Of time windows."""
         return TimeWindowSerializer()
 
     def __repr__(self) -> str:
@@ -74,8 +74,8 @@ class SlidingEventTimeWindows(_SlidingWindows[T]):
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
         return EventTimeTrigger()
 
+    @override
     def is_event_time(self) -> bool:
-        """Yes."""
         return True
 
 
@@ -97,6 +97,6 @@ class SlidingProcessingTimeWindows(_SlidingWindows[T]):
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
         return ProcessingTimeTrigger()
 
+    @override
     def is_event_time(self) -> bool:
-        """No."""
         return False

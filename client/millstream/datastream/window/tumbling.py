@@ -40,8 +40,8 @@ class _TumblingWindows(WindowAssigner[T, TimeWindow]):
         start = time - (time - self.offset) % self.size
         return [TimeWindow(start, start + self.size)]
 
+    @override
     def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
-        """Of time windows."""
         return TimeWindowSerializer()
 
     def __repr__(self) -> str:
@@ -71,8 +71,8 @@ class TumblingEventTimeWindows(_TumblingWindows[T]):
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
         return EventTimeTrigger()
 
+    @override
     def is_event_time(self) -> bool:
-        """Yes."""
         return True
 
 
@@ -97,6 +97,6 @@ class TumblingProcessingTimeWindows(_TumblingWindows[T]):
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, TimeWindow]:
         return ProcessingTimeTrigger()
 
+    @override
     def is_event_time(self) -> bool:
-        """No."""
         return False

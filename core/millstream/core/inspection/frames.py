@@ -52,7 +52,7 @@ def frame_names(stack: Sequence[SeenFrame], with_runtime: bool, depth: int) -> t
     """Returns the names of the innermost `depth` frames of a stack, whose outermost frame is first.
 
     Frames before the user's first one are omitted, and so are frames of the runtime after it. For a stack that ends in
-    the runtime, the last name is in brackets and tells where the time is spent.
+    the runtime, the last name is in brackets and shows where the time is spent.
     """
     if with_runtime:
         return tuple(map(str, stack[-depth:]))

@@ -1,6 +1,6 @@
 """Determines which threads of this process are running on a CPU.
 
-A thread is running if it uses processor time in the moment after it was sampled: its stack does not tell, since a
+A thread is running if it uses processor time in the moment after it was sampled: its stack does not show it, since a
 waiting thread is in a function, too.
 """
 

@@ -119,7 +119,7 @@ class ControlPipe:
 
 
 def _file_at(descriptor: int) -> tuple[int, int] | None:
-    """What tells the open file behind a descriptor from all others; None when there is none."""
+    """Identifies the open file behind a descriptor; None when there is none."""
     try:
         status = os.fstat(descriptor)
     except OSError:

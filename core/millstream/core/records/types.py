@@ -16,6 +16,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, Optional, Union
 from weakref import WeakKeyDictionary
 
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T_co
 
 
@@ -207,13 +208,13 @@ class ListType(TypeInformation[list[Any]]):
     written: str = dataclasses.field(default="ListTypeInfo", compare=False)
     """PyFlink's name of such lists."""
 
+    @override
     def wire_type(self) -> Any | None:
-        """A list."""
         inner = nullable(self.element.wire_type())
         return None if inner is None else list[inner] | None  # type: ignore[valid-type]  # built at run time
 
+    @override
     def arrow_type(self) -> Any | None:
-        """A list column."""
         import pyarrow as pa
 
         inner = self.element.arrow_type()
@@ -234,13 +235,13 @@ class MapType(TypeInformation[dict[Any, Any]]):
     key: TypeInformation
     value: TypeInformation
 
+    @override
     def wire_type(self) -> Any | None:
-        """A dict."""
         key, value = nullable(self.key.wire_type()), nullable(self.value.wire_type())
         return None if key is None or value is None else dict[key, value] | None  # type: ignore[valid-type]  # built at run time
 
+    @override
     def arrow_type(self) -> Any | None:
-        """A map column."""
         import pyarrow as pa
 
         key, value = self.key.arrow_type(), self.value.arrow_type()
@@ -287,8 +288,8 @@ class DataclassType(TypeInformation):
         """A struct of its fields; a class that contains itself has no column."""
         return None if self._contains_itself() else _struct(self.field_names() or [], self.field_types())
 
+    @override
     def field_names(self) -> list[str] | None:
-        """Its fields' names."""
         return [f.name for f in dataclasses.fields(self.cls)]
 
     def describe(self) -> str:

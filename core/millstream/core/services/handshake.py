@@ -39,10 +39,10 @@ class EpochsSeen:
         """Returns why the leader that was found is rejected; empty when it is accepted."""
         if looked_for != ANY_EPOCH and leads < self._highest:
             return f"found the leader of epoch {leads}, which was replaced by that of epoch {self._highest}"
-        told = disagreement(looked_for, leads)
-        if not told and looked_for != ANY_EPOCH:
+        error = disagreement(looked_for, leads)
+        if not error and looked_for != ANY_EPOCH:
             self._highest = leads
-        return told
+        return error
 
 
 class JobLeaders:

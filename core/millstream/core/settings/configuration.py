@@ -142,7 +142,10 @@ class Configuration:
 
     @staticmethod
     def load(conf_dir: str | os.PathLike[str] | None = None, overrides: Iterable[str] = ()) -> Configuration:
-        """Reads `config.yaml` of `conf_dir` (default `$MILLSTREAM_CONF_DIR`), then each `key=value` of `overrides`."""
+        """Reads `config.yaml` of `conf_dir` (default `$MILLSTREAM_CONF_DIR`), then each `key=value` of `overrides`.
+
+        Raises `ConfigurationError` for an invalid option, and for a folder without the file.
+        """
         directory = conf_dir or os.environ.get("MILLSTREAM_CONF_DIR")
         configuration = Configuration()
         if directory:
@@ -160,7 +163,10 @@ class Configuration:
 
     @staticmethod
     def from_yaml(path: Path) -> Configuration:
-        """Reads nested or dotted keys from the file `path`."""
+        """Reads nested or dotted keys from the file `path`.
+
+        Raises `ConfigurationError` for a file that cannot be read, and for an invalid option.
+        """
         import yaml
 
         try:
@@ -178,7 +184,10 @@ class Configuration:
         return configuration
 
     def set(self, key: str, value: Any) -> None:
-        """Checks `value` and sets the option `key` to it."""
+        """Checks `value` and sets the option `key` to it.
+
+        Raises `ConfigurationError` for a value that the option does not take.
+        """
         if isinstance(key, str) and (why := why_dropped(key)) is not None:
             warnings.warn(f"option '{key}' {why}: it is ignored", UserWarning, stacklevel=_calls_of_ours())
             return
@@ -261,14 +270,14 @@ class Configuration:
 
     def for_job(self, options: Mapping[str, str]) -> Configuration:
         """Returns a service's configuration with those of a job's options that jobs may set (`JobMay`)."""
-        asked = Configuration(options)
+        requested = Configuration(options)
         result = Configuration(self._raw)
         for key, value in options.items():
             match OPTIONS[key].job_may if key in OPTIONS else JobMay.SET:
                 case JobMay.SET:
                     result.set(key, value)
                 case JobMay.LOWER:
-                    if (asked.get(key) or math.inf) < (self.get(key) or math.inf):
+                    if (requested.get(key) or math.inf) < (self.get(key) or math.inf):
                         result.set(key, value)
                 case JobMay.NOT:
                     pass

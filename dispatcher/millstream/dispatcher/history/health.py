@@ -35,6 +35,8 @@ class Condition(StrEnum):
     """Its sources have nothing to emit."""
     BACKPRESSURED = "BACKPRESSURED"
     STALLED = "STALLED"
+    UNSTABLE = "UNSTABLE"
+    """It has restarted several times in the last minutes."""
     STARTING = "STARTING"
     """Some of its tasks do not run yet."""
 
@@ -46,13 +48,16 @@ _MEANS = {
     FindingKind.NOTHING_PASSES: Condition.STALLED,
     FindingKind.CALLS_WAIT: Condition.STALLED,
     FindingKind.COMMITS_WAIT: Condition.STALLED,
+    FindingKind.RESTARTS_OFTEN: Condition.UNSTABLE,
     FindingKind.NOT_RUNNING: Condition.STARTING,
     FindingKind.BACKPRESSURE: Condition.BACKPRESSURED,
     FindingKind.ALL_IDLE: Condition.IDLE,
     FindingKind.NO_RECORDS: Condition.IDLE,
 }
 """The others are part of a job that runs well. A condition earlier in the list below counts more."""
-_URGENCY = (Condition.STALLED, Condition.STARTING, Condition.BACKPRESSURED, Condition.IDLE)
+_URGENCY = (
+    Condition.STALLED, Condition.UNSTABLE, Condition.STARTING, Condition.BACKPRESSURED, Condition.IDLE,
+)  # fmt: skip
 
 
 class _Finding(Struct):

@@ -1,1 +1,1 @@
-"""What the dispatcher knows of the metrics of all other processes."""
+"""The metrics of all other processes, as fetched by the dispatcher."""

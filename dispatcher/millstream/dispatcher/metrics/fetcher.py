@@ -2,8 +2,8 @@
 
 As Flink's MetricFetcher. All processes are queried at once, and those that do not respond in time are left out: one
 that hangs delays no request for longer than that. A request that finds everything too old waits for the round that is
-under way. Periodic requests, as dashboards send them, do not: after a round that was requested, the next one begins by
-itself, in time to be over when the result of the last one is too old. Owned by the dispatcher's loop.
+in progress. Periodic requests, as dashboards send them, do not: after a round that was requested, the next one begins
+by itself, in time to be over when the result of the last one is too old. Owned by the dispatcher's loop.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MetricFetcher:
         return self.store
 
     def _begin(self) -> asyncio.Task[None]:
-        """The round that is under way, or a new one."""
+        """The round that is in progress, or a new one."""
         if self._round is None:
             self._round = asyncio.get_running_loop().create_task(self._fetch())
         return self._round
@@ -62,7 +62,7 @@ class MetricFetcher:
             self._begin()
 
     async def close(self) -> None:
-        """Ends a round that is under way, and begins no other."""
+        """Ends a round that is in progress, and begins no other."""
         if self._round is not None:
             self._round.cancel()
             await asyncio.gather(self._round, return_exceptions=True)

@@ -1,6 +1,6 @@
 """Flame graphs of running tasks, sampled on request, and kept for a while, as in Flink.
 
-A request returns at once: what was sampled last, or that sampling is under way. Sampling begins when there are no
+A request returns at once: what was sampled last, or that sampling is in progress. Sampling begins when there are no
 samples, when they are older than `rest.flamegraph.refresh-interval`, or when the request has `refresh`.
 
 Owned by the dispatcher's loop.
@@ -91,7 +91,7 @@ class FlameGraphs:
     def latest(
         self, request: SampleRequest, addresses: Mapping[str, str], again: bool, lost: Sequence[str] = ()
     ) -> Sampled | None:
-        """What was sampled last, or None while sampling is under way.
+        """What was sampled last, or None while sampling is in progress.
 
         `addresses` are those of the task managers by id; `lost` are the ids without a known address, for `problems`.
         """
@@ -142,5 +142,5 @@ class FlameGraphs:
             entry.is_under_way = False
 
     async def close(self) -> None:
-        """Ends what is under way."""
+        """Ends what is in progress."""
         await self._background.cancel()

@@ -97,7 +97,7 @@ class Profiles:
         return self._of.get(process, [])
 
     def start(self, process: str, mode: ProfilingMode, seconds: int, sample: Sample) -> Profile:
-        """Begins to profile it. Raises ProfilesError when that is under way."""
+        """Begins to profile it. Raises ProfilesError when that is in progress."""
         known = self._of.pop(process, [])
         self._of[process] = known  # the last one that was requested
         if known and known[0].status == "RUNNING":
@@ -142,5 +142,5 @@ class Profiles:
         profile.finished_ms = self._clock.now_ms()
 
     async def close(self) -> None:
-        """Ends what is under way."""
+        """Ends what is in progress."""
         await self._background.cancel()

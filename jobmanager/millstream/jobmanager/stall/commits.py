@@ -56,7 +56,7 @@ def _uncommitted(facts: JobFacts, operator: str, pending: PendingCommits) -> tup
             "check the log of the task manager for why the sink cannot commit; the commit is retried",
         )
     last = f"since {utc(taken.completed_at)}" if taken.completed_at else "so far"
-    now = f"; one is under way since {utc(taken.under_way_since)}" if taken.under_way_since else ""
+    now = f"; one is in progress since {utc(taken.under_way_since)}" if taken.under_way_since else ""
     failed = f"; the last one that failed, at {utc(taken.failed_at)}: {taken.failure}" if taken.failed_at else ""
     return (
         f"{written}: no checkpoint has completed {last}{now}{failed}.{_where_barriers_hang(facts)}",

@@ -71,6 +71,8 @@ class JobFacts(Struct, frozen=True):
     report_interval_ms: int = 1000
     """The interval at which workers report their tasks."""
     is_batch: bool = False
+    restarts: Sequence[tuple[int, str]] = ()
+    """The latest restarts, newest first: the time of the failure, and its exception."""
 
     def running(self) -> list[TaskFacts]:
         """Returns the running tasks."""
@@ -85,9 +87,11 @@ def job_facts(master: JobMaster, checkpoints: CheckpointFacts, now_ms: int, repo
     tasks = [_task(execution) for execution in master.execution_graph.executions]
     job_id, name = master.graph.job_id, master.graph.name
     is_batch = job_type(master.graph.configuration) == "BATCH"
+    restarts = [(failure.timestamp, failure.exception) for failure in master.failures if failure.restart]
     return JobFacts(
-        job_id, name, master.status, now_ms, tasks, producers, master.message, checkpoints, report_interval_ms, is_batch
-    )
+        job_id, name, master.status, now_ms, tasks, producers, master.message, checkpoints, report_interval_ms,
+        is_batch, restarts,
+    )  # fmt: skip
 
 
 def _task(execution: Execution) -> TaskFacts:

@@ -18,12 +18,15 @@ from millstream.jobmanager.stall.facts import JobFacts, TaskFacts
 from millstream.jobmanager.stall.waiters import waiters, waiting
 from millstream.jobmanager.stall.words import count, event_time, span, subtask_of
 
+_RECENTLY_MS = 10 * 60 * 1000
+_OFTEN = 3
 _HIGH = 50  # percent of the time in which a task is backpressured, which Flink calls high
 
 
 def explain(facts: JobFacts) -> Stall:
     """Returns all findings about a job that has not ended, and what its operators wait for."""
     findings = list(_not_running(facts))
+    findings += _restarts(facts)
     if facts.state is JobStatus.RUNNING:
         findings += _not_responding(facts)
         held_back, blamed = event_time_findings(facts)
@@ -54,6 +57,20 @@ def _not_running(facts: JobFacts) -> Iterator[Finding]:
             message = f"'{task.vertex_name}'{subtask_of(task)} does not run yet, it is {task.state}"
             since = f" since {utc(task.state_since)}" if task.state_since else ""
             yield Finding(FindingKind.NOT_RUNNING, f"{message}{since}.", "", task.vertex_id, "", task.state_since)
+
+
+def _restarts(facts: JobFacts) -> Iterator[Finding]:
+    """Yields a finding for a job that runs between failures only."""
+    recent = [restart for restart in facts.restarts if facts.now_ms - restart[0] < _RECENTLY_MS]
+    if len(recent) >= _OFTEN:
+        (last, exception), first = recent[0], recent[-1][0]
+        yield Finding(
+            FindingKind.RESTARTS_OFTEN,
+            f"The job has restarted {len(recent)} times since {utc(first)}, the last time at {utc(last)}: {exception}",
+            "`millstream exceptions` shows the tracebacks; what was processed since the last checkpoint is processed "
+            "again after each restart",
+            since=first,
+        )
 
 
 def _not_responding(facts: JobFacts) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from millstream.core.logs.tracebacks import one_line
 from millstream.core.metrics.histograms import spread
 from millstream.core.metrics.model import HistogramReading, MeterReading, Scope
 from millstream.core.metrics.model import MetricGroup as ReadGroup
+from millstream.core.overriding import override
 from millstream.datastream.functions import Counter, MetricGroup
 from millstream.metrics import Distribution, Meter
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -137,8 +138,8 @@ class TaskMetricGroup(MetricGroup):
         """The distribution of this name below this group."""
         return self._metrics.distributions.setdefault(self._path("distribution", name), Distribution())
 
+    @override
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """A group below this one."""
         path = f"{name}." if extra is None else f"{name}.{extra}."
         return TaskMetricGroup(self._metrics, self._prefix + path, self._place.below(name, extra))
 

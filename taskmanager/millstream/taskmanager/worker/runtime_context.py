@@ -6,6 +6,7 @@ from typing import Any
 
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.messages.deployment import TaskDeployment
+from millstream.core.overriding import override
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.own_keys import job_parameters
 from millstream.datastream.functions import Accumulator, Counter, MetricGroup, RuntimeContext
@@ -50,16 +51,16 @@ class TaskRuntimeContext(RuntimeContext):
         state: State = adopting(descriptor, self.keyed_backend.state)
         return state
 
+    @override
     def get_job_id(self) -> str:
-        """The job's id."""
         return self._deployment.job_id
 
+    @override
     def get_task_name(self) -> str:
-        """The operator's name."""
         return self._name
 
+    @override
     def get_operator_unique_id(self) -> str:
-        """The operator's id."""
         return self.operator_id
 
     def is_checkpointing_enabled(self) -> bool:
@@ -76,8 +77,8 @@ class TaskRuntimeContext(RuntimeContext):
         """The operator's parallelism."""
         return self._deployment.parallelism
 
+    @override
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """The number of key groups."""
         return self._deployment.max_parallelism
 
     def get_index_of_this_subtask(self) -> int:

@@ -54,8 +54,8 @@ class _GeneratorSource(Source[IndexSplit, T_co]):
     def _range(self) -> IndexRange:
         return IndexRange("records", 0, self._count)
 
+    @override
     def get_boundedness(self) -> Boundedness:
-        """By its count."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self._count is None else Boundedness.BOUNDED
 
     @override
@@ -71,8 +71,8 @@ class _GeneratorSource(Source[IndexSplit, T_co]):
     ) -> SplitEnumerator[IndexSplit]:
         return IndexEnumerator.restored(context, self._range, state)
 
+    @override
     def get_produced_type(self) -> TypeInformation[T_co]:
-        """The declared type."""
         return self._type
 
     def _limiter(self, context: SourceReaderContext) -> RateLimiter | None:
@@ -195,8 +195,8 @@ class ColumnDataGeneratorSource(_GeneratorSource[T_co]):
         self._generator = generator
         self._rows_per_batch = rows_per_batch
 
+    @override
     def produces_columns(self) -> bool:
-        """Always."""
         return True
 
     @override
@@ -237,8 +237,8 @@ class _RowReader(_RateReader):
         self._function = function
         self._handover = handover
 
+    @override
     def make(self, indices: range) -> RowBatch:
-        """One call for each index."""
         return RowBatch(self._handover.mapped(self._function, iter(indices)))
 
 
@@ -260,8 +260,8 @@ class _ColumnReader(_RateReader):
         """Runs of the configured length at most."""
         return super().read(min(max_rows, self._rows_per_batch))
 
+    @override
     def make(self, indices: range) -> ColumnBatch:
-        """One call for the run."""
         columns = self._generator(indices.start, len(indices))
         data = to_record_batch(columns if self._object_reuse else private_columns(columns))
         if data.num_rows != len(indices):

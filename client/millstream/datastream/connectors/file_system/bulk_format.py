@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millstream.core.overriding import override
 from millstream.core.records.type_variables import T_co
 from millstream.datastream.connectors.file_system.splits import FileFormat
 
@@ -9,6 +10,6 @@ from millstream.datastream.connectors.file_system.splits import FileFormat
 class BulkFormat(FileFormat[T_co]):
     """Base of formats whose readers return Arrow batches."""
 
+    @override
     def produces_columns(self) -> bool:
-        """Always."""
         return True

@@ -82,6 +82,8 @@ class FileSource(Source[FileSplit, T_co]):
         """Returns a source that reads files record by record, with a format such as `StreamFormat.text_line_format()`.
 
         `stream_format` is the format. `paths` are files, directories and globs. `on_error` is as in `for_json_lines`.
+
+            source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "in")
         """
         return FileSource(stream_format, *paths, on_error=on_error)
 
@@ -135,6 +137,8 @@ class FileSource(Source[FileSplit, T_co]):
         with the columns, in their order, as its fields. `delimiter` separates columns, `quote` encloses text, and
         `charset` is the character set. A value that is one of `null_values` and not quoted is None; by default an empty
         one, unless it is in a `str` field of a dataclass. `max_line_length` and `on_error` are as in `for_json_lines`.
+
+            source = FileSource.for_csv("orders.csv", types=Order)
         """
         csv = CsvFormat(columns, types, header, delimiter, quote, null_values, charset, max_line_length=max_line_length)
         return FileSource(csv, *paths, on_error=on_error)
@@ -203,6 +207,8 @@ class FileSource(Source[FileSplit, T_co]):
 
         `paths` are files, directories and globs. `columns` selects columns; without it, all are read. `type_info` is
         the type of the records, and `on_error` as in `for_json_lines`.
+
+            source = FileSource.for_parquet("s3://bucket/orders", columns=["id", "price"])
         """
         return FileSource(ParquetFormat(columns, type_info), *paths, on_error=on_error)
 
@@ -213,30 +219,56 @@ class FileSource(Source[FileSplit, T_co]):
         """Returns a source that reads files with a bulk format, such as `ParquetColumnarRowInputFormat`.
 
         `bulk_format` is the format. `paths` are files, directories and globs. `on_error` is as in `for_json_lines`.
+
+            source = FileSource.for_bulk_file_format(AvroInputFormat(schema), "in")
         """
         return FileSource(bulk_format, *paths, on_error=on_error)
 
     def with_block_size(self, block_size: int) -> FileSource[T_co]:
-        """Returns a source that cuts files into splits of about `block_size` bytes, where the format can be cut."""
+        """Returns a source that cuts files into splits of about `block_size` bytes, where the format can be cut.
+
+        For example:
+
+            source = source.with_block_size(16 << 20)
+        """
         return self._with(_block_size=_checked_block_size(block_size))
 
     def monitor_continuously(self, discovery_interval: Interval) -> FileSource[T_co]:
         """Returns an unbounded source that lists its paths every `discovery_interval` and reads each new file once.
 
         The interval is in milliseconds, or a duration above 0.
+
+            source = FileSource.for_csv("orders", types=Order).monitor_continuously(Duration.of_seconds(10))
         """
         return self._with(_interval=_checked_interval(discovery_interval))
 
     def process_static_file_set(self) -> FileSource[T_co]:
-        """Returns a source that reads the files that exist when the job starts, and ends: the default."""
+        """Returns a source that reads the files that exist when the job starts, and ends: the default.
+
+        For example:
+
+            source = source.process_static_file_set()
+        """
         return self._with(_interval=None)
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSource[T_co]:
-        """Returns a source that cuts files into splits, or reads each in one piece, as `file_enumerator` defines."""
+        """Returns a source that cuts files into splits, or reads each in one piece, as `file_enumerator` defines.
+
+        For example:
+
+            source = source.set_file_enumerator(FileEnumeratorProvider.default_non_splittable_file_enumerator())
+        """
         return self._with(_block_size=DEFAULT_BLOCK_SIZE if file_enumerator.splits_files else sys.maxsize)
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSource[T_co]:
-        """Returns this source, for any `split_assigner`: all task managers see the same paths."""
+        """Returns this source, for any `split_assigner`: all task managers see the same paths.
+
+        Raises `InvalidProgramError` unless it is a FileSplitAssignerProvider.
+
+        For example:
+
+            source = source.set_split_assigner(FileSplitAssignerProvider.locality_aware_split_assigner())
+        """
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise InvalidProgramError(f"expected a FileSplitAssignerProvider, got {split_assigner!r}")
         return self
@@ -247,7 +279,12 @@ class FileSource(Source[FileSplit, T_co]):
         return other
 
     def build(self) -> FileSource[T_co]:
-        """Returns the source itself."""
+        """Returns the source itself.
+
+        For example:
+
+            source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "in").build()
+        """
         return self
 
     def get_boundedness(self) -> Boundedness:
@@ -295,16 +332,16 @@ class FileSource(Source[FileSplit, T_co]):
         """Dead letters, with `on_error='dead-letter'`."""
         return self._handling.side_outputs
 
+    @override
     def produces_columns(self) -> bool:
-        """By the format."""
         return self._format.produces_columns()
 
     def keeps_records(self) -> bool:
         """Every record is made again."""
         return False
 
+    @override
     def get_produced_type(self) -> TypeInformation[T_co]:
-        """The format's."""
         return self._format.produced_type()
 
 
@@ -337,8 +374,8 @@ class _FileReader(OneSplitReader[FileSplit]):
         self._reader: FormatReader | None = None
         self._malformed = MalformedRecords(handling, context, self._place)
 
+    @override
     def open_split(self, split: FileSplit) -> None:
-        """Opens the file."""
         try:
             self._reader = self._format.open(split)
         except MalformedInputError as error:
@@ -377,8 +414,8 @@ class _FileReader(OneSplitReader[FileSplit]):
         position = self._reader.position() if self._reader else split.position
         return FileSplit(split.path, split.start, split.end, position)
 
+    @override
     def close_split(self) -> None:
-        """Closes the file."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -394,7 +431,7 @@ class _FileReader(OneSplitReader[FileSplit]):
         """The splits with their positions, and the count."""
         return [*super().snapshot_state(checkpoint_id), *self._malformed.state()]
 
+    @override
     def close(self) -> None:
-        """Closes the open split."""
         super().close()
         self._malformed.close()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from millstream.core.errors import UnrecoverableError
+from millstream.core.overriding import override
 from millstream.datastream.connectors.base import Source, SplitEnumerator, SplitEnumeratorContext
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.hybrid.messages import (
@@ -162,8 +163,8 @@ class _InnerContext(SplitEnumeratorContext[Any]):
         self._source = source
         self._readers_of = readers_of
 
+    @override
     def current_parallelism(self) -> int:
-        """As for all sources."""
         return self._context.current_parallelism()
 
     def registered_readers(self) -> set[int]:
@@ -182,8 +183,8 @@ class _InnerContext(SplitEnumeratorContext[Any]):
         """To the reader inside."""
         self._context.send_event_to_reader(subtask, Inner(self._source, event))
 
+    @override
     def call_async(
         self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None], delay: float = 0
     ) -> None:
-        """As for all sources."""
         self._context.call_async(work, then, delay)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.base import PollStatus, Source, SourceReader, SourceReaderContext
 from millstream.datastream.connectors.hybrid.messages import Asked, Begin, Ended, HybridSplit, Inner, NoMore
@@ -122,18 +123,18 @@ class _InnerContext(SourceReaderContext):
         """To this source's enumerator."""
         self._context.send_source_event(Inner(self._source, event))
 
+    @override
     def wake_up(self) -> None:
-        """As for all sources."""
         self._context.wake_up()
 
+    @override
     def poll_again_in(self, seconds: float) -> None:
-        """As for all sources."""
         self._context.poll_again_in(seconds)
 
     def split_finished(self, split_id: str) -> None:
         """Among the splits of all sources."""
         self._context.split_finished(f"{self._source}:{split_id}")
 
+    @override
     def output(self, tag: OutputTag, rows: list[Any]) -> None:
-        """As for all sources."""
         self._context.output(tag, rows)

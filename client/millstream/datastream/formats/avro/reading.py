@@ -140,6 +140,6 @@ class _AvroReader(FormatReader):
         """Records since the split's start."""
         return self._position
 
+    @override
     def close(self) -> None:
-        """Closes the file."""
         self._file.close()

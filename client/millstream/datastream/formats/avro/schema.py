@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.types import TypeInformation
 
 
@@ -100,10 +101,13 @@ class GenericRecordAvroTypeInfo(TypeInformation):
 
     schema: AvroSchema
 
+    @override
     def describe(self) -> str:
-        """With the schema."""
         return f"GenericRecord({self.schema})"
 
     def get_java_type_info(self) -> NoReturn:
-        """There is none."""
+        """There is none.
+
+        Raises `InvalidProgramError`.
+        """
         raise InvalidProgramError("get_java_type_info: there is no JVM here, and no type information of Java's")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.sink.bulk_writers import BatchWriterFactory
@@ -23,6 +24,7 @@ class AvroBulkWriters:
         """Files of one schema. Records are dicts, rows or dataclasses; what the schema does not allow fails the sink.
 
         The codec, which compresses blocks, is null (none), deflate, bzip2 or xz.
+        Raises `InvalidProgramError` for an unknown codec.
         """
         if codec not in _CODECS:
             raise InvalidProgramError(f"the codec of an Avro file is one of {', '.join(_CODECS)}, got {codec!r}")
@@ -38,8 +40,8 @@ class AvroPartFormat(PartFormat):
         self._schema = schema
         self._codec = codec
 
+    @override
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
-        """Writes Avro."""
         return _AvroWriter(stream, self._schema, self._codec)
 
 
@@ -54,8 +56,8 @@ class _AvroWriter(PartWriter):
         self._generic = to_generic(schema)
         self._refusals = refusals()
 
+    @override
     def write(self, batch: Batch) -> None:
-        """Each record in turn."""
         write, generic = self._writer.write, self._generic
         for record in batch.records():
             try:

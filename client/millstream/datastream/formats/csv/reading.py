@@ -44,8 +44,8 @@ class CsvReaderFormat(StreamFormat[Row]):
     def open(self, split: FileSplit) -> FormatReader:
         return _CsvRowReader(split, self._schema, self._longest)
 
+    @override
     def produced_type(self) -> TypeInformation:
-        """The schema's."""
         return self._schema.get_type_info()
 
 
@@ -106,8 +106,8 @@ class _CsvRowReader(FormatReader):
             found = ", ".join(map(str, names))
             raise MalformedInputError(self._path, f"its header is {found}, not {', '.join(wanted)}", 0, raw)
 
+    @override
     def read(self, max_rows: int) -> RowBatch | None:
-        """The next rows."""
         rows: list[Row] = []
         while len(rows) < max_rows and len(self._letters) < max_rows:
             match self._next():
@@ -119,8 +119,8 @@ class _CsvRowReader(FormatReader):
                     self._letters.append(letter)
         return RowBatch(rows)
 
+    @override
     def malformed(self) -> list[DeadLetter]:
-        """Records that are none."""
         found, self._letters = self._letters, []
         return found
 
@@ -132,6 +132,6 @@ class _CsvRowReader(FormatReader):
         """Records since the file's start."""
         return self._position
 
+    @override
     def close(self) -> None:
-        """Closes the file."""
         self._blocks.close()

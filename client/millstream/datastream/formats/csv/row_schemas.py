@@ -85,7 +85,10 @@ class CsvRowDeserializationSchema(_OfRows, DeserializationSchema):
         self._allows_comments = allows_comments
 
     def deserialize(self, message: bytes) -> Row | None:
-        """One row; None for a comment, and for a message that cannot be read when such are ignored."""
+        """One row; None for a comment, and for a message that cannot be read when such are ignored.
+
+        Raises `ValueError` for any other message that cannot be read.
+        """
         if self._allows_comments and message.startswith(b"#"):
             return None
         try:
@@ -95,8 +98,8 @@ class CsvRowDeserializationSchema(_OfRows, DeserializationSchema):
                 return None
             raise ValueError(f"no CSV of {self._type.describe()}: {error}: {message!r:.200}") from error
 
+    @override
     def get_produced_type(self) -> TypeInformation:
-        """The declared type."""
         return self._type
 
     class Builder(_Builder):

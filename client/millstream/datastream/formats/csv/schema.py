@@ -61,7 +61,10 @@ class CsvSchemaBuilder:
         self._separator = ";"
 
     def build(self) -> CsvSchema:
-        """The schema."""
+        """The schema.
+
+        Raises `InvalidProgramError` for columns of the same name.
+        """
         names = [column.name for column in self._columns]
         if len(set(names)) != len(names):
             raise InvalidProgramError(f"CSV columns must have different names, got {', '.join(names)}")
@@ -84,7 +87,10 @@ class CsvSchemaBuilder:
         return self._add(name, BOOLEAN)
 
     def add_number_column(self, name: str, number_type: Any = LONG) -> Self:
-        """Adds the column `name`, a number of `number_type`."""
+        """Adds the column `name`, a number of `number_type`.
+
+        Raises `InvalidProgramError` for a type that is not one of numbers.
+        """
         kind = _basic("add_number_column", number_type)
         if kind.python_type not in _NUMBERS:
             raise InvalidProgramError(f"add_number_column: {kind.describe()} is no type of numbers")

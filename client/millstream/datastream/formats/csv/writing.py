@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.sink.bulk_writers import BatchWriterFactory
@@ -31,8 +32,8 @@ class CsvRowPartFormat(PartFormat):
     def __init__(self, schema: CsvSchema) -> None:
         self._schema = schema
 
+    @override
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
-        """Writes CSV."""
         return _CsvRowWriter(stream, self._schema)
 
 
@@ -45,8 +46,8 @@ class _CsvRowWriter(PartWriter):
             names = [schema.dialect.text(column.name) for column in schema.columns]
             stream.write((schema.dialect.delimiter.join(names) + self._end).encode())
 
+    @override
     def write(self, batch: Batch) -> None:
-        """A line for each record."""
         lines: list[str] = []
         for row in batch.records():
             try:

@@ -42,7 +42,10 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return decode if finish is None else lambda message: None if (v := decode(message)) is None else finish(v)
 
     def deserialize(self, message: bytes) -> Any:
-        """One value; None for a message that cannot be read, when such are ignored."""
+        """One value; None for a message that cannot be read, when such are ignored.
+
+        Raises `ValueError` for any other message that cannot be read.
+        """
         try:
             return self._decode(message)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -50,8 +53,8 @@ class JsonRowDeserializationSchema(DeserializationSchema):
                 return None
             raise ValueError(f"no JSON of {self._type.describe()}: {error}: {message!r:.200}") from error
 
+    @override
     def get_produced_type(self) -> TypeInformation:
-        """The declared type."""
         return self._type
 
     def __getstate__(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
@@ -69,8 +70,8 @@ class _AvroParquetFormat(StreamFormat):
         )
         return _RecordReader(reader, columns, split.path)
 
+    @override
     def produced_type(self) -> TypeInformation:
-        """Records of the schema."""
         return GenericRecordAvroTypeInfo(self._schema)
 
 
@@ -80,8 +81,8 @@ class _RecordReader(FormatReader):
         self._columns = columns
         self._path = path
 
+    @override
     def read(self, max_rows: int) -> RowBatch | None:
-        """Dicts of the columns."""
         batch = self._reader.read(max_rows)
         if batch is None:
             return None
@@ -95,8 +96,8 @@ class _RecordReader(FormatReader):
         """Rows since the split's start."""
         return self._reader.position()
 
+    @override
     def close(self) -> None:
-        """Closes the file."""
         self._reader.close()
 
 
@@ -107,8 +108,8 @@ class _AvroParquetPartFormat(PartFormat):
         self._schema = schema
         self._compression = compression
 
+    @override
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
-        """Writes Parquet."""
         from millstream.datastream.formats.avro.arrow import AvroColumns
 
         columns = AvroColumns(self._schema)
@@ -125,8 +126,8 @@ class _RecordWriter(PartWriter):
         self._validate = fastavro().validation.validate
         self._refusals = refusals()
 
+    @override
     def write(self, batch: Batch) -> None:
-        """As columns."""
         import pyarrow as pa
 
         encoded = [self._encoded(record) for record in batch.records()]
@@ -145,10 +146,10 @@ class _RecordWriter(PartWriter):
         """Uncompressed."""
         return self._writer.held_bytes()
 
+    @override
     def finish(self) -> None:
-        """Ends the file."""
         self._writer.finish()
 
+    @override
     def abandon(self) -> None:
-        """Releases what is held."""
         self._writer.abandon()

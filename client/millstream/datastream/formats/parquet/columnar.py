@@ -83,6 +83,6 @@ class ParquetColumnarRowInputFormat(BulkFormat):
                 raise MalformedInputError(path, reason) from error
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
+    @override
     def produced_type(self) -> TypeInformation:
-        """The declared type."""
         return self._type

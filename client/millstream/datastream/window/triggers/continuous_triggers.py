@@ -72,8 +72,8 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
             due.clear()
         ctx.delete_event_time_timer(window.max_timestamp())
 
+    @override
     def can_merge(self) -> bool:
-        """It can."""
         return True
 
     def register_next_fire_timestamp(
@@ -139,8 +139,8 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
             ctx.delete_processing_time_timer(next_time)
             due.clear()
 
+    @override
     def can_merge(self) -> bool:
-        """It can."""
         return True
 
     def register_next_fire_timestamp(

@@ -42,8 +42,8 @@ class CountTrigger(Trigger[T, W]):
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
+    @override
     def can_merge(self) -> bool:
-        """It can."""
         return True
 
     @override

@@ -39,8 +39,8 @@ class PurgingTrigger(Trigger[T, W]):
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
         self.nested_trigger.clear(window, ctx)
 
+    @override
     def can_merge(self) -> bool:
-        """If the trigger inside can."""
         return self.nested_trigger.can_merge()
 
     @override

@@ -29,8 +29,8 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
+    @override
     def can_merge(self) -> bool:
-        """It can."""
         return True
 
     @override
@@ -68,8 +68,8 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
+    @override
     def can_merge(self) -> bool:
-        """It can."""
         return True
 
     @override

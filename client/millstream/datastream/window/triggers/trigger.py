@@ -1,7 +1,7 @@
 """`Trigger`: decides when a window is evaluated, and `TriggerResult`, its decisions.
 
 A trigger keeps nothing in itself, as one is used for all keys and windows: what it has to remember is state from its
-context, and belongs to the key and window at hand. It is called by the window's operator:
+context, and belongs to the current key and window. It is called by the window's operator:
 
 - `on_element` when a record came into a window, `on_event_time` and `on_processing_time` when a timer that the trigger
   registered fires; the result decides what happens to the window;
@@ -46,7 +46,7 @@ class Trigger(ABC, Generic[T, W]):
     """Base of all triggers."""
 
     class TriggerContext(ABC):
-        """The clocks, timers and state of the key and window at hand. Valid only during the call."""
+        """The clocks, timers and state of the current key and window. Valid only during the call."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
@@ -78,7 +78,7 @@ class Trigger(ABC, Generic[T, W]):
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-            """The trigger's state of this name, of the key and window at hand."""
+            """The trigger's state of this name, of the current key and window."""
 
     class OnMergeContext(TriggerContext):
         """What `on_merge` can do besides."""
@@ -107,7 +107,10 @@ class Trigger(ABC, Generic[T, W]):
         return False
 
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext, /) -> None:
-        """Called after windows became `window`: merges their state and registers its timers, with `ctx`."""
+        """Called after windows became `window`: merges their state and registers its timers, with `ctx`.
+
+        Raises `MillstreamError` unless the trigger has an `on_merge` of its own.
+        """
         raise MillstreamError(
             f"{type(self).__qualname__} cannot be used with windows that merge: it has no on_merge(window, ctx)"
         )

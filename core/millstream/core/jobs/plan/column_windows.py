@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from millstream.core.jobs.plan.plan import BatchInput, KeySelector, OperatorSpec
+from millstream.core.overriding import override
 from millstream.core.records.types import TypeInformation
 
 
@@ -52,8 +53,8 @@ class ColumnWindowSpec(OperatorSpec, Struct, frozen=True):
     late_tag: str | None = None  # the side output for late records
     only_at_the_end: bool = False  # windows of processing time, too, fire only when all records have arrived
 
+    @override
     def keyed_by(self) -> tuple[KeySelector, ...]:
-        """Its stream's."""
         return (self.key_selector,)
 
     def batch_input(self, timed: bool) -> BatchInput:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from millstream.core.jobs.state_kinds import KEYED, OPERATOR, StateKind
+from millstream.core.overriding import override
 from millstream.core.records.types import PICKLED, TypeInformation
 
 
@@ -122,8 +123,8 @@ class SourceSpec(OperatorSpec, Struct, frozen=True):
     source: Any  # millstream.datastream.connectors.base.Source
     strategy: Any = None  # millstream.common.WatermarkStrategy
 
+    @override
     def held_state(self) -> frozenset[StateKind]:
-        """Its splits."""
         return frozenset({StateKind.SPLITS})
 
     @property
@@ -139,8 +140,8 @@ class SourceSpec(OperatorSpec, Struct, frozen=True):
         """Returns the source and its watermark strategy."""
         return (self.source,) if self.strategy is None else (self.source, self.strategy)
 
+    @override
     def keeps_records(self) -> bool:
-        """As the source declares."""
         return bool(self.source.keeps_records())
 
 
@@ -160,8 +161,8 @@ class TimestampsSpec(OperatorSpec, Struct, frozen=True):
         """Event time does not advance until the end."""
         return replace(self, strategy=self.strategy.without_watermarks())
 
+    @override
     def user_code(self) -> tuple[Any, ...]:
-        """The strategy."""
         return (self.strategy,)
 
     def keeps_records(self) -> bool:
@@ -214,8 +215,8 @@ class KeyedProcessSpec(FunctionSpec, frozen=True):
         """True, unless it implements an operator that has none."""
         return not self.stands_for
 
+    @override
     def keyed_by(self) -> tuple[KeySelector, ...]:
-        """Its stream's."""
         return (self.key_selector,)
 
 
@@ -232,8 +233,8 @@ class ReduceSpec(FunctionSpec, frozen=True):
     value_type: TypeInformation = PICKLED
     only_last: bool = False
 
+    @override
     def keyed_by(self) -> tuple[KeySelector, ...]:
-        """Its stream's."""
         return (self.key_selector,)
 
     def batch_input(self, timed: bool) -> BatchInput:
@@ -342,8 +343,8 @@ class SinkSpec(OperatorSpec, Struct, frozen=True):
         """Of an exactly-once sink, its transactions."""
         return frozenset({StateKind.SINK_TRANSACTIONS}) if self.sink.is_transactional else frozenset()
 
+    @override
     def user_code(self) -> tuple[Any, ...]:
-        """The sink."""
         return (self.sink,)
 
 

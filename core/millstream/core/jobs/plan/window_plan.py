@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from millstream.core.jobs.plan.plan import KeySelector, OperatorSpec
+from millstream.core.overriding import override
 from millstream.core.records.types import PICKLED, TypeInformation
 
 
@@ -60,8 +61,8 @@ class WindowSpec(OperatorSpec, Struct, frozen=True):
     allowed_lateness: int = 0  # milliseconds
     late_tag: str | None = None  # the side output for late records
 
+    @override
     def keyed_by(self) -> tuple[KeySelector, ...]:
-        """Its stream's."""
         return (self.key_selector,)
 
     def user_code(self) -> tuple[Any, ...]:
@@ -77,6 +78,6 @@ class CoGroupSpec(WindowSpec, frozen=True):
     inputs = 2
     second_selector: KeySelector = KeySelector()
 
+    @override
     def keyed_by(self) -> tuple[KeySelector, ...]:
-        """Of both streams."""
         return (self.key_selector, self.second_selector)

@@ -18,6 +18,7 @@ from millstream.core.metrics.model import HistogramReading, MeterReading, Metric
 from millstream.core.metrics.naming import spread_ids, written
 from millstream.core.metrics.reporting.reporter import PREFIX, MetricReporter, Read, figures
 from millstream.core.metrics.reporting.settings import ReporterSettings
+from millstream.core.overriding import override
 
 
 class FileReporter(MetricReporter):
@@ -31,8 +32,8 @@ class FileReporter(MetricReporter):
         self.path = Path(folder) / f"{settings.service}-{os.getpid()}.metrics"
         self._most = settings.integer("max-size")
 
+    @override
     async def open(self, read: Read) -> None:
-        """Creates the folder."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -23,6 +23,7 @@ from millstream.core.metrics.descriptions import meaning_of
 from millstream.core.metrics.model import HistogramReading, MeterReading, MetricGroup
 from millstream.core.metrics.reporting.reporter import PREFIX, MetricReporter, Read, figures
 from millstream.core.metrics.reporting.settings import ReporterSettings
+from millstream.core.overriding import override
 from millstream.core.processes.forking import keep_port_from_children
 from millstream.core.processes.plain_http import PlainRequest, PlainResponse, serve_plain
 
@@ -44,8 +45,8 @@ class PrometheusReporter(MetricReporter):
         self._filters_values = settings.boolean("filterLabelValueCharacters")
         self._server: asyncio.Server | None = None
 
+    @override
     async def open(self, read: Read) -> None:
-        """Starts the endpoint."""
         host = self.settings.text("host")
 
         async def respond(request: PlainRequest) -> PlainResponse:
@@ -68,8 +69,8 @@ class PrometheusReporter(MetricReporter):
             "one for each service of the host"
         )
 
+    @override
     async def close(self) -> None:
-        """Stops the endpoint."""
         if self._server is not None:
             self._server.close()
 

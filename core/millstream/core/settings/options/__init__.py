@@ -1,6 +1,6 @@
 """All options of Millstream: key, type, default, description. The documentation is generated from this table.
 
-Keys, meanings and value syntax are Flink's wherever Flink has the option; a default that differs says so.
+Keys, meanings and value syntax are Flink's wherever Flink has the option; a default that differs is marked.
 """
 
 from millstream.core.settings.options.model import JobMay, Option, OptionType

@@ -142,7 +142,7 @@ def map_entry_table(
     namespaces: Collection[Any] | None = None,
     pickler: Dumps = dumps,
 ) -> pa.Table:
-    """Map state whose entries are at hand as columns: one row for each entry."""
+    """Map state whose entries are given as columns: one row for each entry."""
     columns = _Columns(types, max_parallelism, pickler)
     columns.keys(keys, namespaces, None)
     columns.add(MAP_KEY, map_keys, types.map_key)
@@ -190,7 +190,7 @@ def broadcast_table(entries: Mapping[Any, Any], types: StateTypes, *, pickler: D
 def key_groups_of(
     keys: Collection[Any], array: pa.Array, type: t.TypeInformation, max_parallelism: int
 ) -> npt.NDArray[np.int32]:
-    """The key groups of keys, which are also at hand as their column: the same as `key_group_of` each."""
+    """The key groups of keys, which are also given as their column: the same as `key_group_of` each."""
     import numpy as np
     import pyarrow as pa
 

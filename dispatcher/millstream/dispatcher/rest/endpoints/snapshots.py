@@ -21,7 +21,7 @@ from millstream.dispatcher.rest.table import RestRoute
 
 
 class SnapshotEndpoints:
-    """Triggers snapshots, and returns what became of them."""
+    """Triggers snapshots, and returns their status and result."""
 
     def __init__(self, lifecycle: JobLifecycle, operations: RestOperations) -> None:
         self._lifecycle = lifecycle

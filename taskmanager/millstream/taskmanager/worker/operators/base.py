@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from millstream.core.jobs.progress import OperatorProgress
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.logs.tracebacks import one_line
+from millstream.core.overriding import override
 from millstream.core.processes.forking import leave_if_forked
 from millstream.core.records.batches import Barrier, Batch, RowBatch, StreamSignal
 from millstream.core.records.conversion import UNKNOWN, ConversionError
@@ -290,8 +291,8 @@ class FunctionOperator(Operator):
     def _guarded(self, call: Callable[[], None]) -> None:
         guarded(self.name, call)
 
+    @override
     def open(self) -> None:
-        """Opens the user's function."""
         if isinstance(self.function, Function):
             self._guarded(lambda: self.function.open(self.context))
 

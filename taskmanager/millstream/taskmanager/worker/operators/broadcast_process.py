@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from millstream.core.jobs.plan import plan
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.datastream.functions import (
     BroadcastContext,
@@ -43,24 +44,24 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
         self._name = name
         self._state = state
 
+    @override
     def get(self, key: Any) -> Any:
-        """The key's value, or None."""
         return self._state.get(key)
 
     def contains(self, key: Any) -> bool:
         """Whether the map has the key."""
         return self._state.contains(key)
 
+    @override
     def items(self) -> Iterable[tuple[Any, Any]]:
-        """Keys with their values."""
         return self._state.items()
 
+    @override
     def keys(self) -> Iterable[Any]:
-        """The keys."""
         return self._state.keys()
 
+    @override
     def values(self) -> Iterable[Any]:
-        """The values."""
         return self._state.values()
 
     def is_empty(self) -> bool:

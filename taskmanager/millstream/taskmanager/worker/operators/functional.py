@@ -8,6 +8,7 @@ from itertools import chain, compress
 from typing import Any
 
 from millstream.core.jobs.plan import plan
+from millstream.core.overriding import override
 from millstream.core.records.batches import TIMESTAMP, Batch, ColumnBatch, RowBatch
 from millstream.core.records.function_code import only_calculates
 from millstream.datastream.functions import as_callable
@@ -26,8 +27,8 @@ class MapOperator(FunctionOperator):
         self._call = as_callable(spec.function, "map")
         self._only_calculates = only_calculates(spec.function)
 
+    @override
     def process(self, batch: Batch) -> None:
-        """Maps each record."""
         rows, call = self.rows_of(batch), self._call
         source = iter(rows)
         plain = self._only_calculates and self.is_plain(batch)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.core.keys.key_values import hashable
+from millstream.core.overriding import override
 from millstream.core.row import Row
 from millstream.datastream.functions import Context, KeyedContext, OnTimerContext
 from millstream.datastream.time_domain import TimeDomain
@@ -28,8 +29,8 @@ class RecordContext(Context):
         """The record's event timestamp, or None."""
         return self.current
 
+    @override
     def timer_service(self) -> TimerService:
-        """The operator's clocks."""
         return self._timers
 
 

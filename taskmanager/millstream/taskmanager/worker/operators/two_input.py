@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from millstream.core.jobs.plan import plan
 from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
+from millstream.core.overriding import override
 from millstream.core.records.batches import TIMESTAMP, Batch, RowBatch
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import FunctionOperator, KeyOf
@@ -38,8 +39,8 @@ class TwoInputOperator(FunctionOperator):
         self._first_key: KeyOf | None = None if keys is None else key_function(keys.first)
         self._second_key: KeyOf | None = None if keys is None or keys.second is None else key_function(keys.second)
 
+    @override
     def receivers(self) -> Sequence[Emit]:
-        """Takes both inputs."""
         return (self.process, self.process2)
 
     def process2(self, batch: Batch) -> None:

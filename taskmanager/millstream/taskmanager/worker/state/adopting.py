@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from millstream.core.overriding import override
 from millstream.core.records.adoption import Adopt, adopter
 from millstream.core.records.exact_values import InexactError
 from millstream.datastream.functions import AggregateFunction
@@ -76,28 +77,28 @@ class _AdoptingState(State):
         """Merges several namespaces, if the state supports it."""
         self._state.merge_namespaces(target, sources)
 
+    @override
     def clear(self) -> None:
-        """Removes the contents."""
         self._state.clear()
 
 
 class AdoptingValueState(_AdoptingState, ValueState[Any]):
     """One value."""
 
+    @override
     def value(self) -> Any:
-        """The value, or None."""
         return self._state.value()
 
+    @override
     def update(self, value: Any) -> None:
-        """Replaces the value."""
         self._state.update(self._adopt(value))
 
 
 class AdoptingReducingState(_AdoptingState, ReducingState[Any]):
     """One value, combined with each that is added."""
 
+    @override
     def get(self) -> Any:
-        """The value, or None."""
         return self._state.get()
 
     def add(self, value: Any) -> None:
@@ -113,16 +114,16 @@ class AdoptingListState(_AdoptingState, ListState[Any]):
         elements: list[Any] = self._state.get()
         return elements
 
+    @override
     def add(self, value: Any) -> None:
-        """Adds an element."""
         self._state.add(self._adopt(value))
 
+    @override
     def add_all(self, values: Iterable[Any]) -> None:
-        """Adds elements."""
         self._state.add_all(list(map(self._adopt, values)))
 
+    @override
     def update(self, values: Iterable[Any]) -> None:
-        """Replaces all elements."""
         self._state.update(list(map(self._adopt, values)))
 
 
@@ -133,40 +134,40 @@ class AdoptingMapState(_AdoptingState, BroadcastState[Any, Any]):
         super().__init__(state, value)
         self._key = key
 
+    @override
     def get(self, key: Any) -> Any:
-        """The key's value, or None."""
         return self._state.get(self._key(key))
 
     def contains(self, key: Any) -> bool:
         """Whether the map has the key."""
         return bool(self._state.contains(self._key(key)))
 
+    @override
     def items(self) -> Any:
-        """Keys with their values."""
         return self._state.items()
 
+    @override
     def keys(self) -> Any:
-        """The keys."""
         return self._state.keys()
 
+    @override
     def values(self) -> Any:
-        """The values."""
         return self._state.values()
 
     def is_empty(self) -> bool:
         """Whether there are no entries."""
         return bool(self._state.is_empty())
 
+    @override
     def put(self, key: Any, value: Any) -> None:
-        """Sets a key's value."""
         self._state.put(self._key(key), self._adopt(value))
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Sets the values of several keys."""
         self._state.put_all({self._key(key): self._adopt(value) for key, value in dict(dict_value).items()})
 
+    @override
     def remove(self, key: Any) -> None:
-        """Removes a key."""
         self._state.remove(self._key(key))
 
 

@@ -11,6 +11,7 @@ from itertools import repeat
 from typing import Any
 
 from millstream.core.clock import Clock
+from millstream.core.overriding import override
 from millstream.core.records.handover import Handover
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.datastream.state import ListState, MapState, State
@@ -191,20 +192,20 @@ class ExpiringListState(AddressedState, ListState[Any]):
             self._list.update(alive)
         return [value for _, value in (found if expiry.answers_expired else alive)]
 
+    @override
     def add(self, value: Any) -> None:
-        """Adds an element."""
         self._list.add((_enter(self._table, self._expiry) + self._expiry.ttl_ms, value))
 
+    @override
     def add_all(self, values: Iterable[Any]) -> None:
-        """Adds elements."""
         self._list.add_all(self._stamped(values))
 
+    @override
     def update(self, values: Iterable[Any]) -> None:
-        """Replaces all elements."""
         self._list.update(self._stamped(values))
 
+    @override
     def clear(self) -> None:
-        """Removes all elements."""
         self._list.clear()
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
@@ -224,8 +225,8 @@ class ExpiringMapState(AddressedState, MapState[Any, Any]):
         self._table, self._expiry = table, expiry
         self._map = table.map_state(address)
 
+    @override
     def get(self, key: Any) -> Any:
-        """The key's value, or None."""
         value = self._read(key)
         return None if value is MISSING else value
 
@@ -233,8 +234,8 @@ class ExpiringMapState(AddressedState, MapState[Any, Any]):
         """Whether the map has the key."""
         return self._read(key) is not MISSING
 
+    @override
     def items(self) -> list[tuple[Any, Any]]:
-        """Keys with their values."""
         now, expiry = _enter(self._table, self._expiry), self._expiry
         found = list(self._map.items())
         alive = [item for item in found if item[1][0] > now]
@@ -247,20 +248,20 @@ class ExpiringMapState(AddressedState, MapState[Any, Any]):
             self._map.put_all({key: (extended, value) for key, (_, value) in alive})
         return [(key, value) for key, (_, value) in (found if expiry.answers_expired else alive)]
 
+    @override
     def keys(self) -> list[Any]:
-        """The keys."""
         return [key for key, _ in self.items()]
 
+    @override
     def values(self) -> list[Any]:
-        """The values."""
         return [value for _, value in self.items()]
 
     def is_empty(self) -> bool:
         """Whether there are no entries."""
         return not self.items()
 
+    @override
     def put(self, key: Any, value: Any) -> None:
-        """Sets a key's value."""
         self._map.put(key, (_enter(self._table, self._expiry) + self._expiry.ttl_ms, value))
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
@@ -268,12 +269,12 @@ class ExpiringMapState(AddressedState, MapState[Any, Any]):
         deadline = _enter(self._table, self._expiry) + self._expiry.ttl_ms
         self._map.put_all({key: (deadline, value) for key, value in dict(dict_value).items()})
 
+    @override
     def remove(self, key: Any) -> None:
-        """Removes a key."""
         self._map.remove(key)
 
+    @override
     def clear(self) -> None:
-        """Removes all entries."""
         self._map.clear()
 
     def _read(self, key: Any) -> Any:

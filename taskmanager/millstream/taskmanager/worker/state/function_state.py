@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from millstream.core.overriding import override
 from millstream.datastream.functions.checkpointed import FunctionInitializationContext, FunctionSnapshotContext
 from millstream.datastream.state import KeyedStateStore, OperatorStateStore
 
@@ -28,8 +29,8 @@ class TaskInitializationContext(FunctionInitializationContext):
         """The store of operator state."""
         return self.operator_state
 
+    @override
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """The store of keyed state."""
         return self.keyed_state
 
 
@@ -40,8 +41,8 @@ class TaskSnapshotContext(FunctionSnapshotContext):
     checkpoint_id: int
     timestamp_ms: int
 
+    @override
     def get_checkpoint_id(self) -> int:
-        """The id of the checkpoint."""
         return self.checkpoint_id
 
     def get_checkpoint_timestamp(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from millstream.core.overriding import override
 from millstream.datastream.state import AggregatingState, ListState, ReducingState, State, ValueState
 from millstream.datastream.state.descriptors import (
     AggregatingStateDescriptor,
@@ -60,16 +61,16 @@ class TableState(AddressedState):
         super().__init__(address)
         self._values = table
 
+    @override
     def clear(self) -> None:
-        """Removes the entry."""
         self._values.remove(self._at.key)
 
 
 class TableValueState(TableState, ValueState[Any]):
     """One value."""
 
+    @override
     def value(self) -> Any:
-        """The value, or None."""
         value = self._values.get(self._at.key)
         return None if value is MISSING else value
 
@@ -110,8 +111,8 @@ class TableReducingState(MergingTableState, ReducingState[Any]):
         super().__init__(table, address)
         self._reduce = descriptor.reduce
 
+    @override
     def get(self) -> Any:
-        """The value, or None."""
         value = self._values.get(self._at.key)
         return None if value is MISSING else value
 

@@ -111,7 +111,7 @@ class CsvBlocks:
         self._offset += count
 
     def _fill(self) -> bool:
-        """Reads on, the more the longer the record at hand is; false at the end."""
+        """Reads on, the more the longer the current record is; false at the end."""
         if self._ended:
             return False
         at = self._offset + len(self._rest)

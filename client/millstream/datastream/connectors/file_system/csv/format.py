@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.conversion import field_types
 from millstream.core.records.types import (
     BYTES,
@@ -108,10 +109,10 @@ class CsvFormat(FileFormat):
         )
         return CsvReader(split, options)
 
+    @override
     def produces_columns(self) -> bool:
-        """Always."""
         return True
 
+    @override
     def produced_type(self) -> TypeInformation:
-        """The declared type."""
         return self._type

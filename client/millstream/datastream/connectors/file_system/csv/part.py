@@ -10,6 +10,7 @@ import io
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
@@ -39,8 +40,8 @@ class CsvPartFormat(PartFormat):
         """Unless each file has a header."""
         return not self._header
 
+    @override
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
-        """Writes CSV."""
         return _CsvWriter(stream, self._type, self._header, self._delimiter, self._null, state)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import ColumnBatch
 from millstream.datastream.connectors.errors import MalformedInputError
 from millstream.datastream.connectors.file_system.csv.blocks import Block, CsvBlocks
@@ -114,8 +115,8 @@ class CsvReader(FormatReader):
             raise MalformedInputError(self._path, reason, 0, block.data)
         return names
 
+    @override
     def read(self, max_rows: int) -> ColumnBatch | None:
-        """The next rows of a block."""
         while self._parsed is None or self._at >= self._parsed.rows.num_rows:
             if self._parsed is not None:
                 self._passed += self._parsed.records

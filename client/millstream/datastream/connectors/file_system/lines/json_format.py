@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from millstream.core.overriding import override
 from millstream.core.records.types import (
     PICKLED,
     ListType,
@@ -40,12 +41,12 @@ class JsonLinesFormat(StreamFormat):
         """Byte ranges."""
         return cut_lines(file, block_size)
 
+    @override
     def open(self, split: FileSplit) -> FormatReader:
-        """Decodes each line."""
         return _JsonLines(split, self._type, self._is_optional, self._longest)
 
+    @override
     def produced_type(self) -> TypeInformation:
-        """The declared type."""
         return self._type
 
 
@@ -55,8 +56,8 @@ class _JsonLines(LineFormatReader):
         self._expected = "" if type == PICKLED else f" of {type.describe()}"
         self._decode = json_decoder(type, is_optional)
 
+    @override
     def decode(self, lines: list[bytes]) -> list[Any]:
-        """Their values."""
         decode = self._decode
         return [decode(line) for line in lines if line and not line.isspace()]
 

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.core.row import Row
 from millstream.datastream.connectors.errors import ConnectorError
@@ -58,8 +59,8 @@ class JsonLinesPartFormat(PartFormat):
         """Lines are lines."""
         return True
 
+    @override
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
-        """Writes JSON."""
         return _JsonWriter(stream, self._non_finite)
 
 
@@ -69,8 +70,8 @@ class _JsonWriter(PartWriter):
         self._encoder = msgspec.json.Encoder(enc_hook=_json_value)
         self._refused_null = non_finite is NonFinite.FAIL
 
+    @override
     def write(self, batch: Batch) -> None:
-        """Lines of JSON."""
         rows = batch.records()
         try:
             text = self._encoder.encode_lines(rows)

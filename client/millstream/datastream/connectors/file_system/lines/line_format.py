@@ -6,6 +6,7 @@ import codecs
 from abc import abstractmethod
 from typing import Any
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import RowBatch
 from millstream.datastream.connectors.file_system.lines.lines import LineReader
 from millstream.datastream.connectors.file_system.splits import FileSplit, FormatReader
@@ -79,6 +80,6 @@ class LineFormatReader(FormatReader):
         """A byte offset."""
         return self._lines.position()
 
+    @override
     def close(self) -> None:
-        """Closes the file."""
         self._lines.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import RowBatch
 from millstream.core.records.type_variables import T_co
 from millstream.core.records.types import STRING, TypeInformation
@@ -54,8 +55,8 @@ class TextLineFormat(StreamFormat[str]):
             return _ByteLines(split, self._charset, self._longest)
         return _DecodedLines(split, self._charset, self._longest)
 
+    @override
     def produced_type(self) -> TypeInformation[str]:
-        """Text."""
         return STRING
 
 
@@ -67,8 +68,8 @@ class _ByteLines(LineFormatReader):
         self._charset = charset
         self.marked = charset == "utf-8"
 
+    @override
     def decode(self, lines: list[bytes]) -> list[Any]:
-        """The lines as text."""
         text = b"\n".join(lines).decode(self._charset)
         rows = text.split("\n")
         return [row.removesuffix("\r") for row in rows] if "\r" in text else rows
@@ -132,8 +133,8 @@ class _DecodedLines(FormatReader):
         self._first_malformed = self._first_malformed or (begins, self._position + taken + 1)
         return ""
 
+    @override
     def read(self, max_rows: int) -> RowBatch | None:
-        """The next lines."""
         lines = self._take(max_rows)
         if not lines:
             return None
@@ -153,6 +154,6 @@ class _DecodedLines(FormatReader):
         """Returns the position as a number of lines."""
         return self._position
 
+    @override
     def close(self) -> None:
-        """Closes the file."""
         self._file.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.overriding import override
 from millstream.core.records.types import PICKLED, TypeInformation, from_hint
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
 from millstream.datastream.connectors.file_system.column_reader import ColumnReader
@@ -40,12 +41,12 @@ class ParquetFormat(FileFormat):
 
         return open_row_groups(split, chosen)
 
+    @override
     def produces_columns(self) -> bool:
-        """Always."""
         return True
 
+    @override
     def produced_type(self) -> TypeInformation:
-        """The declared type."""
         return self._type
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.core.records.conversion import keeps_values
 from millstream.core.records.types import TypeInformation
@@ -27,8 +28,8 @@ class ParquetPartFormat(PartFormat):
         self._type = type
         self._compression = compression
 
+    @override
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
-        """Writes Parquet."""
         return _ParquetWriter(stream, self._schema, self._type, self._compression)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system.sink.part_formats import records_of
@@ -49,15 +50,18 @@ class BucketAssigner(ABC):
 
     @staticmethod
     def custom_bucket_assigner(function: Callable[[Any], str]) -> BucketAssigner:
-        """By a function of the record."""
+        """By a function of the record.
+
+        Raises `InvalidProgramError` unless it is callable.
+        """
         if not callable(function):
             raise InvalidProgramError(f"a bucket assigner takes a function of a record, got {function!r}")
         return _ByFunction(function)
 
 
 class _BasePath(BucketAssigner):
+    @override
     def split(self, batch: Batch, now_ms: int) -> Iterable[tuple[str, Batch]]:
-        """One bucket."""
         return (("", batch),)
 
 
@@ -66,8 +70,8 @@ class _DateTime(BucketAssigner):
         self._format = _directives(format_str)
         self._zone = None if timezone_id is None else _zone(timezone_id)
 
+    @override
     def split(self, batch: Batch, now_ms: int) -> Iterable[tuple[str, Batch]]:
-        """One bucket at a time."""
         return ((datetime.fromtimestamp(now_ms / 1000, UTC).astimezone(self._zone).strftime(self._format), batch),)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, BinaryIO
 
 from millstream.common.serialization import BulkWriter, BulkWriterFactory
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, records_of
 
@@ -38,14 +39,14 @@ class _GatheringWriter(BulkWriter):
         if len(self._gathered) >= _AT_ONCE:
             self.flush()
 
+    @override
     def flush(self) -> None:
-        """Hands on what is held."""
         gathered, self._gathered = self._gathered, []
         if gathered:
             self._writer.write(RowBatch(gathered))
 
+    @override
     def finish(self) -> None:
-        """Ends the file."""
         self.flush()
         self._writer.finish()
 
@@ -58,8 +59,8 @@ class BulkPartFormat(PartFormat):
     def __init__(self, factory: BulkWriterFactory) -> None:
         self._factory = factory
 
+    @override
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
-        """Writes record by record."""
         return _ElementWriter(self._factory.create(stream))
 
 
@@ -67,13 +68,13 @@ class _ElementWriter(PartWriter):
     def __init__(self, writer: BulkWriter) -> None:
         self._writer = writer
 
+    @override
     def write(self, batch: Batch) -> None:
-        """Each record in turn."""
         for record in records_of(batch):
             self._writer.add_element(record)
 
+    @override
     def finish(self) -> None:
-        """Ends the file."""
         self._writer.finish()
 
 

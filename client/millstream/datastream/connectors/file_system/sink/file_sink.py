@@ -65,6 +65,8 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         """Returns a sink of text files in the directory `base_path`, with a line for each record.
 
         `encoder` turns a record into text; without it, as `Encoder.simple_string_encoder()`.
+
+            sink = FileSink.for_row_format("out", Encoder.simple_string_encoder())
         """
         return FileSink(base_path, TextFormat(encoder or Encoder.simple_string_encoder()), OutputFileConfig())
 
@@ -98,6 +100,8 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         The columns are the fields of `type_info`, without it those of the stream's type or of the first records.
         `header` writes the names of the columns first; `delimiter` separates columns. `null_literal` is written for
         None, without quotes; text always has quotes.
+
+            sink = FileSink.for_csv("out", type_info=Order, header=True)
         """
         part_format = CsvPartFormat(from_hint(type_info), header, delimiter, null_literal)
         return FileSink(path, part_format, OutputFileConfig(part_suffix=".csv"))
@@ -119,6 +123,8 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
 
         `schema` is a pyarrow schema or a type (`Types....`, a dataclass); without it, the schema of the first records.
         `compression` is a codec of Parquet's, such as `zstd`.
+
+            sink = FileSink.for_parquet("s3://bucket/orders", Order)
         """
         arrow, type_info = (None, PICKLED) if schema is None else declared_columns(schema, "a Parquet schema")
         part_format = ParquetPartFormat(arrow, type_info, compression)
@@ -130,6 +136,9 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         """Returns a sink with other names of part files.
 
         `output_file_config` is an OutputFileConfig, or a prefix with a `suffix`.
+
+            names = OutputFileConfig.builder().with_part_prefix("orders").with_part_suffix(".txt").build()
+            sink.with_output_file_config(names)
         """
         config = output_file_config
         if isinstance(config, str):
@@ -137,15 +146,30 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         return self._with(_config=config)
 
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSink:
-        """Returns a sink that ends part files by `rolling_policy`."""
+        """Returns a sink that ends part files by `rolling_policy`.
+
+        For example:
+
+            sink.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+        """
         return self._with(_policy=rolling_policy)
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> FileSink:
-        """Returns a sink that writes into folders below its path: `bucket_assigner` selects the folder of a record."""
+        """Returns a sink that writes into folders below its path: `bucket_assigner` selects the folder of a record.
+
+        For example:
+
+            sink.with_bucket_assigner(BucketAssigner.date_time_bucket_assigner())
+        """
         return self._with(_assigner=bucket_assigner)
 
     def with_bucket_check_interval(self, interval: Interval) -> FileSink:
-        """Returns a sink that checks its open parts every `interval` while there are no records."""
+        """Returns a sink that checks its open parts every `interval` while there are no records.
+
+        For example:
+
+            sink.with_bucket_check_interval(60_000)
+        """
         return self._with(check_interval=interval_seconds(interval))
 
     def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> FileSink:
@@ -153,6 +177,9 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
 
         `strategy` decides when parts are joined, and `compactor` how. Raises `InvalidProgramError` for a format whose
         files cannot be concatenated.
+
+            strategy = FileCompactStrategy.builder().set_size_threshold(64 << 20).build()
+            sink = FileSink.for_json_lines("out").enable_compact(strategy, FileCompactor.concat_file_compactor())
         """
         if compactor.joins and not self._format.joinable:
             raise InvalidProgramError(
@@ -162,7 +189,12 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         return self._with(_compaction=Compaction(strategy, compactor))
 
     def disable_compact(self) -> FileSink:
-        """Returns a sink that does not join parts: the default."""
+        """Returns a sink that does not join parts: the default.
+
+        For example:
+
+            sink = FileSink.for_row_format("out").disable_compact()
+        """
         return self._with(_compaction=None)
 
     def with_clock(self, clock: Clock) -> FileSink:
@@ -179,7 +211,12 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
         return self._with(_format=self._format.for_type(record_type))
 
     def build(self) -> FileSink:
-        """Returns the sink itself."""
+        """Returns the sink itself.
+
+        For example:
+
+            sink = FileSink.for_row_format("out", Encoder.simple_string_encoder()).build()
+        """
         return self
 
     def get_transformer(self) -> StreamTransformer | None:
@@ -251,8 +288,8 @@ class FileSink(TwoPhaseCommitSink[FileTransaction], SupportsPreprocessing):
     def finish(self, transaction: FileTransaction) -> None:
         self._writer.finish(transaction)
 
+    @override
     def close(self) -> None:
-        """Drops the open parts."""
         if self._opened is not None:
             self._opened.close()
 

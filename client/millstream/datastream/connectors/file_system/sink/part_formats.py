@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
 from millstream.common.serialization import Encoder
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch, ColumnBatch
 from millstream.core.records.conversion import VALUE_COLUMN
 from millstream.core.records.types import TypeInformation
@@ -78,8 +79,8 @@ class TextFormat(PartFormat):
         """With an encoder that knows the type."""
         return TextFormat(self._encoder.for_type(record_type))
 
+    @override
     def open(self, stream: BinaryIO, state: Any = None) -> PartWriter:
-        """Writes lines."""
         return _TextWriter(stream, self._encoder, state)
 
 
@@ -95,8 +96,8 @@ class _TextWriter(PartWriter):
         """Whether a byte order mark is written."""
         return self._incremental.getstate()
 
+    @override
     def write(self, batch: Batch) -> None:
-        """Lines."""
         try:
             self._stream.write(self._encoder.lines(records_of(batch), self._incremental.encode))
         except UnicodeEncodeError as error:

@@ -26,6 +26,7 @@ class RollingPolicy:
         """Returns a policy that ends a part file by size, by age, and by time without records.
 
         `part_size` is in bytes; `rollover_interval` and `inactivity_interval` are milliseconds or durations.
+        Raises `InvalidProgramError` for a size below one byte.
         """
         if part_size < 1:
             raise InvalidProgramError(f"a rolling policy's part_size must be at least 1 byte, got {part_size}")

@@ -19,6 +19,7 @@ from millstream.core.jobs.plan.plan import BatchInput, ChainedOperator
 from millstream.core.jobs.progress import AwaitingEnd, OperatorProgress
 from millstream.core.keys.key_groups import stable_hash
 from millstream.core.keys.key_values import hashable, without_nan
+from millstream.core.overriding import override
 from millstream.core.records.batches import (
     LAST_WATERMARK,
     MIN_TIMESTAMP,
@@ -181,16 +182,16 @@ class HeldInput(Operator):
 
     # Life
 
+    @override
     def initialize_state(self, restored_checkpoint_id: int | None) -> None:
-        """Initializes the operator."""
         self._operator.initialize_state(restored_checkpoint_id)
 
+    @override
     def open(self) -> None:
-        """Opens the operator."""
         self._operator.open()
 
+    @override
     def finish(self) -> None:
-        """Finishes the operator."""
         self._operator.finish()
 
     def prepare_snapshot(self, barrier: Barrier) -> None:
@@ -199,12 +200,12 @@ class HeldInput(Operator):
             raise MillstreamError(f"'{self.name}': a job in batch mode takes no checkpoints and no savepoints")
         self._operator.prepare_snapshot(barrier)
 
+    @override
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Notifies the operator."""
         self._operator.notify_checkpoint_complete(checkpoint_id)
 
+    @override
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Notifies the operator."""
         self._operator.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
 from millstream.core.jobs.progress import KeptRecords, OperatorProgress
+from millstream.core.overriding import override
 from millstream.core.records.batches import MIN_TIMESTAMP, Batch, RowBatch, StreamSignal, Watermark
 from millstream.datastream.functions import JoinContext, as_callable
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -63,8 +64,8 @@ class IntervalJoinOperator(TwoInputOperator):
         self._left_came = self._right_came = 0
         self._is_restored = setup.services.restored is not None
 
+    @override
     def open(self) -> None:
-        """Opens the user's function."""
         if self._is_restored:
             self._left.restored()
             self._right.restored()

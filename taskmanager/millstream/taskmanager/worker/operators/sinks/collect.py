@@ -14,6 +14,7 @@ from typing import Any
 from millstream.core.jobs.ids import new_id
 from millstream.core.jobs.plan import plan
 from millstream.core.messages.results import CollectRequest, CollectResponse
+from millstream.core.overriding import override
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import Barrier, Batch
 from millstream.core.records.types import PICKLED
@@ -63,8 +64,8 @@ class CollectOperator(Operator):
             self._committed = self._end
             self._starts_over = False
 
+    @override
     def process(self, batch: Batch) -> None:
-        """Keeps the batch's records."""
         if len(batch):
             self._keep(self.rows_of(batch))
             self.records_written += len(batch)

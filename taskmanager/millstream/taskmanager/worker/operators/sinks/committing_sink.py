@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.core.jobs.progress import OperatorProgress, PendingCommits
 from millstream.core.jobs.state_kinds import StateKind
+from millstream.core.overriding import override
 from millstream.core.records.batches import Barrier, Batch
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -64,8 +65,8 @@ class CommittingSinkOperator(Operator):
         self._recovery = Recovery()
         self._begin()
 
+    @override
     def process(self, batch: Batch) -> None:
-        """Writes a batch."""
         self._refuse_broken()
         if not self._written_at:
             self._written_at = self._clock.now_ms()

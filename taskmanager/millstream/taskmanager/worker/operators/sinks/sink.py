@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.core.jobs.plan import plan
+from millstream.core.overriding import override
 from millstream.core.records.batches import Barrier, Batch
 from millstream.datastream.connectors.base import Sink, SinkWriter
 from millstream.datastream.connectors.print import PrintSink
@@ -36,8 +37,8 @@ class SinkOperator(Operator):
         self._writer: SinkWriter | None = None
         self._broken: OperatorError | None = None
 
+    @override
     def open(self) -> None:
-        """Creates the writer."""
         try:
             self._writer = self._sink.create_writer(self.context)
         except TaskInterrupted:
@@ -45,8 +46,8 @@ class SinkOperator(Operator):
         except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
+    @override
     def process(self, batch: Batch) -> None:
-        """Writes a batch."""
         self._refuse_broken()
         assert self._writer is not None, "the writer is created in open"
         try:
@@ -74,8 +75,8 @@ class SinkOperator(Operator):
         """Notifies the writer, if it has the method."""
         notify(self.name, self._writer, "notify_checkpoint_aborted", checkpoint_id)
 
+    @override
     def finish(self) -> None:
-        """Flushes the writer."""
         self._refuse_broken()
         self._flush(True)
 
@@ -92,8 +93,8 @@ class SinkOperator(Operator):
         except BaseException as error:
             raise OperatorError(self.name, NO_RECORD, error) from error
 
+    @override
     def close(self) -> None:
-        """Closes the writer."""
         if self._writer is not None:
             try:
                 self._writer.close()

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from millstream.core.overriding import override
 from millstream.core.records.batches import MIN_TIMESTAMP, RowBatch, StreamSignal, Watermark, WatermarkStatus
 from millstream.datastream.functions.source_functions import SourceContext
 
@@ -62,8 +63,8 @@ class CollectedRecords(SourceContext[Any]):
         """The context itself, which is the lock."""
         return self
 
+    @override
     def collect(self, element: Any) -> None:
-        """Appends a record."""
         with self:
             self._mark_active()
             last = self._waiting[-1] if self._waiting else None

@@ -11,6 +11,7 @@ from millstream.core.jobs.plan import plan
 from millstream.core.jobs.progress import OperatorProgress, WatermarkOrigin
 from millstream.core.jobs.state_kinds import StateKind
 from millstream.core.messages.sources import Custom, EnumeratorEvent, NoMoreSplits, SplitRequest, Splits, WatermarkLimit
+from millstream.core.overriding import override
 from millstream.core.pickling import to_bytes
 from millstream.core.records.batches import LAST_WATERMARK, Batch, ColumnBatch, RowBatch
 from millstream.core.settings.configuration import Configuration
@@ -60,8 +61,8 @@ class ReaderContext(SourceReaderContext):
         """Sends an event to the enumerator, in the same way."""
         self._send(Custom(to_bytes(event)))
 
+    @override
     def wake_up(self) -> None:
-        """Called on any thread."""
         self._wake_up()
 
     def poll_again_in(self, seconds: float) -> None:
@@ -220,8 +221,8 @@ class SourceOperator(Operator):
             case _:
                 assert_never(mail.kind)
 
+    @override
     def close(self) -> None:
-        """Closes the reader."""
         if self._reader is not None:
             self._guarded(lambda reader: reader.close())
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from millstream.core.clock import Clock
+from millstream.core.overriding import override
 from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP
 from millstream.datastream.timerservice import TimerService
 from millstream.taskmanager.worker.state.timers import TimerQueue, Timers
@@ -53,12 +54,12 @@ class OperatorTimers(TimerService):
         finally:
             self.watermark, self.quiesced = before, False
 
+    @override
     def current_processing_time(self) -> int:
-        """The processing time."""
         return self._clock.now_ms()
 
+    @override
     def current_watermark(self) -> int:
-        """The current watermark."""
         return self.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from millstream.core.jobs.plan import plan
 from millstream.core.jobs.progress import OperatorProgress, WatermarkOrigin
+from millstream.core.overriding import override
 from millstream.core.records.batches import LAST_WATERMARK, Batch, StreamSignal, Watermark, WatermarkStatus
 from millstream.core.settings.configuration import Configuration
 from millstream.taskmanager.worker.interruption import TaskInterrupted
@@ -32,8 +33,8 @@ class TimestampsOperator(Operator):
         self._watermarks: GeneratedWatermarks | None = None
         self._clock, self._held_up = setup.services.clock, setup.services.held_up
 
+    @override
     def open(self) -> None:
-        """Creates the generator."""
         try:
             self._watermarks = GeneratedWatermarks(self._strategy, self.context, self._timed.signal, self._clock)
         except TaskInterrupted:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.core.jobs.progress import OperatorProgress, TimedKind
+from millstream.core.overriding import override
 from millstream.core.records.batches import MAX_TIMESTAMP, StreamSignal, Watermark
 from millstream.datastream.functions import Function
 from millstream.datastream.time_domain import TimeDomain
@@ -73,8 +74,8 @@ class TimingOperator(ProcessingOperator):
                 self._fire(self._timers.event, MAX_TIMESTAMP, TimeDomain.EVENT_TIME)
                 self._fire(self._timers.processing, MAX_TIMESTAMP, TimeDomain.PROCESSING_TIME)
 
+    @override
     def progress(self) -> OperatorProgress | None:
-        """The pending timers."""
         return None if self._timers is None else OperatorProgress(self.name, waiting(self._timers, TimedKind.TIMERS))
 
     def _fire(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:

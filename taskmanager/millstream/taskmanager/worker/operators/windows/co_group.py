@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.core.jobs.plan.window_plan import CoGroupSpec
+from millstream.core.overriding import override
 from millstream.core.records.batches import Batch, RowBatch
 from millstream.datastream.functions import TaggedUnion
 from millstream.taskmanager.worker.operators.output import Emit
@@ -29,8 +30,8 @@ class CoGroupOperator(WindowOperator):
         self._select_keys(key_of)
         self._combine = None if spec.evictor is None else list
 
+    @override
     def receivers(self) -> Sequence[Emit]:
-        """Takes both inputs."""
         return (self.process, self.process2)
 
     def process(self, batch: Batch) -> None:

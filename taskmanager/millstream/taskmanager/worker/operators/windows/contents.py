@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, assert_never
 
 from millstream.core.jobs.plan.window_plan import Aggregated, Buffered, Contents, Reduced, Tagged
+from millstream.core.overriding import override
 from millstream.core.records.adoption import adopter
 from millstream.core.records.types import BOOLEAN, LONG, ListType, TupleType, TypeInformation
 from millstream.core.snapshot.metadata.model import StateKind
@@ -52,8 +53,8 @@ class BufferedContents(WindowContents):
         kept = TupleType((record_type, LONG)) if stamped else record_type
         self._state: Any = backend.state(ListStateDescriptor(NAME, kept), space)
 
+    @override
     def add(self, window: Any, record: Any, timestamp: int) -> None:
-        """Appends the record."""
         self._state.set_namespace(window)
         self._state.add((record, timestamp) if self._stamped else record)
 
@@ -67,8 +68,8 @@ class BufferedContents(WindowContents):
         self._state.set_namespace(window)
         self._state.update(elements)
 
+    @override
     def clear(self, window: Any) -> None:
-        """Removes the records."""
         self._state.set_namespace(window)
         self._state.clear()
 
@@ -83,8 +84,8 @@ class TaggedContents(BufferedContents):
     def __init__(self, spec: Tagged, backend: KeyedStateBackend, space: TypeInformation) -> None:
         super().__init__(_union(spec), backend, space, stamped=True)
 
+    @override
     def add(self, window: Any, record: TaggedUnion, timestamp: int) -> None:
-        """Appends the record."""
         super().add(window, tuple(record), timestamp)
 
     def elements(self, window: Any) -> list[Any] | None:
@@ -129,8 +130,8 @@ class SingleContents(WindowContents):
             return None
         return [value if self.result is None else self.result(value)]
 
+    @override
     def clear(self, window: Any) -> None:
-        """Removes the value."""
         self.table.remove((self._key(), window))
 
     def merge(self, target: Any, sources: Iterable[Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from millstream.core.overriding import override
 from millstream.datastream.functions import MetricGroup, RuntimeContext
 from millstream.datastream.state import KeyedStateStore, State
 from millstream.datastream.state.descriptors import StateDescriptor
@@ -45,8 +46,8 @@ class AssignerContext(WindowAssigner.WindowAssignerContext):
         self._clocks = clocks
         self._context = context
 
+    @override
     def get_current_processing_time(self) -> int:
-        """The processing time."""
         return self._clocks.current_processing_time()
 
     def get_runtime_context(self) -> RuntimeContext:
@@ -65,12 +66,12 @@ class WindowTriggerContext(Trigger.OnMergeContext):
         self.namespace: Any = None
         self.merged: list[Any] = []
 
+    @override
     def get_current_processing_time(self) -> int:
-        """The processing time."""
         return self._clocks.current_processing_time()
 
+    @override
     def get_current_watermark(self) -> int:
-        """The current watermark."""
         return self._clocks.watermark
 
     def get_metric_group(self) -> MetricGroup:
@@ -87,12 +88,12 @@ class WindowTriggerContext(Trigger.OnMergeContext):
         if not self._clocks.quiesced:
             self._timers.event.register(time, self.namespace)
 
+    @override
     def delete_processing_time_timer(self, time: int) -> None:
-        """Deletes the timer."""
         self._timers.processing.delete(time, self.namespace)
 
+    @override
     def delete_event_time_timer(self, time: int) -> None:
-        """Deletes the timer."""
         self._timers.event.delete(time, self.namespace)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product, starmap
 from typing import Any
 
+from millstream.core.overriding import override
 from millstream.datastream.functions import (
     AllWindowFunction,
     CoGroupFunction,
@@ -38,16 +39,16 @@ class ProcessContext(ProcessWindowFunction.Context[Any], ProcessAllWindowFunctio
         self._window = window
         self._states.namespace = namespace
 
+    @override
     def window(self) -> Any:
-        """The current window."""
         return self._window
 
+    @override
     def current_processing_time(self) -> int:
-        """The processing time."""
         return self._clocks.current_processing_time()
 
+    @override
     def current_watermark(self) -> int:
-        """The current watermark."""
         return self._clocks.watermark
 
     def window_state(self) -> KeyedStateStore:

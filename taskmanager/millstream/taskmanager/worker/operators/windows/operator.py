@@ -15,6 +15,7 @@ from typing import Any
 
 from millstream.core.jobs.plan.window_plan import Buffered, WindowSpec
 from millstream.core.jobs.progress import OperatorProgress, TimedKind
+from millstream.core.overriding import override
 from millstream.core.records.batches import (
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,
@@ -201,8 +202,8 @@ class WindowOperator(FunctionOperator):
             self._fire_timers(self._timers.event, MAX_TIMESTAMP, event_time=True)
             self._fire_timers(self._timers.processing, MAX_TIMESTAMP, event_time=False)
 
+    @override
     def progress(self) -> OperatorProgress | None:
-        """The pending windows."""
         return OperatorProgress(self.name, waiting(self._timers, TimedKind.WINDOWS, self._waiting_records))
 
     def _fire_timers(self, queue: TimerQueue, until: int, event_time: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.overriding import override
 from millstream.taskmanager.worker.state.address import AnyAddress
 from millstream.taskmanager.worker.state.table_states import AddressedState
 
@@ -19,8 +20,8 @@ class HeapState(AddressedState):
         self._table = table
         self._dict = table.values
 
+    @override
     def clear(self) -> None:
-        """Removes the entry."""
         self._table.remove(self._at.key)
 
     def _changed(self, entry: Any) -> None:

@@ -6,6 +6,7 @@ import gc
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.keys.key_groups import LOWEST_MAX_PARALLELISM
+from millstream.core.overriding import override
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.state import State
 from millstream.datastream.state.descriptors import ReducingStateDescriptor, StateDescriptor, ValueStateDescriptor
@@ -35,8 +36,8 @@ class HeapKeyedStateBackend(KeyedTables[HeapTable, HeapTimers]):
         super().__init__(operator_name, key_type, index, SystemClock() if clock is None else clock)
         self._incremental = incremental
 
+    @override
     def new_table(self, declaration: StateDeclaration, expiry: Expiry | None) -> HeapTable:
-        """An empty table."""
         return HeapTable(declaration, self._index, expiry, self._incremental)
 
     def new_timers(self, declaration: StateDeclaration) -> HeapTimers:

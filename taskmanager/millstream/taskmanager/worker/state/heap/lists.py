@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from millstream.core.overriding import override
 from millstream.taskmanager.worker.state.heap.addressed import HeapState
 from millstream.taskmanager.worker.state.table_states import MergingListState
 
@@ -22,8 +23,8 @@ class HeapListState(HeapState, MergingListState):
             elements = self._table.private(entry, elements)
         return list(elements)
 
+    @override
     def add(self, value: Any) -> None:
-        """Adds an element."""
         entry = self._at.key
         elements = self._dict.get(entry)
         if elements is None:
@@ -32,8 +33,8 @@ class HeapListState(HeapState, MergingListState):
             self._table.own(entry, elements).append(value)
         self._changed(entry)
 
+    @override
     def add_all(self, values: Iterable[Any]) -> None:
-        """Adds elements."""
         added = list(values)  # all of them or none: iterating over them may raise
         entry = self._at.key
         elements = self._dict.get(entry)
@@ -43,8 +44,8 @@ class HeapListState(HeapState, MergingListState):
         self._table.own(entry, elements).extend(added)
         self._changed(entry)
 
+    @override
     def update(self, values: Iterable[Any]) -> None:
-        """Replaces all elements."""
         elements = list(values)
         if not elements:
             self.clear()

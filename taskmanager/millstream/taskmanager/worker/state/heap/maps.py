@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from millstream.core.overriding import override
 from millstream.datastream.state import BroadcastState, MapState
 from millstream.taskmanager.worker.state.heap.addressed import HeapState
 
@@ -20,32 +21,32 @@ class HeapMapState(HeapState, MapState[Any, Any]):
             found = self._table.private(entry, found)
         return found
 
+    @override
     def get(self, key: Any) -> Any:
-        """The key's value, or None."""
         return self._map().get(key)
 
     def contains(self, key: Any) -> bool:
         """Whether the map has the key."""
         return key in self._dict.get(self._at.key, ())
 
+    @override
     def items(self) -> list[tuple[Any, Any]]:
-        """Keys with their values."""
         return list(self._map().items())
 
+    @override
     def keys(self) -> list[Any]:
-        """The keys."""
         return list(self._dict.get(self._at.key, ()))
 
+    @override
     def values(self) -> list[Any]:
-        """The values."""
         return list(self._map().values())
 
     def is_empty(self) -> bool:
         """Whether there are no entries."""
         return self._at.key not in self._dict
 
+    @override
     def put(self, key: Any, value: Any) -> None:
-        """Sets a key's value."""
         entry = self._at.key
         found = self._dict.get(entry)
         if found is None:
@@ -67,8 +68,8 @@ class HeapMapState(HeapState, MapState[Any, Any]):
             self._table.own(entry, found).update(values)
         self._changed(entry)
 
+    @override
     def remove(self, key: Any) -> None:
-        """Removes a key."""
         entry = self._at.key
         found = self._dict.get(entry)
         if found is None or key not in found:

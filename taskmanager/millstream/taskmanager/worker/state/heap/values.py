@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from millstream.core.overriding import override
 from millstream.datastream.state import ValueState
 from millstream.datastream.state.descriptors import ReducingStateDescriptor
 from millstream.taskmanager.worker.state.address import AnyAddress
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 class HeapValueState(HeapState, ValueState[Any]):
     """One value."""
 
+    @override
     def value(self) -> Any:
-        """The value, or None."""
         entry = self._at.key
         value = self._dict.get(entry)
         if value is None or not self._table.watched:
@@ -49,8 +50,8 @@ class HeapReducingState(TableReducingState):
         self._table = table
         self._dict = table.values
 
+    @override
     def get(self) -> Any:
-        """The value, or None."""
         entry = self._at.key
         value = self._dict.get(entry)
         return value if value is None or not self._table.watched else self._table.private(entry, value)

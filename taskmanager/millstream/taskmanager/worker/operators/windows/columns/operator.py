@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.core.jobs.plan.column_windows import ColumnWindowSpec
 from millstream.core.jobs.progress import AwaitingEnd, OperatorProgress, TimedWork
+from millstream.core.overriding import override
 from millstream.core.records.batches import (
     MIN_TIMESTAMP,
     Batch,
@@ -136,8 +137,8 @@ class ColumnWindowOperator(Operator):
         """When the next window ends in processing time."""
         return self._windows.next_end()
 
+    @override
     def progress(self) -> OperatorProgress | None:
-        """The pending windows."""
         if self._spec.only_at_the_end:
             return OperatorProgress(self.name, AwaitingEnd(self._waiting_records))
         kind, count, end = self._windows.waiting()
