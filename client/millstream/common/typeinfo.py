@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records import types
 from millstream.core.records.types import (
+    AnyType,
     BasicType,
     DataclassType,
     ListType,
@@ -198,6 +199,10 @@ class Types:
 
     @overload
     @staticmethod
+    def BASIC_ARRAY(element_type: AnyType) -> TypeInformation[list[object]]: ...
+
+    @overload
+    @staticmethod
     def BASIC_ARRAY(element_type: object) -> TypeInformation[list[Any]]: ...
 
     @staticmethod
@@ -208,6 +213,10 @@ class Types:
     @overload
     @staticmethod
     def OBJECT_ARRAY(element_type: TypeInformation[T] | type[T]) -> TypeInformation[list[T]]: ...
+
+    @overload
+    @staticmethod
+    def OBJECT_ARRAY(element_type: AnyType) -> TypeInformation[list[object]]: ...
 
     @overload
     @staticmethod
@@ -226,6 +235,12 @@ class Types:
 
     @overload
     @staticmethod
+    def MAP(
+        key_type_info: AnyType, value_type_info: AnyType
+    ) -> TypeInformation[dict[object, object]]: ...
+
+    @overload
+    @staticmethod
     def MAP(key_type_info: object, value_type_info: object) -> TypeInformation[dict[Any, Any]]: ...
 
     @staticmethod
@@ -239,6 +254,10 @@ class Types:
     @overload
     @staticmethod
     def LIST(element_type_info: TypeInformation[T] | type[T]) -> TypeInformation[list[T]]: ...
+
+    @overload
+    @staticmethod
+    def LIST(element_type_info: AnyType) -> TypeInformation[list[object]]: ...
 
     @overload
     @staticmethod

@@ -168,9 +168,11 @@ class WatermarkStrategy(Generic[T_contra]):
 
     Its methods return a changed copy. Example:
 
-        WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5)).with_timestamp_assigner(
+        WatermarkStrategy[Event].for_bounded_out_of_orderness(Duration.of_seconds(5)).with_timestamp_assigner(
             lambda event, record_timestamp: event.time
         )
+
+    The type of the records, here `Event`, is for type checkers and editors, and may be left out.
     """
 
     generator: Callable[[GeneratorContext], WatermarkGenerator[Any]]
@@ -185,8 +187,8 @@ class WatermarkStrategy(Generic[T_contra]):
 
     @overload
     def with_timestamp_assigner(
-        self, timestamp_assigner: Callable[[Any, int], int]
-    ) -> WatermarkStrategy[Any]: ...
+        self, timestamp_assigner: Callable[[T_contra, int], int]
+    ) -> WatermarkStrategy[T_contra]: ...
 
     def with_timestamp_assigner(
         self, timestamp_assigner: TimestampAssigner[Any] | Callable[[Any, int], int]
@@ -253,8 +255,8 @@ class WatermarkStrategy(Generic[T_contra]):
         """Returns a strategy with the same timestamps and no watermarks until the end of the input, as in a batch."""
         return replace(self, generator=_none, idle_timeout_ms=None, alignment=None)
 
-    @staticmethod
-    def for_monotonous_timestamps() -> WatermarkStrategy[Any]:
+    @classmethod
+    def for_monotonous_timestamps(cls) -> WatermarkStrategy[T_contra]:
         """Returns a strategy for records whose timestamps never decrease within a split.
 
         For example:
@@ -263,8 +265,8 @@ class WatermarkStrategy(Generic[T_contra]):
         """
         return WatermarkStrategy.for_bounded_out_of_orderness(0)
 
-    @staticmethod
-    def for_bounded_out_of_orderness(max_out_of_orderness: Length) -> WatermarkStrategy[Any]:
+    @classmethod
+    def for_bounded_out_of_orderness(cls, max_out_of_orderness: Length) -> WatermarkStrategy[T_contra]:
         """Returns a strategy for records that are out of order by at most `max_out_of_orderness`, a duration.
 
         Raises `InvalidProgramError` for a negative duration.
@@ -274,8 +276,8 @@ class WatermarkStrategy(Generic[T_contra]):
         delay = _milliseconds("for_bounded_out_of_orderness", max_out_of_orderness)
         return WatermarkStrategy(_Bounded(delay))
 
-    @staticmethod
-    def no_watermarks() -> WatermarkStrategy[Any]:
+    @classmethod
+    def no_watermarks(cls) -> WatermarkStrategy[T_contra]:
         """Returns a strategy without watermarks: event time advances only at the end of a bounded input.
 
         For example:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 from millstream.common.time import Interval, plain_milliseconds
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan.async_plan import AsyncSpec
-from millstream.core.records.types import TypeInformation
+from millstream.core.records.types import AnyType, TypeInformation
 from millstream.datastream.adapters.signatures import element_type
 from millstream.datastream.async_retry_strategies import NO_RETRY_STRATEGY, NoRetryStrategy
 from millstream.datastream.data_stream import DataStream
@@ -51,6 +51,17 @@ class AsyncDataStream:
         *,
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
+
+    @overload
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        capacity: int = 100,
+        *,
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     @staticmethod
@@ -110,6 +121,18 @@ class AsyncDataStream:
         timeout: Interval,
         async_retry_strategy: AsyncRetryStrategy[Any],
         capacity: int = 100,
+        *,
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
         output_type: object = None,
     ) -> DataStream[Any]: ...
 
@@ -160,6 +183,17 @@ class AsyncDataStream:
         async_function: AsyncFunction[T, object],
         timeout: Interval,
         capacity: int = 100,
+        *,
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        capacity: int = 100,
         output_type: object = None,
     ) -> DataStream[Any]: ...
 
@@ -202,6 +236,18 @@ class AsyncDataStream:
         *,
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
+
+    @overload
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream[T],
+        async_function: AsyncFunction[T, object],
+        timeout: Interval,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        *,
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     @staticmethod

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, overload
 
 from millstream.core.records.type_variables import T_co
-from millstream.core.records.types import PICKLED, TypeInformation, from_hint
+from millstream.core.records.types import PICKLED, AnyType, TypeInformation, from_hint
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -27,6 +27,9 @@ class OutputTag(Generic[T_co]):
 
     @overload
     def __init__(self, tag_id: str, type_info: TypeInformation[T_co] | type[T_co]) -> None: ...
+
+    @overload
+    def __init__(self: OutputTag[object], tag_id: str, type_info: AnyType) -> None: ...
 
     @overload
     def __init__(self: OutputTag[Any], tag_id: str, type_info: object) -> None: ...

@@ -298,3 +298,25 @@ def test_an_object_over_batches_that_cannot_be_called_is_refused(numbers: DataSt
         numbers.map_batches(BadOpen())
     with pytest.raises(InvalidProgramError, match="cannot be called with one argument"):
         numbers.map_batches(Many())
+
+
+# A class in place of an object of it
+
+
+class Scaled(MapFunction[int, int]):
+    def __init__(self, factor: int) -> None:  # one argument, so that the class itself could be called with a record
+        self.factor = factor
+
+    def map(self, value: int) -> int:
+        return value * self.factor
+
+
+def test_the_class_of_a_function_is_refused(numbers: DataStream[int]) -> None:
+    with pytest.raises(InvalidProgramError, match=r"map: 'Scaled' is a class; pass an object of it, as in Scaled\(\)"):
+        numbers.map(Scaled)
+    with pytest.raises(InvalidProgramError, match="map_batches: 'OnlyMapBatches' is a class; pass an object of it"):
+        numbers.map_batches(OnlyMapBatches)
+
+
+def test_other_classes_are_functions_of_a_record(numbers: DataStream[int]) -> None:
+    assert repr(numbers.map(float).get_type()) == repr(numbers.map(Scaled(2), float).get_type())

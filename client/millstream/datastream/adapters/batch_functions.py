@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.core.errors import InvalidProgramError
-from millstream.datastream.adapters.signatures import checked_callable
+from millstream.datastream.adapters.signatures import checked_callable, instance_needed
 from millstream.datastream.functions import Function, MapBatchesFunction, RuntimeContext
 
 
@@ -34,6 +34,8 @@ class ObjectMapBatchesFunction(MapBatchesFunction):
 
 def map_batches_function_of(func: Any) -> tuple[Any, Callable[..., Any]]:
     """The function for the operator, and the callable that has the user's annotations."""
+    if isinstance(func, type) and callable(getattr(func, "map_batches", None)):
+        raise instance_needed("map_batches", func)
     if isinstance(func, Function | type) or not callable(getattr(func, "map_batches", None)):
         return func, checked_callable("map_batches", func, "map_batches", 1)
     target = checked_callable("map_batches", func.map_batches, "__call__", 1)

@@ -12,7 +12,7 @@ from typing import Any, Union
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.records.types import PICKLED, TypeInformation, from_hint
-from millstream.datastream.functions import OutputTag, as_callable
+from millstream.datastream.functions import Function, OutputTag, as_callable
 
 _ITERABLES = (
     list, set, frozenset, collections.deque, collections.abc.Iterable, collections.abc.Iterator,
@@ -23,8 +23,11 @@ _ITERABLES = (
 def checked_callable(operator: str, function: Any, method: str, arguments: int) -> Callable[..., Any]:
     """What the operator will call: the rich function's method, or the callable itself.
 
-    Raises when there is nothing to call, or when it cannot be called with this many arguments.
+    Raises when there is nothing to call, when it cannot be called with this many arguments, and for the class of a
+    function in place of an object, which would be called as a constructor.
     """
+    if isinstance(function, type) and issubclass(function, Function):
+        raise instance_needed(operator, function)
     try:
         target = as_callable(function, method)
     except TypeError as error:
@@ -42,6 +45,12 @@ def checked_callable(operator: str, function: Any, method: str, arguments: int) 
             f"{operator}: '{_name(target)}{signature}' cannot be called with {count}, as it will be"
         ) from None
     return target
+
+
+def instance_needed(operator: str, given: type) -> InvalidProgramError:
+    """What to raise when a class was given in place of one of its objects."""
+    name = given.__qualname__
+    return InvalidProgramError(f"{operator}: '{name}' is a class; pass an object of it, as in {name}()")
 
 
 def refuse_async(operator: str, target: Callable[..., Any]) -> None:

@@ -19,23 +19,32 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn
 
 from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
+from millstream.core.records.type_variables import T, T_contra
 from millstream.datastream.connectors.base import Sink
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.functions import RuntimeContext
 
-T = TypeVar("T")
 
-
-class TwoPhaseCommitSink(Sink, Generic[T]):
+class TwoPhaseCommitSink(Sink[T_contra], Generic[T, T_contra]):
     """Base of exactly-once sinks. `T` is a transaction: a picklable handle that finds it again in another process.
+
+    `TwoPhaseCommitSink[Transaction]` writes records of any type, and `TwoPhaseCommitSink[Transaction, Record]` declares
+    their type.
 
     A transaction is pickled when a checkpoint is captured: what `pre_commit` left in the handle is what a later attempt
     gets. Between those calls the same object is handed in each time.
     """
+
+    def __class_getitem__(cls, arguments: Any) -> Any:
+        """`TwoPhaseCommitSink[T]` is `TwoPhaseCommitSink[T, Any]`, as for type checkers."""
+        given = arguments if isinstance(arguments, tuple) else (arguments,)
+        if cls is TwoPhaseCommitSink and len(given) == 1:
+            given = (*given, Any)
+        return super().__class_getitem__(given)  # type: ignore[misc]  # that of Generic, which type checkers leave out
 
     is_transactional = True
     check_interval: float | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from millstream.core.jobs.plan.plan import OperatorSpec
 from millstream.core.records.type_variables import T_co, W_co
-from millstream.core.records.types import TypeInformation
+from millstream.core.records.types import AnyType, TypeInformation
 from millstream.core.row import Row
 from millstream.datastream.adapters.process_functions import CallableAllWindowFunction
 from millstream.datastream.aggregates import ColumnAggregate
@@ -85,6 +85,18 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         | Callable[[W_co, list[T_co]], Iterable[object] | None]
         | None = None,
         *,
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def reduce(
+        self,
+        reduce_function: Callable[[T_co, T_co], Any] | SupportsReduce[T_co, Any],
+        window_function: AllWindowFunction[T_co, object, W_co]
+        | ProcessAllWindowFunction[T_co, object, W_co]
+        | Callable[[W_co, list[T_co]], Iterable[object] | None]
+        | None = None,
+        *,
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -144,6 +156,19 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         | None = None,
         accumulator_type: object = None,
         *,
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T_co, ACC, RESULT],
+        window_function: AllWindowFunction[RESULT, object, W_co]
+        | ProcessAllWindowFunction[RESULT, object, W_co]
+        | Callable[[W_co, list[RESULT]], Iterable[object] | None]
+        | None = None,
+        accumulator_type: object = None,
+        *,
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -189,6 +214,14 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         self,
         window_function: AllWindowFunction[T_co, object, W_co]
         | Callable[[W_co, list[T_co]], Iterable[object] | None],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def apply(
+        self,
+        window_function: AllWindowFunction[T_co, object, W_co]
+        | Callable[[W_co, list[T_co]], Iterable[object] | None],
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -216,6 +249,14 @@ class AllWindowedStream(Windowed[Any, T_co], Generic[T_co, W_co]):
         | Callable[[W_co, list[T_co]], Iterable[object] | None],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
+
+    @overload
+    def process(
+        self,
+        process_window_function: ProcessAllWindowFunction[T_co, object, W_co]
+        | Callable[[W_co, list[T_co]], Iterable[object] | None],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     def process(

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, overload
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan.plan import BroadcastProcessSpec, TwoInputKeys
 from millstream.core.records.type_variables import T1_co, T2_co, T_co
-from millstream.core.records.types import TypeInformation
+from millstream.core.records.types import AnyType, TypeInformation
 from millstream.datastream.adapters.signatures import checked_callable, element_type
 from millstream.datastream.data_stream.connected_streams import common_type, two_input_stream
 from millstream.datastream.data_stream.data_stream import DataStream
@@ -73,6 +73,14 @@ class BroadcastConnectedStream(Generic[T1_co, T2_co]):
         | KeyedBroadcastProcessFunction[Any, T1_co, T2_co, object],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
+
+    @overload
+    def process(
+        self,
+        func: BroadcastProcessFunction[T1_co, T2_co, object]
+        | KeyedBroadcastProcessFunction[Any, T1_co, T2_co, object],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     def process(

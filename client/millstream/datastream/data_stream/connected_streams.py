@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, overload
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan.plan import CoFlatMapSpec, CoMapSpec, CoProcessSpec, OperatorSpec, TwoInputKeys
 from millstream.core.records.type_variables import T1_co, T2_co
-from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.records.types import PICKLED, AnyType, TypeInformation
 from millstream.datastream.adapters.paired_functions import (
     PairedFlatMapFunction,
     PairedMapFunction,
@@ -81,6 +81,13 @@ class ConnectedStreams(Generic[T1_co, T2_co]):
     def map(
         self,
         func: CoMapFunction[T1_co, T2_co, object] | tuple[Callable[[T1_co], object], Callable[[T2_co], object]],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def map(
+        self,
+        func: CoMapFunction[T1_co, T2_co, object] | tuple[Callable[[T1_co], object], Callable[[T2_co], object]],
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -113,6 +120,14 @@ class ConnectedStreams(Generic[T1_co, T2_co]):
         | tuple[Callable[[T1_co], Iterable[object] | None], Callable[[T2_co], Iterable[object] | None]],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
+
+    @overload
+    def flat_map(
+        self,
+        func: CoFlatMapFunction[T1_co, T2_co, object]
+        | tuple[Callable[[T1_co], Iterable[object] | None], Callable[[T2_co], Iterable[object] | None]],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     def flat_map(
@@ -158,6 +173,18 @@ class ConnectedStreams(Generic[T1_co, T2_co]):
         ],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
+
+    @overload
+    def process(
+        self,
+        func: CoProcessFunction[T1_co, T2_co, object]
+        | KeyedCoProcessFunction[Any, T1_co, T2_co, object]
+        | tuple[
+            Callable[[T1_co, KeyedContext[Any]], Iterable[object] | None],
+            Callable[[T2_co, KeyedContext[Any]], Iterable[object] | None],
+        ],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     def process(

@@ -4,8 +4,9 @@ Every operation adds an operator or a virtual node to the program and returns th
 the environment executes the job. Types are kept, declared (`output_type`) or taken from annotations; without any of
 these, records are pickled.
 
-Methods that take an `output_type` have three signatures for type checkers: without it, the type of the results is the
-function's; with a type, it is that one; with any other hint, such as `int | None`, it is not known.
+Methods that take an `output_type` have four signatures for type checkers: without it, the type of the results is the
+function's; with a type, it is that one, also where another one is expected (see `AnyType`); with any other hint, such
+as `int | None`, it is not known.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from millstream.core.jobs.plan.plan import (
     TimestampsSpec,
 )
 from millstream.core.records.type_variables import T_co
-from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.records.types import PICKLED, AnyType, TypeInformation
 from millstream.datastream.adapters.batch_functions import map_batches_function_of
 from millstream.datastream.adapters.fields import checked_field
 from millstream.datastream.adapters.function_ends import sink_function_of
@@ -223,6 +224,13 @@ class DataStream(OperatorSettings, Generic[T_co]):
 
     @overload
     def map(
+        self,
+        func: Callable[[T_co], object] | MapFunction[T_co, object],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def map(
         self, func: Callable[[T_co], object] | MapFunction[T_co, object], output_type: object
     ) -> DataStream[Any]: ...
 
@@ -251,6 +259,13 @@ class DataStream(OperatorSettings, Generic[T_co]):
         func: Callable[[T_co], Iterable[object] | None] | FlatMapFunction[T_co, object],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
+
+    @overload
+    def flat_map(
+        self,
+        func: Callable[[T_co], Iterable[object] | None] | FlatMapFunction[T_co, object],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     def flat_map(
@@ -299,6 +314,13 @@ class DataStream(OperatorSettings, Generic[T_co]):
     def process(
         self,
         func: ProcessFunction[T_co, object] | Callable[[T_co, Context], Iterable[object] | None],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def process(
+        self,
+        func: ProcessFunction[T_co, object] | Callable[[T_co, Context], Iterable[object] | None],
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -338,6 +360,14 @@ class DataStream(OperatorSettings, Generic[T_co]):
         output_type: TypeInformation[OUT] | type[OUT],
         batch_format: str | None = None,
     ) -> DataStream[OUT]: ...
+
+    @overload
+    def map_batches(
+        self,
+        func: Callable[[Any], Any] | MapBatchesFunction | SupportsMapBatches,
+        output_type: AnyType,
+        batch_format: str | None = None,
+    ) -> DataStream[object]: ...
 
     @overload
     def map_batches(
@@ -402,6 +432,13 @@ class DataStream(OperatorSettings, Generic[T_co]):
     def key_by(
         self,
         key_selector: Callable[[T_co], object] | KeySelector[T_co, object] | str | int | Sequence[str | int],
+        key_type: AnyType,
+    ) -> KeyedStream[object, T_co]: ...
+
+    @overload
+    def key_by(
+        self,
+        key_selector: Callable[[T_co], object] | KeySelector[T_co, object] | str | int | Sequence[str | int],
         key_type: object,
     ) -> KeyedStream[Any, T_co]: ...
 
@@ -443,7 +480,7 @@ class DataStream(OperatorSettings, Generic[T_co]):
             checked_field("with_timestamp_field", field, self._type)
         return self._then("Timestamps/Watermarks", TimestampsSpec(watermark_strategy), self._type)
 
-    def window_all(self, window_assigner: WindowAssigner[Any, W]) -> AllWindowedStream[T_co, W]:
+    def window_all(self, window_assigner: WindowAssigner[T_co, W]) -> AllWindowedStream[T_co, W]:
         """Groups all records of the stream into the windows of `window_assigner`, in one subtask.
 
         `stream.key_by(...).window(...)` has windows for each key and runs in parallel. Raises `InvalidProgramError`
@@ -626,11 +663,21 @@ class DataStream(OperatorSettings, Generic[T_co]):
         """
         return self._partitioned(GlobalPartitioner())
 
+    @overload
     def partition_custom(
         self,
-        partitioner: Callable[[Any, int], int] | PartitionerFunction[Any],
-        key_selector: Callable[[T_co], Any] | KeySelector[T_co, Any] | str | int | Sequence[str | int],
-    ) -> DataStream[T_co]:
+        partitioner: PartitionerFunction[KEY],
+        key_selector: Callable[[T_co], KEY] | KeySelector[T_co, KEY] | str | int | Sequence[str | int],
+    ) -> DataStream[T_co]: ...
+
+    @overload
+    def partition_custom(
+        self,
+        partitioner: Callable[[Any, int], int],
+        key_selector: Callable[[T_co], object] | KeySelector[T_co, object] | str | int | Sequence[str | int],
+    ) -> DataStream[T_co]: ...
+
+    def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream[T_co]:
         """Sends each record to the subtask whose number `partitioner(key, number_of_subtasks)` returns.
 
         `partitioner` is a callable or a Partitioner, and `key_selector` anything that `key_by` takes.

@@ -12,7 +12,7 @@ from millstream.common.time import plain_milliseconds
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan.join_plan import IntervalJoinSpec
 from millstream.core.records.type_variables import T1_co, T2_co
-from millstream.core.records.types import TypeInformation
+from millstream.core.records.types import AnyType, TypeInformation
 from millstream.datastream.adapters.signatures import checked_callable, element_type
 from millstream.datastream.data_stream.connected_streams import two_input_keys, two_input_stream
 from millstream.datastream.data_stream.data_stream import DataStream
@@ -97,6 +97,14 @@ class IntervalJoined(Generic[T1_co, T2_co]):
         | Callable[[T1_co, T2_co, JoinContext], Iterable[object] | None],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
+
+    @overload
+    def process(
+        self,
+        process_join_function: ProcessJoinFunction[T1_co, T2_co, object]
+        | Callable[[T1_co, T2_co, JoinContext], Iterable[object] | None],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     def process(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar, overload
 from millstream.core.errors import InvalidProgramError
 from millstream.core.jobs.plan.window_plan import CoGroupSpec, Tagged
 from millstream.core.records.type_variables import T1_co, T2_co
-from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.records.types import PICKLED, AnyType, TypeInformation
 from millstream.datastream.adapters.paired_functions import (
     CallableCoGroupFunction,
     CallableFlatJoinFunction,
@@ -31,7 +31,14 @@ from millstream.datastream.data_stream.connected_streams import two_input_keys, 
 from millstream.datastream.data_stream.data_stream import DataStream
 from millstream.datastream.data_stream.keyed_stream import KeyedStream
 from millstream.datastream.data_stream.window_settings import WindowSettings
-from millstream.datastream.functions import CoGroupFunction, FlatJoinFunction, Function, JoinFunction, KeySelector
+from millstream.datastream.functions import (
+    CoGroupFunction,
+    FlatJoinFunction,
+    Function,
+    JoinFunction,
+    KeySelector,
+    TaggedUnion,
+)
 from millstream.datastream.window import WindowAssigner
 
 OUT = TypeVar("OUT")
@@ -119,7 +126,7 @@ class EqualTo(Generic[WINDOW, T1_co, T2_co]):
         return self._made(*self._streams, assigner)
 
 
-class _PairedWindow(WindowSettings, ABC, Generic[T1_co, T2_co]):
+class _PairedWindow(WindowSettings[TaggedUnion], ABC, Generic[T1_co, T2_co]):
     """Both streams in windows. Its settings are made before `apply`."""
 
     _method: ClassVar[str]
@@ -183,6 +190,15 @@ class JoinWindow(_PairedWindow[T1_co, T2_co]):
         function: FlatJoinFunction[T1_co, T2_co, object]
         | JoinFunction[T1_co, T2_co, object]
         | Callable[[T1_co, T2_co], object],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def apply(
+        self,
+        function: FlatJoinFunction[T1_co, T2_co, object]
+        | JoinFunction[T1_co, T2_co, object]
+        | Callable[[T1_co, T2_co], object],
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -227,6 +243,14 @@ class CoGroupWindow(_PairedWindow[T1_co, T2_co]):
         | Callable[[list[T1_co], list[T2_co]], Iterable[object] | None],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
+
+    @overload
+    def apply(
+        self,
+        function: CoGroupFunction[T1_co, T2_co, object]
+        | Callable[[list[T1_co], list[T2_co]], Iterable[object] | None],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     def apply(

@@ -17,7 +17,7 @@ from millstream.core.jobs.plan.plan import (
     ReduceSpec,
 )
 from millstream.core.records.type_variables import K_co, T_co
-from millstream.core.records.types import TypeInformation
+from millstream.core.records.types import AnyType, TypeInformation
 from millstream.core.row import Row
 from millstream.datastream.adapters.aggregations import Max, MaxBy, Min, MinBy, Sum, aggregated_field, summed_field
 from millstream.datastream.adapters.keyed_adapters import with_keys
@@ -95,6 +95,13 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
         key_selector: Callable[[T_co], object] | KeySelectorFunction[T_co, object] | str | int | Sequence[str | int],
         key_type: TypeInformation[KEY] | type[KEY],
     ) -> KeyedStream[KEY, T_co]: ...
+
+    @overload
+    def key_by(
+        self,
+        key_selector: Callable[[T_co], object] | KeySelectorFunction[T_co, object] | str | int | Sequence[str | int],
+        key_type: AnyType,
+    ) -> KeyedStream[object, T_co]: ...
 
     @overload
     def key_by(
@@ -206,6 +213,15 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
         func: KeyedProcessFunction[K_co, T_co, object]
         | ProcessFunction[T_co, object]
         | Callable[[T_co, KeyedContext[K_co]], Iterable[object] | None],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def process(
+        self,
+        func: KeyedProcessFunction[K_co, T_co, object]
+        | ProcessFunction[T_co, object]
+        | Callable[[T_co, KeyedContext[K_co]], Iterable[object] | None],
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -224,7 +240,7 @@ class KeyedStream(DataStream[T_co], Generic[K_co, T_co]):
         spec = KeyedProcessSpec(function, self._key_selector, self._key_type)
         return self._then("KeyedProcess", spec, element_type(target, output_type))
 
-    def window(self, window_assigner: WindowAssigner[Any, W]) -> WindowedStream[K_co, T_co, W]:
+    def window(self, window_assigner: WindowAssigner[T_co, W]) -> WindowedStream[K_co, T_co, W]:
         """Groups the records of each key into the windows of `window_assigner`.
 
         Raises `InvalidProgramError` unless the argument is a WindowAssigner.

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from millstream.common.time import plain_milliseconds
 from millstream.core.errors import InvalidProgramError
+from millstream.core.records.type_variables import T_co
 from millstream.datastream.window import Evictor, MergingWindowAssigner, Trigger, WindowAssigner
 
 if TYPE_CHECKING:
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
-class WindowSettings:
+class WindowSettings(Generic[T_co]):
     """The windows, and when they fire."""
 
     def __init__(self, window_assigner: WindowAssigner[Any, Any], environment: StreamExecutionEnvironment) -> None:
@@ -23,7 +24,7 @@ class WindowSettings:
         self._evictor: Evictor[Any, Any] | None = None
         self._lateness = 0
 
-    def trigger(self, trigger: Trigger[Any, Any]) -> Self:
+    def trigger(self, trigger: Trigger[T_co, Any]) -> Self:
         """Sets the `trigger`, which decides when a window is evaluated, in place of the assigner's default.
 
         Raises `InvalidProgramError` for anything else, and for a trigger that cannot merge where windows do.

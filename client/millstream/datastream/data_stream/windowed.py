@@ -48,7 +48,7 @@ RESULT = TypeVar("RESULT")
 TUPLE = TypeVar("TUPLE", bound=tuple[Any, ...])
 
 
-class Windowed(WindowSettings, Generic[K_co, T_co]):
+class Windowed(WindowSettings[T_co], Generic[K_co, T_co]):
     """What windows with and without keys have in common. Its settings are made before one of its operations."""
 
     _functions: tuple[type, ...]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from millstream.core.records.type_variables import K_co, T_co, W_co
-from millstream.core.records.types import TypeInformation
+from millstream.core.records.types import AnyType, TypeInformation
 from millstream.core.row import Row
 from millstream.datastream.adapters.process_functions import CallableWindowFunction
 from millstream.datastream.aggregates import ColumnAggregate
@@ -84,6 +84,18 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
         | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None]
         | None = None,
         *,
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def reduce(
+        self,
+        reduce_function: Callable[[T_co, T_co], Any] | SupportsReduce[T_co, Any],
+        window_function: WindowFunction[T_co, object, K_co, W_co]
+        | ProcessWindowFunction[T_co, object, K_co, W_co]
+        | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None]
+        | None = None,
+        *,
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -143,6 +155,19 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
         | None = None,
         accumulator_type: object = None,
         *,
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T_co, ACC, RESULT],
+        window_function: WindowFunction[RESULT, object, K_co, W_co]
+        | ProcessWindowFunction[RESULT, object, K_co, W_co]
+        | Callable[[K_co, W_co, list[RESULT]], Iterable[object] | None]
+        | None = None,
+        accumulator_type: object = None,
+        *,
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -188,6 +213,14 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
         self,
         window_function: WindowFunction[T_co, object, K_co, W_co]
         | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def apply(
+        self,
+        window_function: WindowFunction[T_co, object, K_co, W_co]
+        | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None],
         output_type: object,
     ) -> DataStream[Any]: ...
 
@@ -215,6 +248,14 @@ class WindowedStream(Windowed[K_co, T_co], Generic[K_co, T_co, W_co]):
         | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None],
         output_type: TypeInformation[OUT] | type[OUT],
     ) -> DataStream[OUT]: ...
+
+    @overload
+    def process(
+        self,
+        process_window_function: ProcessWindowFunction[T_co, object, K_co, W_co]
+        | Callable[[K_co, W_co, list[T_co]], Iterable[object] | None],
+        output_type: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     def process(

@@ -12,6 +12,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.records.type_variables import ACC, IN_contra, K, OUT_co, T, V
 from millstream.core.records.types import (
     PICKLED,
+    AnyType,
     DataclassType,
     ListType,
     MapType,
@@ -82,6 +83,9 @@ class ValueStateDescriptor(StateDescriptor, Generic[T]):
     def __init__(self, name: str, value_type_info: TypeInformation[T] | type[T]) -> None: ...
 
     @overload
+    def __init__(self: ValueStateDescriptor[object], name: str, value_type_info: AnyType) -> None: ...
+
+    @overload
     def __init__(self: ValueStateDescriptor[Any], name: str, value_type_info: object) -> None: ...
 
     def __init__(self, name: str, value_type_info: Any = None) -> None:
@@ -96,6 +100,9 @@ class ListStateDescriptor(StateDescriptor, Generic[T]):
 
     @overload
     def __init__(self, name: str, elem_type_info: TypeInformation[T] | type[T]) -> None: ...
+
+    @overload
+    def __init__(self: ListStateDescriptor[object], name: str, elem_type_info: AnyType) -> None: ...
 
     @overload
     def __init__(self: ListStateDescriptor[Any], name: str, elem_type_info: object) -> None: ...
@@ -120,6 +127,11 @@ class MapStateDescriptor(StateDescriptor, Generic[K, V]):
     @overload
     def __init__(
         self, name: str, key_type_info: TypeInformation[K] | type[K], value_type_info: TypeInformation[V] | type[V]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: MapStateDescriptor[object, object], name: str, key_type_info: AnyType, value_type_info: AnyType
     ) -> None: ...
 
     @overload
@@ -150,6 +162,14 @@ class ReducingStateDescriptor(StateDescriptor, Generic[T]):
         name: str,
         reduce_function: Callable[[T, T], T] | ReduceFunction[T],
         type_info: TypeInformation[T] | type[T],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: ReducingStateDescriptor[object],
+        name: str,
+        reduce_function: Callable[[Any, Any], Any] | ReduceFunction[Any],
+        type_info: AnyType,
     ) -> None: ...
 
     @overload

@@ -23,7 +23,7 @@ from millstream.datastream.state.descriptors import (
 )
 
 if TYPE_CHECKING:
-    from millstream.core.records.types import TypeInformation
+    from millstream.core.records.types import AnyType, TypeInformation
     from millstream.datastream.functions import AggregateFunction, ReduceFunction
 
 IN = TypeVar("IN")
@@ -255,6 +255,9 @@ class KeyedStateStore:
     def get_state(self, state_descriptor: str, value_type: TypeInformation[T] | type[T]) -> ValueState[T]: ...
 
     @overload
+    def get_state(self, state_descriptor: str, value_type: AnyType) -> ValueState[object]: ...
+
+    @overload
     def get_state(self, state_descriptor: str, value_type: object = None) -> ValueState[Any]: ...
 
     def get_state(self, state_descriptor: Any, value_type: Any = None) -> ValueState[Any]:
@@ -273,6 +276,9 @@ class KeyedStateStore:
 
     @overload
     def get_list_state(self, state_descriptor: str, element_type: TypeInformation[T] | type[T]) -> ListState[T]: ...
+
+    @overload
+    def get_list_state(self, state_descriptor: str, element_type: AnyType) -> ListState[object]: ...
 
     @overload
     def get_list_state(self, state_descriptor: str, element_type: object = None) -> ListState[Any]: ...
@@ -297,6 +303,14 @@ class KeyedStateStore:
         key_type: TypeInformation[K] | type[K],
         value_type: TypeInformation[V] | type[V],
     ) -> MapState[K, V]: ...
+
+    @overload
+    def get_map_state(
+        self,
+        state_descriptor: str,
+        key_type: AnyType,
+        value_type: AnyType,
+    ) -> MapState[object, object]: ...
 
     @overload
     def get_map_state(
@@ -325,6 +339,14 @@ class KeyedStateStore:
         reduce_function: Callable[[T, T], T] | ReduceFunction[T],
         value_type: TypeInformation[T] | type[T],
     ) -> ReducingState[T]: ...
+
+    @overload
+    def get_reducing_state(
+        self,
+        state_descriptor: str,
+        reduce_function: Callable[[Any, Any], Any] | ReduceFunction[Any],
+        value_type: AnyType,
+    ) -> ReducingState[object]: ...
 
     @overload
     def get_reducing_state(
@@ -379,6 +401,9 @@ class OperatorStateStore(ABC):
     def get_list_state(self, state_descriptor: str, element_type: TypeInformation[T] | type[T]) -> ListState[T]: ...
 
     @overload
+    def get_list_state(self, state_descriptor: str, element_type: AnyType) -> ListState[object]: ...
+
+    @overload
     def get_list_state(self, state_descriptor: str, element_type: object = None) -> ListState[Any]: ...
 
     @abstractmethod
@@ -397,6 +422,11 @@ class OperatorStateStore(ABC):
     def get_union_list_state(
         self, state_descriptor: str, element_type: TypeInformation[T] | type[T]
     ) -> ListState[T]: ...
+
+    @overload
+    def get_union_list_state(
+        self, state_descriptor: str, element_type: AnyType
+    ) -> ListState[object]: ...
 
     @overload
     def get_union_list_state(self, state_descriptor: str, element_type: object = None) -> ListState[Any]: ...
@@ -420,6 +450,14 @@ class OperatorStateStore(ABC):
         key_type: TypeInformation[K] | type[K],
         value_type: TypeInformation[V] | type[V],
     ) -> BroadcastState[K, V]: ...
+
+    @overload
+    def get_broadcast_state(
+        self,
+        state_descriptor: str,
+        key_type: AnyType,
+        value_type: AnyType,
+    ) -> BroadcastState[object, object]: ...
 
     @overload
     def get_broadcast_state(

@@ -25,7 +25,7 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.jobs.plan.function_ends_plan import SourceFunctionSpec
 from millstream.core.jobs.plan.plan import OperatorSpec, SourceSpec
-from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.records.types import PICKLED, AnyType, TypeInformation
 from millstream.core.settings import configuration as core
 from millstream.datastream.adapters.fields import checked_field
 from millstream.datastream.adapters.function_ends import source_function_of
@@ -246,6 +246,11 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
     ) -> DataStream[T]: ...
 
     @overload
+    def from_collection(
+        self, collection: Iterable[object], type_info: AnyType
+    ) -> DataStream[object]: ...
+
+    @overload
     def from_collection(self, collection: Iterable[object], type_info: object) -> DataStream[Any]: ...
 
     def from_collection(self, collection: Iterable[Any], type_info: Any = None) -> DataStream[Any]:
@@ -292,6 +297,25 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         source_name: str | None,
         type_info: TypeInformation[T] | type[T],
     ) -> DataStream[T]: ...
+
+    @overload
+    def from_source(
+        self,
+        source: Source[Any, Any],
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
+        source_name: str | None = None,
+        *,
+        type_info: AnyType,
+    ) -> DataStream[object]: ...
+
+    @overload
+    def from_source(
+        self,
+        source: Source[Any, Any],
+        watermark_strategy: WatermarkStrategy[Any] | None,
+        source_name: str | None,
+        type_info: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     def from_source(
@@ -362,6 +386,15 @@ class StreamExecutionEnvironment(FaultToleranceSettings, DependencySettings):
         *,
         type_info: TypeInformation[T] | type[T],
     ) -> DataStream[T]: ...
+
+    @overload
+    def add_source(
+        self,
+        source_func: SourceFunction[Any] | Callable[[SourceContext[Any]], None],
+        source_name: str = "Custom Source",
+        *,
+        type_info: AnyType,
+    ) -> DataStream[object]: ...
 
     @overload
     def add_source(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from millstream.common.serializer import TypeSerializer
 from millstream.core.errors import UnrecoverableError
-from millstream.core.records.type_variables import T, W
+from millstream.core.records.type_variables import T_contra, W
 from millstream.datastream.functions import RuntimeContext
 from millstream.datastream.window.triggers.trigger import Trigger
 
@@ -31,7 +31,7 @@ def missing_timestamp(assigner: object) -> MissingTimestampError:
     )
 
 
-class WindowAssigner(ABC, Generic[T, W]):
+class WindowAssigner(ABC, Generic[T_contra, W]):
     """Base of all assigners. It is called for each record, in the task; its only memory is the state of the key."""
 
     class WindowAssignerContext(ABC):
@@ -47,7 +47,7 @@ class WindowAssigner(ABC, Generic[T, W]):
 
     @abstractmethod
     def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext, /
+        self, element: T_contra, timestamp: int, context: WindowAssigner.WindowAssignerContext, /
     ) -> Collection[W]:
         """Returns the windows of the record `element`: none, one or several.
 
@@ -55,7 +55,7 @@ class WindowAssigner(ABC, Generic[T, W]):
         """
 
     @abstractmethod
-    def get_default_trigger(self, env: StreamExecutionEnvironment, /) -> Trigger[T, W]:
+    def get_default_trigger(self, env: StreamExecutionEnvironment, /) -> Trigger[T_contra, W]:
         """Returns the trigger that decides when windows are evaluated, unless the program of `env` sets one."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class WindowAssigner(ABC, Generic[T, W]):
         """Returns whether windows end by event time: only then can a record be late for its window."""
 
 
-class MergingWindowAssigner(WindowAssigner[T, W]):
+class MergingWindowAssigner(WindowAssigner[T_contra, W]):
     """Assigns a window to each record, and then merges windows of a key."""
 
     class MergeCallback(ABC, Generic[W2]):

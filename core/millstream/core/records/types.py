@@ -13,7 +13,7 @@ import decimal
 import typing
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Generic, Optional, Union
+from typing import Annotated, Any, Generic, Optional, TypeAlias, Union
 from weakref import WeakKeyDictionary
 
 from millstream.core.overriding import override
@@ -62,6 +62,18 @@ class TypeInformation(Generic[T_co]):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+class _NoType:
+    """No value is of this class: it only makes `AnyType` wider than a type with a parameter, as mypy asks for."""
+
+
+AnyType: TypeAlias = TypeInformation[object] | type[object] | _NoType
+"""For the overloads that mypy selects when a declared type is not the one that the caller expects.
+
+Without them it would select the overloads for hints that it does not know, whose results are `Any`, and report nothing:
+`count: ValueState[str] = context.get_state("count", int)`.
+"""
 
 
 @dataclass(frozen=True, repr=False)

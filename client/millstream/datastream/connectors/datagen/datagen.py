@@ -17,7 +17,7 @@ from millstream.core.records.conversion import to_record_batch
 from millstream.core.records.copying import is_immutable_type, private_columns
 from millstream.core.records.handover import Handover
 from millstream.core.records.type_variables import T_co
-from millstream.core.records.types import PICKLED, TypeInformation, from_hint
+from millstream.core.records.types import PICKLED, AnyType, TypeInformation, from_hint
 from millstream.datastream.connectors.base import (
     Boundedness,
     PollStatus,
@@ -107,6 +107,17 @@ class DataGeneratorSource(_GeneratorSource[T_co]):
 
     @overload
     def __init__(
+        self: DataGeneratorSource[object],
+        generator_function: Callable[[int], object],
+        count: int | None = None,
+        rate_per_second: float | None = None,
+        *,
+        type_info: AnyType,
+        clock: Clock | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
         self: DataGeneratorSource[Any],
         generator_function: Callable[[int], object],
         count: int | None = None,
@@ -164,6 +175,18 @@ class ColumnDataGeneratorSource(_GeneratorSource[T_co]):
         rows_per_batch: int = 65536,
         *,
         type_info: TypeInformation[T_co] | type[T_co],
+        clock: Clock | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: ColumnDataGeneratorSource[object],
+        generator: Callable[[int, int], object],
+        count: int | None = None,
+        rate_per_second: float | None = None,
+        rows_per_batch: int = 65536,
+        *,
+        type_info: AnyType,
         clock: Clock | None = None,
     ) -> None: ...
 

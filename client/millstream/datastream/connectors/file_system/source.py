@@ -13,7 +13,7 @@ from millstream.core.errors import InvalidProgramError
 from millstream.core.overriding import override
 from millstream.core.records.batches import Batch
 from millstream.core.records.type_variables import T_co
-from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.records.types import PICKLED, AnyType, TypeInformation
 from millstream.datastream.connectors.base import (
     Boundedness,
     Source,
@@ -107,6 +107,21 @@ class FileSource(Source[FileSplit, T_co]):
     def for_csv(
         *paths: PathLike,
         columns: Sequence[str] | None = None,
+        types: AnyType,
+        header: bool = True,
+        delimiter: str = ",",
+        quote: str | None = '"',
+        null_values: Sequence[str] | None = None,
+        charset: str = "UTF-8",
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[object]: ...
+
+    @overload
+    @staticmethod
+    def for_csv(
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
         types: object = None,
         header: bool = True,
         delimiter: str = ",",
@@ -156,6 +171,15 @@ class FileSource(Source[FileSplit, T_co]):
     @staticmethod
     def for_json_lines(
         *paths: PathLike,
+        type_info: AnyType,
+        max_line_length: int = LONGEST_LINE,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[object]: ...
+
+    @overload
+    @staticmethod
+    def for_json_lines(
+        *paths: PathLike,
         type_info: object = PICKLED,
         max_line_length: int = LONGEST_LINE,
         on_error: OnError | OutputTag | str = OnError.FAIL,
@@ -186,6 +210,15 @@ class FileSource(Source[FileSplit, T_co]):
         type_info: TypeInformation[RECORD] | type[RECORD],
         on_error: OnError | OutputTag | str = OnError.FAIL,
     ) -> FileSource[RECORD]: ...
+
+    @overload
+    @staticmethod
+    def for_parquet(
+        *paths: PathLike,
+        columns: Sequence[str] | None = None,
+        type_info: AnyType,
+        on_error: OnError | OutputTag | str = OnError.FAIL,
+    ) -> FileSource[object]: ...
 
     @overload
     @staticmethod

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any, Generic
 
 from millstream.core.errors import MillstreamError
-from millstream.core.records.type_variables import T, W
+from millstream.core.records.type_variables import T_contra, W
 from millstream.datastream.functions import MetricGroup
 from millstream.datastream.state import StateDescriptor
 
@@ -42,7 +42,7 @@ class TriggerResult(Enum):
         return self._purges
 
 
-class Trigger(ABC, Generic[T, W]):
+class Trigger(ABC, Generic[T_contra, W]):
     """Base of all triggers."""
 
     class TriggerContext(ABC):
@@ -88,7 +88,7 @@ class Trigger(ABC, Generic[T, W]):
             """Makes the state of the former windows the new one's; it must be of a kind that can be merged."""
 
     @abstractmethod
-    def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext, /) -> TriggerResult:
+    def on_element(self, element: T_contra, timestamp: int, window: W, ctx: Trigger.TriggerContext, /) -> TriggerResult:
         """Called for each record, `element`, after it was added to `window`; returns what happens to the window.
 
         `timestamp` is the event time of the record; `ctx` has state, the clocks and timers.
