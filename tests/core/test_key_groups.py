@@ -410,8 +410,8 @@ EQUAL: list[tuple[Any, ...]] = [
 ]  # fmt: skip
 REFUSED = [
     Folded("a"), OwnEquality(1), NoEquality(1), OwnObject(), OwnEnum.A, OwnEnum.B, 1 + 0j, frozenset({1, 2}), pd.NaT,
-    np.longdouble(1), fractions.Fraction(1, 2), np.datetime64("NaT"), np.timedelta64("NaT"), np.timedelta64(1, "Y"),
-    object(), {1: 2}, {1}, len, 1j,
+    np.longdouble(1), fractions.Fraction(1, 2), np.datetime64("NaT", "s"), np.timedelta64("NaT", "s"),
+    np.timedelta64(1, "Y"), object(), {1: 2}, {1}, len, 1j,
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import decimal
 import pickle
 from collections.abc import Iterable
@@ -45,6 +46,11 @@ class Folded(str):
         return hash(self.lower())
 
 
+def is_unequal_to_its_copy(key: Any) -> bool:
+    """Whether it is a dataclass with a NaN, which Python compares field by field from 3.13 on."""
+    return isinstance(key, Tagged) and key != copy.copy(key)
+
+
 COUNT = ReducingStateDescriptor("count", lambda first, second: first + second, int)
 
 
@@ -75,7 +81,7 @@ atoms = st.one_of(
 keys = st.one_of(
     atoms, st.tuples(atoms, atoms), st.tuples(st.tuples(atoms), atoms), st.builds(Pair, atoms, atoms),
     st.builds(Tagged, atoms, atoms), st.builds(Tagged, st.tuples(atoms), atoms),
-)  # fmt: skip
+).filter(lambda key: not is_unequal_to_its_copy(key))  # fmt: skip
 
 
 @given(st.lists(keys, max_size=20), st.sampled_from(["batches", "records"]))
@@ -107,6 +113,10 @@ def test_equal_keys_are_one_everywhere(drawn: list[Any], by: str) -> None:
 def test_nan_is_one_key_everywhere(make: Any, by: str) -> None:
     made = backend(0, 1)
     drawn = [make(float("nan")) for _ in range(3)]
+    if any(map(is_unequal_to_its_copy, (drawn[0], *(drawn[0] if isinstance(drawn[0], tuple) else ())))):
+        with pytest.raises(UnhashableKeyError, match="it contains a NaN, with which it is not equal to itself"):
+            count(made, drawn, by)
+        return
     count(made, drawn, by)
     assert list(counts(made, [make(float("nan"))]).values()) == [3]
 
