@@ -10,6 +10,23 @@ EQUIVALENTS: dict[str, str] = {
     "if number not in self._pending and any((n >= number and p.arrived for n, p in self._pending.items())):": (
         "the number is not among those that it is compared with"
     ),
+    f"{_WORKER}/checkpointing/alignment.py BarrierAligner._complete: "
+    "self._aborted = {aborted for aborted in self._aborted if aborted > number} -> pass": (
+        "the others are not newer than the newest that is done, and ignored for that: it bounds the memory"
+    ),
+    "jobmanager/millstream/jobmanager/adaptive/fitting.py fit: "
+    "while left > 0 and (short := [group for group in given if given[group] < usable[group]]): -> "
+    "while left > 0 and (short := [group for group in given if given[group] <= usable[group]]):": (
+        "a full group is the neediest only when all are full, and what it gets then is more than it can use"
+    ),
+    "jobmanager/millstream/jobmanager/checkpoints/completing.py Completion.pointer_stored: "
+    "for older in [p for p in self._state.pending if p.id < checkpoint_id and (not p.options.is_savepoint)]: -> "
+    "for older in [p for p in self._state.pending if p.id <= checkpoint_id and (not p.options.is_savepoint)]:": (
+        "the completed one is not among the pending ones any more"
+    ),
+    "core/millstream/core/services/liveness.py Liveness.is_lost: if late > 0: -> if late >= 0:": (
+        "a beat that is not late adds nothing"
+    ),
     "jobmanager/millstream/jobmanager/failover/regions.py PipelinedRegions.__init__: "
     "parent[subtask] = parent[parent[subtask]] -> pass": "shorter paths save time only",
 }

@@ -383,6 +383,16 @@ def test_commits_that_fail_are_retried_until_something_newer_completes() -> None
     assert driver.pass_time(RETRY_MS) == []
 
 
+def test_a_commit_is_not_retried_when_something_newer_completes() -> None:
+    driver = started(replace(PERIODIC, interval_ms=100))
+    driver.pass_time(100)
+    driver.complete(1)
+    driver.tell(ev.NotifyFailed(CheckpointId(1), driver.attempt("sink"), "the broker is away"))
+    driver.pass_time(100)
+    driver.complete(2)
+    assert not of(ev.NotifyComplete, driver.pass_time(RETRY_MS))
+
+
 # Finished tasks
 
 
@@ -419,6 +429,10 @@ def test_without_the_option_a_finished_task_ends_checkpoints() -> None:
     failed = only(ev.SavepointFailed, driver.savepoint("t1"))
     assert failed.reason is Reason.TASKS_FINISHED
     assert "try again" not in failed.message
+    driver.roll_back()
+    driver.run_all()
+    driver.pass_time(1000)
+    assert driver.started == [1, 2], "the task runs again"
 
 
 def test_a_bounded_job_gets_its_last_checkpoint_at_once() -> None:
