@@ -24,6 +24,21 @@ EQUIVALENTS: dict[str, str] = {
     "for older in [p for p in self._state.pending if p.id <= checkpoint_id and (not p.options.is_savepoint)]:": (
         "the completed one is not among the pending ones any more"
     ),
+    "jobmanager/millstream/jobmanager/checkpoints/coordinator.py CheckpointCoordinator.abandoned_savepoints: "
+    "return tuple((number for number in self._state.failed_savepoints if number > newest)) -> "
+    "return tuple((number for number in self._state.failed_savepoints if number >= newest))": (
+        "one that failed is not pending any more"
+    ),
+    "jobmanager/millstream/jobmanager/checkpoints/completing.py Completion._complete: "
+    "self._state.failed_savepoints = [n for n in self._state.failed_savepoints if n > pending.id] -> "
+    "self._state.failed_savepoints = [n for n in self._state.failed_savepoints if n >= pending.id]": (
+        "the one that completes has not failed"
+    ),
+    "jobmanager/millstream/jobmanager/checkpoints/aborting.py abort: "
+    "if pending.options.is_savepoint and pending.id > state.failures.last_success: -> "
+    "if pending.options.is_savepoint and pending.id >= state.failures.last_success:": (
+        "the one that fails has not succeeded"
+    ),
     "core/millstream/core/services/liveness.py Liveness.is_lost: if late > 0: -> if late >= 0:": (
         "a beat that is not late adds nothing"
     ),

@@ -217,6 +217,14 @@ def test_a_refused_slot_rests_before_it_is_tried_again(driver: Driver) -> None:
     assert driver.states(TM1) == [SlotState.PENDING]
 
 
+def test_what_is_reported_of_slots_that_do_not_exist_or_of_no_job_changes_nothing(driver: Driver) -> None:
+    assert driver(ev.SlotsReported(TM2, (held(0, "a1"),))) == []
+    assert driver(ev.SlotRefused(TM2, AllocationId("a1"))) == []
+    driver(ev.TaskManagerRegistered(TM1, free(2)))
+    driver(ev.SlotsReported(TM1, (held(7, "a1"), ev.SlotReport(1, AllocationId("a2")))))
+    assert driver.states(TM1) == [SlotState.FREE] * 2
+
+
 def test_an_allocation_without_a_response_expires(driver: Driver) -> None:
     driver(ev.TaskManagerRegistered(TM1, free(1)))
     driver(wants(1))
@@ -340,6 +348,16 @@ class TestProvisioning:
         driver(wants(1), after=29)
         assert driver.states(TM1) == [SlotState.PENDING, SlotState.FREE]
         assert driver(ev.Tick(), after=1) == []
+
+    @pytest.mark.parametrize("ends", ["refused", "expired"])
+    def test_one_whose_only_allocation_fails_is_idle_from_then_on(self, driver: Driver, ends: str) -> None:
+        driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
+        driver(wants(1), after=20)
+        driver(wants(0))
+        driver(ev.SlotRefused(TM1, AllocationId("a1")) if ends == "refused" else ev.Tick(), after=10)
+        assert driver.states(TM1) == [SlotState.FREE] * 2
+        assert driver(ev.Tick(), after=29) == []
+        assert driver(ev.Tick(), after=1) == [ev.ReleaseTaskManager(TM1)]
 
     def test_releases_only_its_own_and_only_after_a_time_of_idleness(self, driver: Driver) -> None:
         driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
