@@ -310,6 +310,22 @@ def test_a_stranger_s_snapshot_is_discarded_once() -> None:
     assert driver.ack(1, AttemptId("old")) == []
 
 
+def test_a_task_acknowledges_a_checkpoint_once() -> None:
+    driver = checkpointing()
+    driver.ack(1, driver.attempt("source"))
+    assert driver.tell(ev.Acknowledged(CheckpointId(1), driver.attempt("source"), "another", METRICS)) == []
+    write = only(ev.WriteMetadata, driver.ack(1, driver.attempt("sink")))
+    assert [s.state for s in write.content.snapshots] == ["1/source-0-1", "1/sink-0-1"]
+
+
+def test_a_snapshot_that_was_discarded_before_the_barriers_were_sent_is_not_used_later() -> None:
+    driver = checkpointing(coordinated=True)
+    assert driver.ack(1, driver.attempt("source")) == [ev.DiscardState(CheckpointId(1), ("1/source-0-1",))]
+    driver.tell(ev.EnumeratorsSnapshotted(CheckpointId(1), "splits"))
+    assert driver.ack(1, driver.attempt("source")) == []
+    assert driver.ack(1, driver.attempt("sink")) == [], "the source is still awaited"
+
+
 def test_a_stateless_task_leaves_nothing_to_discard() -> None:
     driver = checkpointing()
     driver.tell(ev.Acknowledged(CheckpointId(1), driver.attempt("sink"), None, METRICS))
