@@ -39,6 +39,35 @@ EQUIVALENTS: dict[str, str] = {
     "if pending.options.is_savepoint and pending.id >= state.failures.last_success:": (
         "the one that fails has not succeeded"
     ),
+    "jobmanager/millstream/jobmanager/failover/restart_strategy.py ExponentialDelayStrategy.__init__: "
+    "self._backoff_ms = float(settings.initial_ms) -> pass": (
+        "the first failure sets it, as does each after a long time without one"
+    ),
+    "jobmanager/millstream/jobmanager/failover/restart_strategy.py ExponentialDelayStrategy.__init__: "
+    "self._attempts = 0 -> pass": ("the first failure sets it, as does each after a long time without one"),
+    "jobmanager/millstream/jobmanager/failover/restart_strategy.py ExponentialDelayStrategy.__init__: "
+    "self._attempts = 0 -> self._attempts = 1": (
+        "the first failure sets it, as does each after a long time without one"
+    ),
+    "resourcemanager/millstream/resourcemanager/slot_manager.py SlotManager._waiting: return "
+    "[Waiting(job_id, wanted.slots - held[job_id], confirmed[job_id], wanted.was_complete, overdue=now - "
+    "wanted.incomplete_since >= self._timing.patience, least=wanted.minimum or None) for job_id, wanted "
+    "in self._requirements.items() if held[job_id] < wanted.slots] -> return [Waiting(job_id, "
+    "wanted.slots - held[job_id], confirmed[job_id], wanted.was_complete, overdue=now - "
+    "wanted.incomplete_since >= self._timing.patience, least=wanted.minimum or None) for job_id, wanted "
+    "in self._requirements.items() if held[job_id] <= wanted.slots]": ("a job that misses none is granted none"),
+    f"{_WORKER}/network/credit.py CreditReceiver._grant: if free > 0: -> if free >= 0:": (
+        "the loop within grants nothing then"
+    ),
+    f"{_WORKER}/checkpointing/alignment.py BarrierAligner._complete: "
+    "self._aborted = {aborted for aborted in self._aborted if aborted > number} -> "
+    "self._aborted = {aborted for aborted in self._aborted if aborted >= number}": (
+        "the one that completes was not aborted"
+    ),
+    f"{_WORKER}/checkpointing/alignment.py BarrierAligner.aborted: "
+    "if checkpoint_id <= self._newest_done: -> if checkpoint_id < self._newest_done:": (
+        "barriers of the newest that is done are ignored, aborted or not"
+    ),
     "core/millstream/core/services/liveness.py Liveness.is_lost: if late > 0: -> if late >= 0:": (
         "a beat that is not late adds nothing"
     ),

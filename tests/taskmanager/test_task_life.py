@@ -102,6 +102,18 @@ def test_only_the_savepoint_that_stops_the_job_stops_the_task() -> None:
     assert life.phase is Phase.STOPPED
 
 
+def test_only_the_abort_of_the_savepoint_that_stops_the_job_lets_the_task_continue_and_once() -> None:
+    life = TaskLife(awaits_checkpoint=True)
+    life.move_to(Phase.RUNNING)
+    life.captured(1, StopMode.NONE)
+    life.captured(2, StopMode.SUSPEND)
+    life.aborted(1)
+    assert life.phase is Phase.SUSPENDED
+    for _ in range(2):
+        life.aborted(2)
+        assert life.phase is Phase.RUNNING
+
+
 def test_a_task_is_open_until_it_is_closed() -> None:
     life = TaskLife(awaits_checkpoint=False)
     assert not life.is_open
