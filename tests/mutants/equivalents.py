@@ -64,6 +64,11 @@ EQUIVALENTS: dict[str, str] = {
     "self._aborted = {aborted for aborted in self._aborted if aborted >= number}": (
         "the one that completes was not aborted"
     ),
+    f"{_WORKER}/checkpointing/alignment.py BarrierAligner._overtake: "
+    "if number in self._aborted and (not any((n < number for n in self._pending))): -> "
+    "if number in self._aborted and (not any((n <= number for n in self._pending))):": (
+        "an aborted one is not pending"
+    ),
     f"{_WORKER}/checkpointing/alignment.py BarrierAligner.aborted: "
     "if checkpoint_id <= self._newest_done: -> if checkpoint_id < self._newest_done:": (
         "barriers of the newest that is done are ignored, aborted or not"
