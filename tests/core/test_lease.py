@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.services.lease import Lease, lease_seconds
+from millstream.core.services.lease import Lease, leaderless_seconds, lease_seconds
 from millstream.core.settings.configuration import Configuration
 
 BEAT = 0.2
@@ -29,6 +29,14 @@ def test_it_expires_before_the_other_side_acts() -> None:
     assert DURATION <= over[0] < DURATION + 2 * BEAT < TIMEOUT
     assert lease.holds(DURATION - 0.1)
     assert not lease.holds(DURATION)
+
+
+def test_tasks_wait_for_zookeeper_to_notice_only_where_it_is_there() -> None:
+    alone = Configuration({"heartbeat.timeout": "50 s"})
+    session = {"high-availability.zookeeper.client.session-timeout": "30 s"}
+    available = alone.merged({"high-availability.type": "zookeeper", **session})
+    assert leaderless_seconds(alone.merged(session)) == DURATION
+    assert leaderless_seconds(available) == DURATION + 30.0
 
 
 def test_a_late_confirmation_counts_from_when_it_was_sent() -> None:

@@ -26,6 +26,17 @@ def test_anything_received_restarts_the_timeout() -> None:
     assert lost.index(True) + 1 == 11
 
 
+def test_beats_that_are_late_by_half_a_second_do_not_count_against_the_peer_either() -> None:
+    liveness = Liveness(TEN_AND_FIFTY, 0.0)
+    assert [liveness.is_lost(10.5 * beat) for beat in range(1, 7)] == [False] * 5 + [True]
+
+
+def test_there_are_three_beats_within_a_short_timeout() -> None:
+    assert Liveness(TEN_AND_FIFTY, 0.0).interval == 10.0
+    short = Configuration({"heartbeat.interval": "10 s", "heartbeat.timeout": "12 s"})
+    assert Liveness(short, 0.0).interval == 4.0
+
+
 def test_time_in_which_this_end_stood_still_does_not_count() -> None:
     liveness = Liveness(TEN_AND_FIFTY, 0.0)
     assert not liveness.is_lost(10.0)

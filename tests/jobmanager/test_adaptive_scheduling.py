@@ -15,7 +15,7 @@ from millstream.core.jobs.job_events import JobEventKind
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.settings.configuration import Configuration
 from millstream.jobmanager.adaptive.bounds import Bounds, forward_groups, initial_requirements
-from millstream.jobmanager.adaptive.fitting import fit, graph_at, least_slots, most_slots
+from millstream.jobmanager.adaptive.fitting import fit, graph_at, in_words, least_slots, most_slots
 from millstream.jobmanager.adaptive.scheduler import AdaptiveScheduler
 from millstream.jobmanager.adaptive.settings import AdaptiveSettings, adaptive_settings
 from millstream.jobmanager.failover.settings import FixedDelay
@@ -181,6 +181,16 @@ def test_bounds_that_change_are_followed() -> None:
     up(driver)
     assert parallelisms(driver) == [2, 2]
     assert (driver.declared, len(driver.held)) == (2, 2)
+
+
+def test_the_parallelism_is_shown_in_short() -> None:
+    graph = job([vertex("a", 4), vertex("b", 2), vertex("c", 1)])
+    a, b, c = (v.id for v in graph.vertices)
+    names = [v.name for v in graph.vertices]
+    assert in_words(graph, {a: 3, b: 3, c: 1}) == "3", "what does not change is left out"
+    assert in_words(graph, {a: 3, b: 1, c: 1}) == f"'{names[0]}': 3, '{names[1]}': 1"
+    assert in_words(graph, {a: 4, b: 2, c: 1}) == "4", "nothing changes"
+    assert in_words(job([]), {}) == "1"
 
 
 def test_slots_are_dealt_out_to_sharing_groups() -> None:

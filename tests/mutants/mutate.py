@@ -31,7 +31,7 @@ import hypothesis.stateful
 import pyarrow
 import pytest
 from equivalents import EQUIVALENTS
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from mutations import Mutation, mutated, mutations_of
 from targets import TARGETS
 
@@ -151,6 +151,7 @@ def run(
     settings.register_profile(
         "mutants", max_examples=_EXAMPLES, deadline=None, derandomize=True, database=None,
         suppress_health_check=[HealthCheck.too_slow],
+        phases=(Phase.explicit, Phase.generate),  # the smallest case that fails is not asked for, and takes long
     )  # fmt: skip
     limits = _limits({mutation.path for mutation in sample}, targets, root)
     waiting, running, results = list(reversed(sample)), list[_Child](), list[Result]()

@@ -111,6 +111,7 @@ def test_a_job_that_never_had_all_slots_gives_up_its_part_for_one_that_could_run
     driver(wants(1, OTHER))
     assert not reclaimed(driver(ev.Tick(), after=9))
     assert reclaimed(driver(ev.Tick(), after=1)) == [JOB]
+    assert driver.manager.missing_slots() == 2, "it still wants its slots"
     assert not reclaimed(driver(ev.Tick(), after=1))
     assert [e.job_id for e in driver(ev.SlotsReported(TM1, free(1))) if isinstance(e, ev.AllocateSlot)] == [OTHER]
 
@@ -175,6 +176,12 @@ def test_a_job_that_runs_with_fewer_gets_what_there_is_and_what_comes(driver: Dr
     assert driver.manager.missing_slots() == 1
 
 
+def test_a_job_that_comes_to_run_with_fewer_gets_what_there_is(driver: Driver) -> None:
+    driver(ev.TaskManagerRegistered(TM1, free(2)))
+    assert allocations(driver(wants(5))) == []
+    assert len(allocations(driver(wants(5, minimum=1)))) == 2
+
+
 def test_a_job_that_runs_with_fewer_gets_none_when_they_are_too_few_for_it(driver: Driver) -> None:
     driver(ev.TaskManagerRegistered(TM1, free(2)))
     assert allocations(driver(wants(5, minimum=3))) == []
@@ -217,6 +224,14 @@ def test_a_refused_slot_rests_before_it_is_tried_again(driver: Driver) -> None:
     assert driver.states(TM1) == [SlotState.PENDING]
 
 
+def test_what_is_reported_of_slots_that_do_not_exist_or_of_no_job_changes_nothing(driver: Driver) -> None:
+    assert driver(ev.SlotsReported(TM2, (held(0, "a1"),))) == []
+    assert driver(ev.SlotRefused(TM2, AllocationId("a1"))) == []
+    driver(ev.TaskManagerRegistered(TM1, free(2)))
+    driver(ev.SlotsReported(TM1, (held(7, "a1"), ev.SlotReport(1, AllocationId("a2")))))
+    assert driver.states(TM1) == [SlotState.FREE] * 2
+
+
 def test_an_allocation_without_a_response_expires(driver: Driver) -> None:
     driver(ev.TaskManagerRegistered(TM1, free(1)))
     driver(wants(1))
@@ -245,6 +260,23 @@ def test_a_lost_job_manager_keeps_its_slots_and_declares_again(driver: Driver) -
     told, missing = driver(again)
     assert told == ev.TellLeader(TM1, JOB, "127.0.0.1:2", ANY_EPOCH)
     assert missing == ev.NotifyNotEnoughSlots(JM, JOB, 2, 3, free=0, total=2)
+
+
+def test_the_leader_of_a_slot_that_was_free_meanwhile_is_notified_again(driver: Driver) -> None:
+    driver(ev.TaskManagerRegistered(TM1, free(1)))
+    driver(wants(1))
+    driver(ev.SlotsReported(TM1, (held(0, "a1"),)))
+    driver(wants(0))
+    driver(ev.SlotsReported(TM1, free(1)))
+    driver(ev.SlotsReported(TM1, (held(0, "theirs", OTHER),)))
+    assert driver(wants(1, OTHER)) == [ev.TellLeader(TM1, OTHER, "127.0.0.1:1", ANY_EPOCH)]
+
+
+def test_a_job_manager_that_registers_again_is_notified_again(driver: Driver) -> None:
+    lacks = ev.NotifyNotEnoughSlots(JM, JOB, 0, 2, free=0, total=0)
+    assert driver(wants(2)) == [lacks]
+    again = ev.JobManagerRegistered(JM, "127.0.0.1:1", (ev.SlotRequirement(JOB, 2),))
+    assert driver(again) == [lacks], "it may not have received it"
 
 
 def test_task_managers_that_hold_slots_of_a_job_learn_of_its_new_leader_once(driver: Driver) -> None:
@@ -305,8 +337,23 @@ class TestProvisioning:
     @pytest.fixture
     def driver(self) -> Driver:
         driver = Driver(Provisioning(slots_per_task_manager=2, max_slots=5, idle_timeout=30))
-        driver(ev.JobManagerRegistered(JM, "127.0.0.1:1", ()))
+        assert driver(ev.JobManagerRegistered(JM, "127.0.0.1:1", ())) == []
         return driver
+
+    def test_requests_once_what_is_needed_and_nothing_when_nothing_is(self, driver: Driver) -> None:
+        assert driver(ev.TaskManagerRegistered(TM2, free(1))) == []
+        assert ev.RequestTaskManagers(1) in driver(wants(3))
+        assert driver(ev.Tick(), after=1) == []
+
+    def test_requests_none_beyond_the_limit(self) -> None:
+        driver = Driver(Provisioning(slots_per_task_manager=1, max_slots=1, idle_timeout=30))
+        driver(ev.JobManagerRegistered(JM, "127.0.0.1:1", ()))
+        driver(ev.TaskManagerRegistered(TM1, free(1), provided=True))
+        assert driver(wants(2)) == [ev.NotifyNotEnoughSlots(JM, JOB, 0, 2, free=1, total=1)]
+
+    def test_keeps_one_that_registers_with_a_slot_in_use(self, driver: Driver) -> None:
+        driver(ev.TaskManagerRegistered(TM1, (held(0, "a9"), ev.SlotReport(1)), provided=True))
+        assert driver(ev.Tick(), after=100) == []
 
     def test_requests_as_many_as_are_needed_within_the_limit(self, driver: Driver) -> None:
         assert ev.RequestTaskManagers(1) in driver(wants(1))
@@ -340,6 +387,16 @@ class TestProvisioning:
         driver(wants(1), after=29)
         assert driver.states(TM1) == [SlotState.PENDING, SlotState.FREE]
         assert driver(ev.Tick(), after=1) == []
+
+    @pytest.mark.parametrize("ends", ["refused", "expired"])
+    def test_one_whose_only_allocation_fails_is_idle_from_then_on(self, driver: Driver, ends: str) -> None:
+        driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
+        driver(wants(1), after=20)
+        driver(wants(0))
+        driver(ev.SlotRefused(TM1, AllocationId("a1")) if ends == "refused" else ev.Tick(), after=10)
+        assert driver.states(TM1) == [SlotState.FREE] * 2
+        assert driver(ev.Tick(), after=29) == []
+        assert driver(ev.Tick(), after=1) == [ev.ReleaseTaskManager(TM1)]
 
     def test_releases_only_its_own_and_only_after_a_time_of_idleness(self, driver: Driver) -> None:
         driver(ev.TaskManagerRegistered(TM1, free(2), provided=True))
@@ -399,6 +456,14 @@ def test_a_job_that_needs_more_than_is_left_waits_for_its_turn(driver: Driver) -
     driver(ev.SlotsReported(TM1, (held(0, "a1"), ev.SlotReport(1))))
     driver(wants(0))
     assert allocations(driver(ev.SlotsReported(TM1, free(2)))) == [(TM1, 0, "a2")]
+
+
+def test_a_job_gets_none_when_one_before_it_takes_what_is_large_enough_for_both(driver: Driver) -> None:
+    driver(ev.TaskManagerRegistered(TM1, free(1), resources=Resources(1, 100)))
+    driver(needs(2, 2.0))
+    driver(needs(2, 2.0, job=OTHER))
+    effects = driver(ev.TaskManagerRegistered(TM2, free(3), resources=Resources(8, 100)))
+    assert [e.job_id for e in effects if isinstance(e, ev.AllocateSlot)] == [JOB, JOB]
 
 
 def test_every_slot_is_on_a_task_manager_that_has_what_the_largest_needs(driver: Driver) -> None:

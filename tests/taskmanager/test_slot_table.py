@@ -56,6 +56,18 @@ def test_slots_of_a_job_are_those_that_it_holds_or_was_offered() -> None:
     assert [a.allocation_id for a in table.of_job(JOB)] == ["c"]
 
 
+@pytest.mark.parametrize("before", ["offered", "in use"])
+def test_a_slot_whose_job_manager_responds_is_not_freed(before: str) -> None:
+    table = SlotTable(1)
+    table.allocate(0, A, JOB, JM)
+    if before == "in use":
+        table.accepted(A)
+    (held,) = table.of_job(JOB)
+    held.held_until = 10.0
+    table.accepted(A)
+    assert held.held_until is None
+
+
 def test_an_ending_allocation_is_not_revived_by_a_late_response() -> None:
     table = SlotTable(1)
     table.allocate(0, A, JOB, JM)

@@ -102,6 +102,29 @@ def test_only_the_savepoint_that_stops_the_job_stops_the_task() -> None:
     assert life.phase is Phase.STOPPED
 
 
+def test_only_the_abort_of_the_savepoint_that_stops_the_job_lets_the_task_continue_and_once() -> None:
+    life = TaskLife(awaits_checkpoint=True)
+    life.move_to(Phase.RUNNING)
+    life.captured(1, StopMode.NONE)
+    life.captured(2, StopMode.SUSPEND)
+    life.aborted(1)
+    assert life.phase is Phase.SUSPENDED
+    for _ in range(2):
+        life.aborted(2)
+        assert life.phase is Phase.RUNNING
+
+
+def test_a_task_is_open_until_it_is_closed() -> None:
+    life = TaskLife(awaits_checkpoint=False)
+    assert not life.is_open
+    assert not life.has_finished_operators
+    for phase in (Phase.RUNNING, Phase.SUSPENDED, Phase.STOPPED, Phase.ENDED):
+        life.move_to(phase)
+        assert life.is_open
+    life.move_to(Phase.CLOSED)
+    assert not life.is_open
+
+
 def test_every_phase_has_its_transitions_and_leads_to_closed() -> None:
     assert TRANSITIONS.keys() == set(Phase)
     assert all(Phase.CLOSED in following for phase, following in TRANSITIONS.items() if phase is not Phase.CLOSED)

@@ -104,6 +104,36 @@ def test_after_the_end_of_the_queue_only_a_restarted_reader_gets_splits_that_cam
     assert context.assigned[3:] == [(0, ["a"])]
 
 
+def test_a_reader_whose_splits_came_back_starts_again() -> None:
+    context = FakeContext()
+    enumerator = QueueEnumerator[str](context, ["a"])
+    context.readers.add(0)
+    for _ in range(2):
+        enumerator.handle_split_request(0, "host")
+    enumerator.add_splits_back(["a"], 0)
+    enumerator.handle_split_request(0, "host")
+    assert context.assigned == [(0, ["a"]), (0, []), (0, ["a"])]
+
+
+def test_what_is_searched_for_is_unknown_until_it_is_found() -> None:
+    context = FakeContext()
+    enumerator = DiscoveringEnumerator[str](context, lambda: ["a", "b"])
+    enumerator.start()
+    context.readers.add(0)
+    assert enumerator.unassigned_splits() is None
+    assert enumerator.snapshot_state(1) is None
+    (found,) = context.background
+    found()
+    assert enumerator.unassigned_splits() == 2
+    assert enumerator.snapshot_state(2) == ["a", "b"]
+    for _ in range(3):
+        enumerator.handle_split_request(0, "host")
+    enumerator.add_splits_back(["b"], 1)
+    enumerator.add_reader(0)
+    enumerator.handle_split_request(0, "host")
+    assert context.assigned == [(0, ["a"]), (0, ["b"]), (0, []), (0, ["b"])], "a new reader was not notified"
+
+
 def test_splits_that_readers_have_are_passed_over_when_they_are_found_again() -> None:
     context = FakeContext()
     enumerator = DiscoveringEnumerator[str](context, lambda: ["a", "b"])

@@ -17,11 +17,13 @@ from millstream.jobmanager.checkpoints.model import (
     CheckpointId,
     CompletedCheckpoint,
     SnapshotOptions,
+    TaskRef,
     TriggerId,
 )
 from millstream.jobmanager.checkpoints.policies.commits import RETRY_MS
 from millstream.jobmanager.checkpoints.policies.requests import FINAL_RETRY_MS
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings, Retention
+from millstream.jobmanager.checkpoints.tasks import TaskTable
 from millstream.jobmanager.failover.topology import Subtask
 
 PERIODIC = CheckpointSettings(interval_ms=1000, tolerable_failures=100, timeout_ms=60_000)
@@ -89,6 +91,18 @@ def test_no_checkpoints_before_all_tasks_run() -> None:
     assert driver.pass_time(5000) == []
     driver.run_all()
     assert driver.coordinator.next_wake_up() == 6000
+
+
+def test_the_schedule_starts_once_with_the_last_task() -> None:
+    driver = CheckpointDriver(PERIODIC)
+    source, sink = (TaskRef(Subtask(VertexId(v), 0), AttemptId(v)) for v in ("source", "sink"))
+    driver.tell(ev.TasksRunning((source,)))
+    assert driver.coordinator.next_wake_up() is None
+    driver.now = 400
+    driver.tell(ev.TasksRunning((source, sink)))
+    driver.now = 500
+    driver.tell(ev.TasksRunning((source, sink)))
+    assert driver.coordinator.next_wake_up() == 1400
 
 
 def test_a_late_periodic_checkpoint_is_taken_once() -> None:
@@ -296,6 +310,22 @@ def test_a_stranger_s_snapshot_is_discarded_once() -> None:
     assert driver.ack(1, AttemptId("old")) == []
 
 
+def test_a_task_acknowledges_a_checkpoint_once() -> None:
+    driver = checkpointing()
+    driver.ack(1, driver.attempt("source"))
+    assert driver.tell(ev.Acknowledged(CheckpointId(1), driver.attempt("source"), "another", METRICS)) == []
+    write = only(ev.WriteMetadata, driver.ack(1, driver.attempt("sink")))
+    assert [s.state for s in write.content.snapshots] == ["1/source-0-1", "1/sink-0-1"]
+
+
+def test_a_snapshot_that_was_discarded_before_the_barriers_were_sent_is_not_used_later() -> None:
+    driver = checkpointing(coordinated=True)
+    assert driver.ack(1, driver.attempt("source")) == [ev.DiscardState(CheckpointId(1), ("1/source-0-1",))]
+    driver.tell(ev.EnumeratorsSnapshotted(CheckpointId(1), "splits"))
+    assert driver.ack(1, driver.attempt("source")) == []
+    assert driver.ack(1, driver.attempt("sink")) == [], "the source is still awaited"
+
+
 def test_a_stateless_task_leaves_nothing_to_discard() -> None:
     driver = checkpointing()
     driver.tell(ev.Acknowledged(CheckpointId(1), driver.attempt("sink"), None, METRICS))
@@ -345,6 +375,27 @@ def test_ids_go_on_after_a_restore() -> None:
     assert driver.started == [30]
 
 
+def test_ids_of_an_earlier_run_are_not_used_again() -> None:
+    driver = CheckpointDriver(PERIODIC)
+    driver.coordinator.number_from(7)
+    driver.coordinator.number_from(3)
+    driver.run_all()
+    driver.pass_time(1000)
+    assert driver.started == [7]
+
+
+def test_a_job_at_another_parallelism_takes_full_checkpoints_of_its_new_subtasks() -> None:
+    driver = checkpointing(PERIODIC, job=topology(source=2, sink=1))
+    driver.complete(1)
+    driver.roll_back()
+    driver.topology = topology(source=1, sink=1)
+    driver.coordinator.rescale(driver.topology)
+    driver.run_all()
+    barrier = only(ev.TriggerBarrier, driver.pass_time(1000))
+    assert barrier.attempts == (driver.attempt("source"),)
+    assert barrier.options.full, "no file of other subtasks is to be referred to"
+
+
 def test_what_was_not_claimed_is_never_deleted_and_not_referred_to() -> None:
     driver = started(PERIODIC, retained=(restored(17, owned=False),))
     barrier = only(ev.TriggerBarrier, driver.pass_time(1000))
@@ -383,6 +434,26 @@ def test_commits_that_fail_are_retried_until_something_newer_completes() -> None
     assert driver.pass_time(RETRY_MS) == []
 
 
+def test_a_commit_is_not_retried_when_the_task_has_finished() -> None:
+    driver = started()
+    driver.pass_time(1000)
+    driver.complete(1)
+    source = driver.attempt("source")
+    driver.tell(ev.NotifyFailed(CheckpointId(1), source, "the broker is away"))
+    driver.finish(source)
+    assert not of(ev.NotifyComplete, driver.pass_time(RETRY_MS))
+
+
+def test_a_commit_is_not_retried_when_something_newer_completes() -> None:
+    driver = started(replace(PERIODIC, interval_ms=100))
+    driver.pass_time(100)
+    driver.complete(1)
+    driver.tell(ev.NotifyFailed(CheckpointId(1), driver.attempt("sink"), "the broker is away"))
+    driver.pass_time(100)
+    driver.complete(2)
+    assert not of(ev.NotifyComplete, driver.pass_time(RETRY_MS))
+
+
 # Finished tasks
 
 
@@ -411,6 +482,59 @@ def test_a_producer_that_finishes_under_way_has_its_consumers_triggered() -> Non
     assert only(ev.WriteMetadata, driver.ack(1, driver.attempt("sink")))
 
 
+def test_the_last_task_that_a_checkpoint_waits_for_may_finish_instead() -> None:
+    driver = checkpointing()
+    driver.ack(1, driver.attempt("sink"))
+    assert only(ev.WriteMetadata, driver.finish(driver.attempt("source")))
+
+
+def test_a_snapshot_that_comes_after_the_end_of_its_task_counts_once() -> None:
+    driver = checkpointing()
+    driver.finish(driver.attempt("source"))
+    assert driver.ack(1, driver.attempt("source")) == [], "the sink is still awaited"
+    write = only(ev.WriteMetadata, driver.ack(1, driver.attempt("sink")))
+    assert [s.state for s in write.content.snapshots] == ["1/source-0-1", "1/sink-0-1"]
+    assert write.content.finished == ()
+
+
+def test_a_new_attempt_replaces_the_one_before_it() -> None:
+    table = TaskTable(topology(source=1))
+    old, new = (TaskRef(Subtask(VertexId("source"), 0), AttemptId(name)) for name in ("old", "new"))
+    table.run([old])
+    table.end([old.attempt_id])
+    assert table.all_input_ended
+    table.run([new])
+    assert not table.knows(old.attempt_id)
+    assert table.active() == [new]
+    assert not table.all_input_ended
+
+
+def test_a_task_finishes_once_and_only_if_it_is_known() -> None:
+    table = TaskTable(topology(source=1))
+    task = TaskRef(Subtask(VertexId("source"), 0), AttemptId("known"))
+    table.run([task])
+    assert table.finish([AttemptId("unknown"), task.attempt_id]) == [task]
+    assert table.finish([task.attempt_id]) == []
+
+
+@pytest.mark.parametrize(
+    ("finished", "unfinished"),
+    [
+        ({"map": {0}}, {"source"}),
+        ({"source": {0}, "map": {0}}, {"source"}),
+        ({"source": {0, 1}, "map": {0}}, set()),
+        ({"source": {0, 1}}, set()),
+        ({"sink": {0}}, set()),
+        ({}, set()),
+    ],
+)
+def test_unfinished_producers_are_those_of_vertices_that_have_finished_as_a_whole(
+    finished: dict[str, set[int]], unfinished: set[str]
+) -> None:
+    table = TaskTable(topology(source=2, map=1, sink=2))
+    assert table.unfinished_producers({VertexId(v): done for v, done in finished.items()}) == unfinished
+
+
 def test_without_the_option_a_finished_task_ends_checkpoints() -> None:
     driver = checkpointing(replace(PERIODIC, after_tasks_finish=False))
     effects = driver.finish(driver.attempt("source"))
@@ -419,6 +543,19 @@ def test_without_the_option_a_finished_task_ends_checkpoints() -> None:
     failed = only(ev.SavepointFailed, driver.savepoint("t1"))
     assert failed.reason is Reason.TASKS_FINISHED
     assert "try again" not in failed.message
+    driver.roll_back()
+    driver.run_all()
+    driver.pass_time(1000)
+    assert driver.started == [1, 2], "the task runs again"
+
+
+def test_without_the_option_a_task_that_finishes_after_its_snapshot_ends_no_checkpoint() -> None:
+    driver = checkpointing(replace(PERIODIC, after_tasks_finish=False))
+    driver.ack(1, driver.attempt("source"))
+    assert driver.finish(driver.attempt("source")) == [
+        ev.TriggerBarrier(CheckpointId(1), (driver.attempt("sink"),), SnapshotOptions(), driver.instant.date_ms)
+    ]
+    assert only(ev.WriteMetadata, driver.ack(1, driver.attempt("sink")))
 
 
 def test_a_bounded_job_gets_its_last_checkpoint_at_once() -> None:
@@ -653,6 +790,13 @@ def test_a_failed_savepoint_is_abandoned_until_a_later_snapshot_holds_what_it_wa
     assert coordinator.abandoned_savepoints == (), "all tasks have begun again since, and cleaned up"
 
 
+def test_the_first_savepoint_is_abandoned_like_any_other() -> None:
+    driver = started(MANUAL)
+    driver.savepoint("t1")
+    driver.decline(1, driver.attempt("sink"), Reason.CHECKPOINT_DECLINED)
+    assert driver.coordinator.abandoned_savepoints == (1,)
+
+
 def test_a_savepoint_that_fails_gets_a_response_and_counts_only_when_a_task_declined() -> None:
     driver = started(replace(MANUAL, tolerable_failures=0, timeout_ms=500))
     driver.savepoint("t1")
@@ -722,9 +866,20 @@ def test_a_stop_fails_the_users_checkpoints_that_wait_for_their_turn() -> None:
     assert (failed.trigger_id, failed.reason) == ("waits", Reason.CHECKPOINT_COORDINATOR_SUSPEND)
 
 
+def test_a_stop_aborts_no_savepoint_and_no_checkpoint_that_all_tasks_have_acknowledged() -> None:
+    driver = checkpointing()
+    driver.ack_all(1)
+    driver.savepoint("t1")
+    effects = driver.savepoint("t2", stop=True)
+    assert only(ev.TriggerBarrier, effects).checkpoint_id == 3
+    assert [p.id for p in driver.coordinator.pending] == [1, 2, 3]
+
+
 def test_only_one_stop_at_a_time() -> None:
     driver = started()
+    assert not driver.coordinator.is_stopping
     driver.savepoint("t1", stop=True)
+    assert driver.coordinator.is_stopping
     failed = only(ev.SavepointFailed, driver.savepoint("t2", stop=True))
     assert failed.reason is Reason.PERIODIC_SCHEDULER_SHUTDOWN
     assert driver.savepoint("t1", stop=True) == []
@@ -799,7 +954,18 @@ def test_a_partial_failure_before_the_stop_savepoint_restarts_only_what_was_drai
     driver.savepoint("t1", stop=True, drain=drain)
     effects = driver.roll_back(frozenset({Subtask(VertexId("source"), 1)}))
     assert of(ev.NotifyAborted, effects)
-    assert bool(of(ev.FailJob, effects)) is drain
+    assert len(of(ev.FailJob, effects)) == int(drain)
+
+
+def test_a_drained_job_that_restarts_or_ends_as_a_whole_is_not_restarted_for_it() -> None:
+    driver = started()
+    driver.savepoint("t1", stop=True, drain=True)
+    assert not of(ev.FailJob, driver.roll_back())
+    driver.run_all()
+    driver.savepoint("t2", stop=True, drain=True)
+    effects = driver.stop(ev.StopOutcome.CANCELED)
+    assert of(ev.SavepointFailed, effects)
+    assert not of(ev.FailJob, effects)
 
 
 # Coordinators of sources
@@ -811,6 +977,24 @@ def test_the_sources_enumerators_come_before_the_barriers() -> None:
     assert only(ev.TriggerBarrier, driver.tell(ev.EnumeratorsSnapshotted(CheckpointId(1), "splits")))
     write = only(ev.WriteMetadata, driver.ack_all(1))
     assert write.content.enumerator_states == "splits"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "finished", "begins"),
+    [
+        (True, [], True),
+        (True, ["source"], True),
+        (True, ["source", "sink"], False),
+        (False, [], True),
+        (False, ["source"], False),
+    ],
+)
+def test_tasks_that_finish_before_the_barriers(allowed: bool, finished: list[str], begins: bool) -> None:
+    driver = checkpointing(replace(PERIODIC, after_tasks_finish=allowed), coordinated=True)
+    driver.finish(*[driver.attempt(vertex) for vertex in finished])
+    effects = driver.tell(ev.EnumeratorsSnapshotted(CheckpointId(1), "splits"))
+    assert bool(of(ev.TriggerBarrier, effects)) is begins
+    assert bool(driver.coordinator.pending) is begins
 
 
 def test_enumerators_that_fail_fail_the_checkpoint() -> None:

@@ -16,8 +16,15 @@ from millstream.jobmanager.checkpoints.model import (
     SnapshotOptions,
     TriggerId,
 )
+from millstream.jobmanager.checkpoints.pending import EndedCheckpoints, PendingCheckpoint
 from millstream.jobmanager.checkpoints.policies.commits import RETRY_MS, CommitRetries
-from millstream.jobmanager.checkpoints.policies.requests import MAX_QUEUED, Origin, Request, RequestQueue
+from millstream.jobmanager.checkpoints.policies.requests import (
+    FINAL_RETRY_MS,
+    MAX_QUEUED,
+    Origin,
+    Request,
+    RequestQueue,
+)
 from millstream.jobmanager.checkpoints.policies.retention import CompletedCheckpoints
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 
@@ -51,6 +58,30 @@ def test_only_savepoints_pass_when_there_is_no_room() -> None:
     assert queue.choose(50, 1) == user("s", SAVEPOINT)
     assert queue.choose(50, 1) is None
     assert queue.ready_at(1) is None
+
+
+def test_a_last_checkpoint_that_failed_waits_and_the_periodic_one_before_it_does_not() -> None:
+    queue, last = RequestQueue(CheckpointSettings(interval_ms=10), SnapshotOptions()), Request(Origin.FINAL, SAVEPOINT)
+    queue.add(last)
+    queue.ended(last, 100)
+    assert queue.ready_at(0) == 100 + FINAL_RETRY_MS, "the job does not run yet"
+    queue.start_schedule(150)
+    assert queue.ready_at(0) == 160
+    assert queue.choose(159, 0) is None
+
+
+def test_a_schedule_that_was_stopped_starts_nothing_and_begins_anew() -> None:
+    queue, last = RequestQueue(CheckpointSettings(interval_ms=10), SnapshotOptions()), Request(Origin.FINAL, SAVEPOINT)
+    queue.start_schedule(0)
+    queue.add(last)
+    queue.ended(last, 100)
+    assert queue.stop_schedule() == []
+    assert not queue.holds_final
+    assert queue.ready_at(0) is None
+    assert queue.choose(10_000, 0) is None
+    queue.start_schedule(200)
+    queue.add(last)
+    assert queue.choose(200, 0) == last, "it waits for none that failed before"
 
 
 def test_the_queue_is_bounded_and_hands_back_what_waits() -> None:
@@ -115,3 +146,11 @@ def test_a_commit_is_retried_once_until_it_fails_again() -> None:
     assert retries.take_due(RETRY_MS - 1) == []
     assert retries.take_due(RETRY_MS) == [NotifyComplete(CheckpointId(1), (task,))]
     assert retries.take_due(10 * RETRY_MS) == []
+
+
+def test_the_checkpoints_that_ended_last_are_remembered() -> None:
+    ended, late = EndedCheckpoints(remembered=2), AttemptId("late")
+    for number in (1, 2, 3):
+        ended.add(PendingCheckpoint(CheckpointId(number), user("t"), SnapshotOptions(), 0, 0))
+    assert [ended.is_stray(CheckpointId(number), late) for number in (1, 2, 3)] == [False, True, True]
+    assert not ended.is_stray(CheckpointId(3), late), "only once"

@@ -125,6 +125,15 @@ def test_a_newer_barrier_abandons_the_older_checkpoint() -> None:
     assert aligner.received(1, barrier(2)) == [Unblock(), TakeSnapshot(barrier(2))]
 
 
+def test_an_overtaken_checkpoint_stays_abandoned_when_the_newer_one_is_aborted() -> None:
+    aligner = BarrierAligner([1, 2, 3])
+    aligner.received(1, barrier(1))
+    aligner.received(2, barrier(2))
+    assert aligner.aborted(2) == [Unblock(), Abandon(2, "aborted")]
+    assert aligner.received(3, barrier(1)) == [], "it would wait for channel 2, which never delivers it"
+    assert not aligner.is_aligning
+
+
 def test_an_ended_channel_is_not_awaited() -> None:
     aligner = BarrierAligner([1, 2])
     aligner.received(1, barrier(1))

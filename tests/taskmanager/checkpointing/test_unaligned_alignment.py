@@ -133,6 +133,15 @@ def test_the_next_unaligned_checkpoint_ends_recordings() -> None:
     assert aligner.announced(overtaking(1)) == []
 
 
+def test_a_checkpoint_whose_recordings_are_complete_is_not_abandoned() -> None:
+    aligner = BarrierAligner({1, 2}, {1, 2})
+    aligner.announced(overtaking(1))
+    aligner.delivered(1, 1)
+    assert aligner.delivered(2, 1) == [AllDelivered(1)]
+    assert aligner.announced(overtaking(2)) == taken(overtaking(2), 1, 2)
+    assert aligner.aborted(1) == []
+
+
 def test_an_unaligned_checkpoint_abandons_an_older_aligned_one() -> None:
     aligner = BarrierAligner({1, 2}, {1, 2})
     aligner.received(1, Barrier(1, 1000))

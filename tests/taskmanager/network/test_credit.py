@@ -77,6 +77,18 @@ def test_the_pool_is_granted_round_robin() -> None:
             receiver.arrived(channel, 0)
 
 
+def test_a_pool_that_grows_is_granted_to_one_channel_after_another() -> None:
+    receiver = started(1, 2, exclusive=1, floating=0)
+    for channel in (1, 2):
+        assert receiver.announced(channel, 9) == []
+    assert receiver.resize(1) == [(2, 1)]
+    assert receiver.resize(2) == [(1, 1)]
+    assert receiver.capacity == 4
+    receiver.closed(1)
+    receiver.closed(2)
+    assert receiver.capacity == 0
+
+
 def test_a_closed_channel_releases_its_buffers() -> None:
     receiver = started(1, 2, exclusive=1, floating=3)
     assert receiver.arrived(1, backlog=5) == [(1, 3)]

@@ -140,3 +140,13 @@ def test_mistakes_of_the_operator_are_detected() -> None:
     transactions.pre_committed(2)
     with pytest.raises(AssertionError, match="in order"):
         transactions.committed("b")
+
+
+def test_an_aborted_transaction_is_not_open_any_more() -> None:
+    transactions = SinkTransactions[str]()
+    transactions.begun("a")
+    transactions.aborted()
+    assert transactions.open == []
+    assert transactions.elements() == []
+    transactions.begun("b")
+    assert transactions.open == ["b"]

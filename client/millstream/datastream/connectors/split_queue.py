@@ -206,7 +206,6 @@ class OneSplitReader(SourceReader[SplitT]):
             self._is_open = False
             self.close_split()
             if self._read_from is not None:
-                self._paused.discard(self._read_from)
                 self.context.split_finished(self._read_from)
 
     def current_split_id(self) -> str | None:

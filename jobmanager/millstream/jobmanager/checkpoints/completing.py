@@ -77,7 +77,6 @@ class Completion:
         pending = self._state.pending.in_phase(checkpoint_id, Phase.STORING)
         if pending is None:
             return []
-        pending.phase = Phase.WRITTEN
         effects = abort(self._state, pending, Reason.FINALIZE_CHECKPOINT_FAILURE, message, now)
         return effects + self.after_storing()
 

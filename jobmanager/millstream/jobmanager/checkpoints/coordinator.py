@@ -229,7 +229,6 @@ class CheckpointCoordinator:
             return []
         self._state.tasks.remove(subtasks)
         self._state.running = self._state.final_done = False
-        self._state.failing = True
         effects: list[ev.Effect] = []
         drained = False
         for pending in self._state.pending:
