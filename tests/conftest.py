@@ -38,8 +38,8 @@ logging.getLogger("asyncio").addFilter(_of_this_test)
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: a third of the time, tests without processes wait for clocks and sockets."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Two more than there are cores: for much of their time, tests without processes wait for clocks and sockets."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 _LONG_FILES = ("test_rest_fuzzed", "test_docs_bootstrap", "test_dashboard_pages", "test_docs_", "tests/spark/")

@@ -33,6 +33,8 @@ from millstream.datastream.state import (
     ValueStateDescriptor,
 )
 
+pytestmark = pytest.mark.slow
+
 N = 3_000
 KEYS = 17
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())

@@ -27,6 +27,8 @@ from millstream.datastream import (
     StreamExecutionEnvironment,
 )
 
+pytestmark = pytest.mark.slow
+
 N = 5_000
 TEXT = ["to be or not to be", "that is the question", "", "whether tis nobler in the mind"] * 50
 

@@ -25,6 +25,8 @@ from thoroughness import cases
 
 from millstream.proto import dataplane_pb2, dispatcher_pb2, inspection_pb2, resourcemanager_pb2, taskmanager_pb2
 
+pytestmark = pytest.mark.slow
+
 CONTRACTS = (dispatcher_pb2, resourcemanager_pb2, taskmanager_pb2, dataplane_pb2, inspection_pb2)
 METHODS = [
     method

@@ -12,6 +12,8 @@ import pytest
 from commit_world import KINDS, CommitWorld, Crashes
 from thoroughness import every
 
+pytestmark = pytest.mark.slow
+
 
 def run(count: int, crashes: Crashes, **options: Any) -> CommitWorld:
     world = CommitWorld(count, crashes, **options)

@@ -14,6 +14,8 @@ from schedules import replay
 from shapes import LONG, SHORT, STANDBYS, UNREACHED, Shape
 from simulation import SimulationFailed, simulate
 
+pytestmark = pytest.mark.slow
+
 Bug = Callable[[], AbstractContextManager[None]]
 
 
