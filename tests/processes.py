@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import pytest
 
 _OF_USERS = ("MILLSTREAM_CONF_DIR", "MILLSTREAM_CLUSTER_DIR", "PYTHONPATH")
 
@@ -51,6 +55,42 @@ def frozen(*pids: int) -> Iterator[None]:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
+
+
+_TRACER = """
+import ctypes, os, sys
+SEIZE, libc = 0x4206, ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+if libc.ptrace(SEIZE, int(sys.argv[1]), None, None):
+    sys.exit(os.strerror(ctypes.get_errno()))
+print("attached", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def traced(pid: int) -> Iterator[None]:
+    """Has another process trace this one inside of the context, as a debugger does."""
+    command = [sys.executable, "-c", _TRACER, str(pid)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tracer:
+        assert tracer.stdout is not None
+        assert tracer.stdin is not None
+        try:
+            if not tracer.stdout.readline():
+                pytest.skip("this host lets no process trace another")
+            yield
+        finally:
+            tracer.stdin.close()
+
+
+@contextmanager
+def held(pid: int) -> Iterator[None]:
+    """Stops a process inside of the context as a debugger does: what supervises it waits, and does not kill it."""
+    with frozen(pid), traced(pid):  # a tracer alone would stop one of its threads
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)  # while it is traced: stopped without a tracer, it could be killed
 
 
 def command_of(pid: int) -> str:

@@ -8,19 +8,10 @@ import subprocess
 import sys
 
 import pytest
+from processes import traced
 from waiting import wait_until
 
 from millstream.core.linux.processes import is_stopped, is_traced, processor_ticks
-
-TRACER = """
-import ctypes, os, sys
-SEIZE, libc = 0x4206, ctypes.CDLL(None, use_errno=True)
-libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-if libc.ptrace(SEIZE, int(sys.argv[1]), None, None):
-    sys.exit(os.strerror(ctypes.get_errno()))
-print("attached", flush=True)
-sys.stdin.read()
-"""
 
 
 @pytest.mark.process
@@ -60,14 +51,8 @@ def test_a_process_with_a_debugger_is_traced() -> None:
         try:
             assert process.stdout is not None
             process.stdout.readline()
-            command = [sys.executable, "-c", TRACER, str(process.pid)]
-            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as debugger:
-                assert debugger.stdout is not None
-                assert debugger.stdin is not None
-                if not debugger.stdout.readline():
-                    pytest.skip("this host lets no process trace another")
+            with traced(process.pid):
                 assert is_traced(process.pid)
-                debugger.stdin.close()
             wait_until(lambda: not is_traced(process.pid), "the debugger to detach")
         finally:
             process.kill()

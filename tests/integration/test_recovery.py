@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from processes import frozen, parent_of
+from processes import frozen, held, parent_of
 from system import Cluster, beginnings, completed, given, highest_counts, recovering, wait_until, write_job
 
 pytestmark = pytest.mark.process
@@ -109,7 +109,7 @@ def test_workers_that_lost_connection_to_each_other_continue_together(own_cluste
     job_id, results, _ = submit(own_cluster, tmp_path, "task.cancellation.timeout=1h")
     wait_for_state(own_cluster, job_id, results)
     before = own_cluster.workers()
-    with frozen(before[0]):
+    with held(before[0]):  # merely frozen, it would be killed as soon as the others lose it
         own_cluster.wait_for(job_id, "RESTARTING")  # and it stays so: the frozen tasks cannot end
     own_cluster.wait_for_restart(job_id)
     own_cluster.wait_for(job_id, "RUNNING")
