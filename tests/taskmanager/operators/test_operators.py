@@ -118,6 +118,16 @@ def test_filter_that_keeps_nothing_emits_nothing(form: str) -> None:
     assert emitted(plan.FilterSpec(lambda pair: False), pairs(5, form)) == []
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("stamps", [None, [10, 20, 30]])
+def test_filter_keeps_the_kinds_beside_records(plain: bool, stamps: list[int] | None) -> None:
+    made = operator(plan.FilterSpec(lambda number: number % 2), t.LONG)
+    made.process(RowBatch([1, 2, 3], stamps, plain, bytes(3)))
+    (batch,) = made.out.batches
+    assert isinstance(batch, RowBatch)
+    assert (batch.rows, batch.kinds) == ([1, 3], bytes(2))
+
+
 def test_filter_accepts_all_truth_values() -> None:
     values = [0, 1, "", "a", None, [0], np.bool_(False), np.bool_(True)]
     ((_, kept),) = emitted(plan.FilterSpec(lambda value: value), RowBatch(values, list(range(8))), kind=t.PICKLED)

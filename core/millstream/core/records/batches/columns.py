@@ -147,8 +147,7 @@ class ColumnBatch:
 
         `Row`s get their kinds. Raises a ChangedRecordError if another record is not an insertion.
         """
-        batch = self.to_rows(type)
-        return batch.records(type)
+        return self.to_rows(type).records(type)
 
     def columns(self, type: TypeInformation, only: Sequence[str] | None = None) -> pa.RecordBatch:
         """The columns as they are. Raises a ChangedRecordError if a record is not an insertion."""

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 TIMESTAMP = "q"
 """The type code of timestamps in arrays."""
-FEW_PARTS = 8
+_FEW_PARTS = 8
 """Up to this many parts, one pass for each is faster: with two, 17 ns per timestamp instead of 40."""
-_ONE_OF = [bytes([place == part for place in range(256)]) for part in range(FEW_PARTS)]
+_ONE_OF = [bytes([place == part for place in range(256)]) for part in range(_FEW_PARTS)]
 
 
 class ChosenTimes:
@@ -158,7 +158,7 @@ class RowBatch:
 
     def split(self, indices: Iterable[int], parts: int) -> Iterator[tuple[int, RowBatch]]:
         """Divides the records: `indices` has the part of each, from 0 to `parts - 1`. Only parts with records."""
-        if parts <= FEW_PARTS:
+        if parts <= _FEW_PARTS:
             places = bytes(indices)
             for part in range(parts):
                 if part in places:

@@ -108,16 +108,17 @@ class FilterOperator(FunctionOperator):
         source = iter(rows)
         kept: list[Any] = []
         mask: list[bool] = []
+        has_more = batch.is_timed or batch.kinds is not None  # beside the records, to be chosen by the mask
         try:
             if isinstance(batch, ColumnBatch):
                 mask = [bool(call(row)) for row in source]
             elif batch.plain or not self.handover.copies:
-                if not batch.is_timed:
+                if not has_more:
                     kept = [row for row in source if call(row)]
                 else:
                     mask = [True if call(row) else False for row in source]  # noqa: SIM210  # a call of bool costs more
                     kept = list(compress(rows, mask))
-            elif not batch.is_timed:
+            elif not has_more:
                 kept = self.handover.all((row for row in source if call(row)), rows)
             else:
                 kept = self.handover.all(_judged(call, source, mask), rows)
