@@ -36,7 +36,9 @@ def test_a_slice_of_a_column_is_converted_correctly(data: st.DataObject) -> None
     kind, values = data.draw(typed_values())
     stored = to_array(data.draw(st.lists(st.none() | values, min_size=2, max_size=6)), kind, "value")
     target = arrow_type_of(spark_type(kind, stored.type))
-    assert to_spark(stored.slice(1), kind, target).equals(to_spark(stored, kind, target).slice(1))
+    of_slice, slice_of = to_spark(stored.slice(1), kind, target), to_spark(stored, kind, target).slice(1)
+    assert of_slice.type == slice_of.type
+    assert repr(of_slice.to_pylist()) == repr(slice_of.to_pylist())  # `equals` takes a NaN for another one
 
 
 @given(typed_values().map(lambda of: of[0]))
