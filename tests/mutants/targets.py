@@ -35,6 +35,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     f"{_CHECKPOINTS}/stopping.py": ("tests/jobmanager/checkpoints/test_stopping.py", *_COORDINATOR),
     f"{_FAILOVER}/restart_strategy.py": ("tests/jobmanager/failover/test_restart_strategy.py",),
     f"{_FAILOVER}/regions.py": ("tests/jobmanager/failover/test_pipelined_regions.py",),
+    f"{_FAILOVER}/deployment_plan.py": ("tests/jobmanager/failover/test_deployment_plan.py",),
     f"{_ADAPTIVE}/fitting.py": ("tests/jobmanager/test_adaptive_scheduling.py",),
     "jobmanager/millstream/jobmanager/sources/alignment.py": ("tests/jobmanager/test_source_alignment.py",),
     f"{_WORKER}/checkpointing/alignment.py": _ALIGNMENT,
