@@ -101,7 +101,7 @@ class TaskFigures:
         task, groups = self._task, list[MetricGroup]()
         for at, (output, partition) in enumerate(zip(task.deployment.outputs, task.partitions, strict=False)):
             gauges: dict[str, Number] = {"outputQueueLength": partition.queued}
-            if partition.remote_channels:
+            if partition.capacity:
                 gauges["outputCredit"] = partition.credit
             sent = MeterReading(partition.records_out, rates[f"{at}.out"])
             counters, meters = {"numRecordsOut": sent.count}, {"numRecordsOutPerSecond": sent}
