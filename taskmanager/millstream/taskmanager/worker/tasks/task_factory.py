@@ -15,7 +15,7 @@ from millstream.core.messages import deployment as msg
 from millstream.core.messages.sources import Custom, ReaderEvent, Registered, SplitRequest, WatermarkReport
 from millstream.core.pickling import load_program
 from millstream.core.records.batches import Signal
-from millstream.core.records.types import PICKLED, TypeInformation
+from millstream.core.records.types import TypeInformation
 from millstream.core.settings.configuration import Configuration
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.datastream.functions import RuntimeContext
@@ -122,7 +122,7 @@ class TaskFactory:
         builder = ChainBuilder(
             self._services(task, restored),
             task.partitions,
-            (types.get(0, PICKLED), types.get(1, PICKLED)),
+            types,
             [index for index, partition in enumerate(task.partitions) if not partition.passes_references],
             self._object_reuse,
             edges,

@@ -107,7 +107,9 @@ class TaskFigures:
             counters, meters = {"numRecordsOut": sent.count}, {"numRecordsOutPerSecond": sent}
             groups.append(self._edge(output.edge, gauges, counters, meters))
         for entering, gate in zip(task.deployment.inputs, task.gates, strict=False):
-            groups.append(self._edge(entering.edge, {"inputQueueLength": gate.queued}, {}, {}))
+            watermark = task.steps.event_time.lowest(channel.channel_id for channel in gate.channels)
+            arrived: dict[str, Number] = {"inputQueueLength": gate.queued, "currentInputWatermark": watermark}
+            groups.append(self._edge(entering.edge, arrived, {}, {}))
         return groups
 
     def _edge(
