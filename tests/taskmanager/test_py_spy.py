@@ -23,7 +23,7 @@ from millstream.core.settings.configuration import Configuration
 from millstream.taskmanager.supervisor.py_spy import LookError, PySpy, Target, module_in
 from millstream.taskmanager.supervisor.worker_places import WorkerPlaces
 from millstream.taskmanager.worker.profiling import StackSampler
-from millstream.taskmanager.worker.stack_reading import FOR_INPUT, FOR_OTHERS, FOR_SOURCES, WAITING
+from millstream.taskmanager.stack_reading import FOR_INPUT, FOR_OTHERS, FOR_SOURCES, WAITING
 
 ENTERED, GO = threading.Event(), threading.Event()
 HERE = Path(__file__)
