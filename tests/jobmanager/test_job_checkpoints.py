@@ -218,7 +218,7 @@ async def test_tasks_receive_the_options_of_barriers_and_report_how_they_were_al
     async with running_rig(settings) as rig:
         checkpoint_id = await rig.snapshot(b"state")
         for _, command in rig.surroundings.said:
-            assert (command.options.alignment, command.options.aligned_timeout_ms) == (alignment, timeout)
+            assert (command.barrier.alignment, command.barrier.aligned_timeout_ms) == (alignment, timeout)
         for execution in rig.master.execution_graph.executions[:2]:
             ack = CheckpointAck(NO_ALLOCATION, execution.attempt_id, checkpoint_id, persisted_bytes=5, unaligned=True)
             rig.checkpoints.acknowledged(ack)

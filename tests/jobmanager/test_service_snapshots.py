@@ -26,8 +26,8 @@ from millstream.core.messages.snapshots import (
     CheckpointAnswer,
     CheckpointQuery,
     CheckpointView,
-    SnapshotKind,
     SnapshotRequest,
+    SnapshotRequestKind,
     SnapshotResult,
 )
 from millstream.core.snapshot import FileSystemStorage, OperatorSnapshot, StateFile, StateKind, StateSnapshot
@@ -100,13 +100,13 @@ async def test_the_format_travels_with_the_barrier(tmp_path: Path, wanted: str, 
     task_manager, _ = await running(cluster, checkpointed(None, **NO_PERIODIC, **option))
     ask(cluster, "t1", format=wanted)
     trigger = await task_manager.next(TriggerCheckpoint)
-    assert (trigger.options.savepoint, trigger.options.native) == (True, native)
-    assert trigger.options.location.startswith(f"{tmp_path.as_uri()}/savepoint-job-")
+    assert (trigger.barrier.is_savepoint, trigger.barrier.native) == (True, native)
+    assert trigger.barrier.location.startswith(f"{tmp_path.as_uri()}/savepoint-job-")
 
 
 async def test_the_response_to_a_checkpoint_on_demand_has_its_path(tmp_path: Path, cluster: Cluster) -> None:
     task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
-    await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT, full=True)
+    await savepoint_of(cluster, task_manager, tasks, kind=SnapshotRequestKind.CHECKPOINT, full=True)
     assert (tmp_path / "job" / "chk-1" / "_metadata.json").exists()
 
 
@@ -166,7 +166,7 @@ def pipeline_with_odd_settings() -> JobGraph:
 
 async def test_checkpoint_statistics_are_returned_also_when_the_job_has_ended(tmp_path: Path, cluster: Cluster) -> None:
     task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
-    await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT)
+    await savepoint_of(cluster, task_manager, tasks, kind=SnapshotRequestKind.CHECKPOINT)
     assert (await query(cluster))["counts"]["completed"] == 1
     assert (await query(cluster, CheckpointView.CONFIG))["state_backend"] == "hashmap"
     details = await query(cluster, CheckpointView.DETAILS, checkpoint_id=1)
@@ -219,10 +219,10 @@ async def test_a_job_starts_from_a_savepoint_and_leaves_it_alone(tmp_path: Path,
     overview = await query(cluster)
     assert overview["counts"]["restored"] == 1
     assert overview["latest"]["restored"]["external_path"] == folder.as_uri()
-    ask(cluster, "t2", kind=SnapshotKind.CHECKPOINT)
+    ask(cluster, "t2", kind=SnapshotRequestKind.CHECKPOINT)
     trigger = await task_manager.next(TriggerCheckpoint)
-    assert trigger.options.checkpoint_id == 2
-    assert trigger.options.full
+    assert trigger.barrier.checkpoint_id == 2
+    assert trigger.barrier.full
     await acknowledge(task_manager, tasks, 2)
     await completion(task_manager, 2)
     await task_manager.update_all(tasks, ExecutionState.FINISHED)
@@ -230,9 +230,9 @@ async def test_a_job_starts_from_a_savepoint_and_leaves_it_alone(tmp_path: Path,
     assert (folder / "_metadata.json").exists()
 
 
-@pytest.mark.parametrize("kind", [SnapshotKind.SAVEPOINT, SnapshotKind.CHECKPOINT])
+@pytest.mark.parametrize("kind", [SnapshotRequestKind.SAVEPOINT, SnapshotRequestKind.CHECKPOINT])
 async def test_a_claimed_snapshot_goes_when_the_next_checkpoint_is_there(
-    tmp_path: Path, kind: SnapshotKind, cluster: Cluster
+    tmp_path: Path, kind: SnapshotRequestKind, cluster: Cluster
 ) -> None:
     folder = await made_snapshot(cluster, tmp_path, kind=kind, target_directory=str(tmp_path))
     assert (folder / "_metadata.json").exists()

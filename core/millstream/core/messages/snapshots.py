@@ -9,7 +9,7 @@ from msgspec import Struct
 from millstream.core.jobs.ids import JobId
 
 
-class SnapshotKind(IntEnum):
+class SnapshotRequestKind(IntEnum):
     """The kind of a snapshot request; the values are those of the contract."""
 
     SAVEPOINT = 0
@@ -24,7 +24,7 @@ class SnapshotRequest(Struct, frozen=True):
     job_id: JobId
     trigger_id: str = ""
     """Assigned by the dispatcher; a repetition has the same id."""
-    kind: SnapshotKind = SnapshotKind.SAVEPOINT
+    kind: SnapshotRequestKind = SnapshotRequestKind.SAVEPOINT
     target_directory: str = ""
     """The directory; empty: `execution.checkpointing.savepoint-dir`."""
     drain: bool = False

@@ -8,6 +8,7 @@ emitted.
 
 from __future__ import annotations
 
+from millstream.core.jobs.barriers import Barrier
 from millstream.core.records.batches.columns import ColumnBatch
 from millstream.core.records.batches.kinds import ChangedRecordError
 from millstream.core.records.batches.rows import TIMESTAMP, RowBatch
@@ -16,7 +17,6 @@ from millstream.core.records.batches.signals import (
     LAST_WATERMARK,
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,
-    Barrier,
     EndOfInput,
     LatencyMarker,
     Signal,
