@@ -22,10 +22,8 @@ from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, TriggerCheckpoint
 from millstream.core.messages.deployment import CancelTasks
+from millstream.core.messages.queries import JobQuery, JobQueryResult, JobView
 from millstream.core.messages.snapshots import (
-    CheckpointAnswer,
-    CheckpointQuery,
-    CheckpointView,
     SnapshotRequest,
     SnapshotRequestKind,
     SnapshotResult,
@@ -62,9 +60,9 @@ def names(folder: Path) -> list[str]:
     return [entry.name for entry in folder.iterdir()]
 
 
-async def query(cluster: Cluster, kind: CheckpointView = CheckpointView.OVERVIEW, **wanted: Any) -> Any:
-    cluster.dispatcher.send(CheckpointQuery(**{"request_id": "q", "job_id": JOB, "kind": kind, **wanted}))
-    reply = await cluster.dispatcher.next(CheckpointAnswer)
+async def query(cluster: Cluster, kind: JobView = JobView.CHECKPOINTS, **wanted: Any) -> Any:
+    cluster.dispatcher.send(JobQuery(**{"request_id": "q", "job_id": JOB, "kind": kind, **wanted}))
+    reply = await cluster.dispatcher.next(JobQueryResult)
     assert reply.request_id == "q"
     assert bool(reply.error) != bool(reply.json)
     return reply.error or json.loads(reply.json)
@@ -168,13 +166,13 @@ async def test_checkpoint_statistics_are_returned_also_when_the_job_has_ended(tm
     task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
     await savepoint_of(cluster, task_manager, tasks, kind=SnapshotRequestKind.CHECKPOINT)
     assert (await query(cluster))["counts"]["completed"] == 1
-    assert (await query(cluster, CheckpointView.CONFIG))["state_backend"] == "hashmap"
-    details = await query(cluster, CheckpointView.DETAILS, checkpoint_id=1)
+    assert (await query(cluster, JobView.CHECKPOINT_CONFIG))["state_backend"] == "hashmap"
+    details = await query(cluster, JobView.CHECKPOINT_DETAILS, checkpoint_id=1)
     assert details["tasks"]["v0"]["num_acknowledged_subtasks"] == 2
-    subtasks = await query(cluster, CheckpointView.SUBTASKS, checkpoint_id=1, vertex_id="v0")
+    subtasks = await query(cluster, JobView.CHECKPOINT_SUBTASKS, checkpoint_id=1, vertex_id="v0")
     assert [s["status"] for s in subtasks["subtasks"]] == ["completed", "completed"]
-    assert "has no checkpoint 7" in await query(cluster, CheckpointView.DETAILS, checkpoint_id=7)
-    assert "has no vertex v9" in await query(cluster, CheckpointView.SUBTASKS, checkpoint_id=1, vertex_id="v9")
+    assert "has no checkpoint 7" in await query(cluster, JobView.CHECKPOINT_DETAILS, checkpoint_id=7)
+    assert "has no vertex v9" in await query(cluster, JobView.CHECKPOINT_SUBTASKS, checkpoint_id=1, vertex_id="v9")
     assert (await cluster.details_in(JobStatus.RUNNING)).checkpoints == b""
     await task_manager.update_all(tasks, ExecutionState.FINISHED)
     known = json.loads((await cluster.details_in(JobStatus.FINISHED)).checkpoints)
