@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
+from millstream.core.backoff import Backoff
 from millstream.core.clock import Clock
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.processes.background import BackgroundTasks
@@ -28,9 +29,8 @@ from millstream.jobmanager.sources.source_rollback import SourceRollback
 log = logging.getLogger(__name__)
 
 TRY_AGAIN = 0.1
-"""Seconds after which a job manager tries again what it could not do."""
-LONGEST_PAUSE = 60.0
-"""Seconds between two attempts, at most."""
+"""Seconds after which a job manager checks again whether it may complete a checkpoint."""
+_BACKOFF = Backoff(0.1, 60.0)  # seconds between two attempts to prepare checkpoints, or to clean up after a job
 
 
 class CheckpointedJob(Struct):
@@ -79,7 +79,7 @@ class CheckpointedJob(Struct):
 
 async def until_done(attempt: Callable[[], Awaitable[bool]], is_wanted: Callable[[], bool]) -> None:
     """Repeats an attempt, with growing pauses, until it returns true or is not wanted any more."""
-    pause = TRY_AGAIN
-    while not await attempt() and is_wanted():
+    for pause in _BACKOFF.delays():
+        if await attempt() or not is_wanted():
+            return
         await asyncio.sleep(pause)
-        pause = min(pause * 2, LONGEST_PAUSE)

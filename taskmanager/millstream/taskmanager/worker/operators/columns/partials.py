@@ -19,7 +19,7 @@ from msgspec import Struct
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.plan.column_windows import Aggregation, PlannedAggregate
 from millstream.core.records.types import BIG_DEC, DOUBLE, FLOAT, LONG, TypeInformation
-from millstream.taskmanager.worker.operators.windows.columns.keys import GroupedColumn
+from millstream.taskmanager.worker.operators.columns.keys import GroupedColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
