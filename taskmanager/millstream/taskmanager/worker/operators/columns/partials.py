@@ -1,24 +1,24 @@
 """Partial aggregates as columns: how records become partials, how partials are combined, and how results are made.
 
-The partial aggregate of one record consists of its columns as they are, and partial aggregates of one group are
-combined by Arrow's `group_by`, in any order: first and last values carry the number of their record.
+What aggregates keep is defined by them (`millstream.core.aggregates`): state columns, which all aggregates of an
+operator have in one table, and which are combined by Arrow's `group_by`, in any order: first and last values carry the
+number of their record.
 
-All data is in tables. The main table has a row for each group, with its partial columns. For each column whose distinct
+All data is in tables. The main table has a row for each group, with its state columns. For each column whose distinct
 values are counted there is another table, with a row for each group and value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal, localcontext
-from enum import Enum
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from millstream.core.aggregates import ChangedRecords, PlannedAggregate, RetractionError, StateColumn
+from millstream.core.aggregates.aggregate import distinct_count
 from millstream.core.errors import MillstreamError
-from millstream.core.jobs.plan.column_windows import Aggregation, PlannedAggregate
-from millstream.core.records.types import BIG_DEC, DOUBLE, FLOAT, LONG, TypeInformation
+from millstream.core.records.types import TypeInformation
 from millstream.taskmanager.worker.operators.columns.keys import GroupedColumn
 
 if TYPE_CHECKING:
@@ -33,29 +33,6 @@ class SumOverflowError(MillstreamError):
     """A sum of integers that overflows 64 bits."""
 
 
-class Of(Enum):
-    """The content of a kept column for a single record."""
-
-    ROW = "one"
-    PRESENCE = "one, or none if its value is null"
-    NUMBER = "its number, if its value is not null"
-    VALUE = "its value"
-
-
-class Partial(Struct, frozen=True):
-    """A kept column: the Arrow function that combines several values.
-
-    With `at`, it is the value in the row whose number that function has chosen in the column of that name.
-    """
-
-    name: str
-    type: TypeInformation
-    function: str
-    of: Of
-    column: str = ""
-    at: str | None = None
-
-
 class DistinctColumn(Struct, frozen=True):
     """A column whose distinct values are counted."""
 
@@ -65,7 +42,7 @@ class DistinctColumn(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The name of its count in the main table."""
-        return f"distinct:{self.column}"
+        return distinct_count(self.column)
 
 
 class Partials:
@@ -76,15 +53,16 @@ class Partials:
         self.key_columns = [name for name, _ in keys]
         self.keys = [GroupedColumn(kind) for _, kind in keys]
         self.aggregates = aggregates
-        kept = {partial.name: partial for aggregate in aggregates for partial in _partials(aggregate)}
+        kept: dict[str, StateColumn] = {}
+        for aggregate in aggregates:
+            for column in aggregate.state():
+                kept.setdefault(column.name, column)
         self.columns = list(kept.values())
-        distinct = {a.column: a.type for a in aggregates if a.aggregation is Aggregation.COUNT_DISTINCT}
-        self.distinct = [DistinctColumn(str(column), GroupedColumn(kind)) for column, kind in distinct.items()]
-        self._grouped = [partial for partial in self.columns if partial.at is None]
-        self._taken = [partial for partial in self.columns if partial.at is not None]
-        self._numbered = bool(self._taken)
-        self._long_sums = [p for p in self.columns if p.function == "sum" and p.of is Of.VALUE and p.type == LONG]
-        self._ones: pa.Array | None = None
+        distinct = {str(a.column): a.type for a in aggregates if a.aggregate.counts_distinct}
+        self.distinct = [DistinctColumn(column, GroupedColumn(kind)) for column, kind in distinct.items()]
+        self._grouped = [column for column in self.columns if column.at is None]
+        self._taken = [column for column in self.columns if column.at is not None]
+        self._bounded_sums = [column for column in self.columns if column.sum_of]
 
     def inputs(self) -> set[str]:
         """The columns of records that are needed."""
@@ -97,19 +75,28 @@ class Partials:
 
         `places` are columns that the tables begin with, such as the window of a record.
         """
-        import numpy as np
         import pyarrow as pa
 
-        rows = data.num_rows
+        records = ChangedRecords(data, first)
         lead = {**places, **dict(zip(self.key_names, self._keys_of(data), strict=True))}
-        numbers = pa.array(np.arange(first, first + rows, dtype=np.int64)) if self._numbered else None
-        main = {partial.name: self._of_record(partial, data, numbers) for partial in self.columns}
-        tables = [pa.table({**lead, **main})]
+        tables = [pa.table({**lead, **{column.name: column.accumulate(records) for column in self.columns}})]
         for distinct in self.distinct:
             column = data.column(distinct.column)
             table = pa.table({**lead, VALUE: distinct.values.encode(column)})
             tables.append(table.filter(column.is_valid()) if column.null_count else table)
         return tables
+
+    def of_retracted(self, data: pa.RecordBatch, places: dict[str, Any]) -> pa.Table:
+        """The main table of records that are taken back, which were accumulated before.
+
+        Combined with that of the others, it is as if they had never been. Raises a `RetractionError` if the aggregates
+        were not planned for that.
+        """
+        import pyarrow as pa
+
+        records = ChangedRecords(data)
+        lead = {**places, **dict(zip(self.key_names, self._keys_of(data), strict=True))}
+        return pa.table({**lead, **{column.name: _retracted(column, records) for column in self.columns}})
 
     def _keys_of(self, data: pa.RecordBatch) -> list[Any]:
         import numpy as np
@@ -118,34 +105,6 @@ class Partials:
         if not self.keys:
             return [pa.array(np.zeros(data.num_rows, np.int64))]
         return [key.encode(data.column(name)) for key, name in zip(self.keys, self.key_columns, strict=True)]
-
-    def _of_record(self, partial: Partial, data: pa.RecordBatch, numbers: pa.Array | None) -> pa.Array:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        match partial.of:
-            case Of.ROW:
-                return self._as_many_ones(data.num_rows)
-            case Of.PRESENCE:
-                column = data.column(partial.column)
-                return column.is_valid().cast(pa.int64()) if column.null_count else self._as_many_ones(data.num_rows)
-            case Of.NUMBER:
-                column = data.column(partial.column)
-                return pc.if_else(column.is_valid(), numbers, None) if column.null_count else numbers
-            case Of.VALUE:
-                column = data.column(partial.column)
-                kind = partial.type.arrow_type()
-                return column if column.type == kind else column.cast(kind)
-            case _:
-                assert_never(partial.of)
-
-    def _as_many_ones(self, rows: int) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
-        if self._ones is None or len(self._ones) < rows:
-            self._ones = pa.array(np.ones(max(rows, 4096), np.int64))
-        return self._ones.slice(0, rows)
 
     # Tables
 
@@ -161,14 +120,14 @@ class Partials:
 
         table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
         present = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
-        calls = [(p.name, p.function, present) for p in self._grouped]
+        calls = [(column.name, column.merge, present) for column in self._grouped]
         calls += [(name, function, present) for name, function in further]
         self._check_sums(table, groups)
         grouped = table.group_by(list(groups), use_threads=False).aggregate(calls)
         grouped = grouped.rename_columns([*groups, *(name for name, _, _ in calls)])
-        for partial in self._taken:
-            rows = pc.index_in(grouped.column(partial.at), value_set=table.column(partial.at).combine_chunks())
-            grouped = grouped.append_column(partial.name, table.column(partial.name).take(rows))
+        for taken in self._taken:
+            rows = pc.index_in(grouped.column(taken.at), value_set=table.column(taken.at).combine_chunks())
+            grouped = grouped.append_column(taken.name, table.column(taken.name).take(rows))
         return grouped
 
     def different(self, tables: Sequence[pa.Table], groups: Sequence[str]) -> pa.Table:
@@ -192,8 +151,8 @@ class Partials:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        for partial in self._long_sums:
-            column = table.column(partial.name)
+        for bounded in self._bounded_sums:
+            column = table.column(bounded.name)
             extremes = pc.min_max(column).as_py()
             if extremes["min"] is None or max(-extremes["min"], extremes["max"]) * len(column) < _RANGE:
                 continue
@@ -202,7 +161,7 @@ class Partials:
             largest = pc.min_max(sums).as_py()
             if not -_RANGE <= largest["min"] <= largest["max"] < _RANGE:
                 raise SumOverflowError(
-                    f"the sum of column '{partial.column}' does not fit 64 bits: declare the column as "
+                    f"the sum of column '{bounded.sum_of}' does not fit 64 bits: declare the column as "
                     "Types.DOUBLE() or Types.BIG_DEC()"
                 )
 
@@ -210,7 +169,8 @@ class Partials:
 
     def results(self, table: pa.Table) -> list[pa.Array]:
         """The aggregates of a main table that includes the counts of distinct values."""
-        return [_result(aggregate, table) for aggregate in self.aggregates]
+        state = dict(zip(table.column_names, table.columns, strict=True))
+        return [a.aggregate.result(a, state, table.num_rows) for a in self.aggregates]
 
     def renumbered(self, table: pa.Table, first: int) -> tuple[pa.Table, int]:
         """Renumbers records, in the same order and each once; returns the number that follows as well.
@@ -220,7 +180,7 @@ class Partials:
         import numpy as np
         import pyarrow as pa
 
-        for at in {partial.at for partial in self._taken}:
+        for at in {taken.at for taken in self._taken}:
             numbers = table.column(at).combine_chunks()
             valid = numbers.is_valid().to_numpy(zero_copy_only=False)
             ranks = np.empty(len(numbers), np.int64)
@@ -230,65 +190,7 @@ class Partials:
         return table, first + table.num_rows
 
 
-def _partials(aggregate: PlannedAggregate) -> list[Partial]:
-    column, kind = aggregate.column or "", aggregate.type
-    match aggregate.aggregation:
-        case Aggregation.COUNT:
-            return [_count(aggregate.column)]
-        case Aggregation.SUM:
-            return [Partial(f"sum:{column}", aggregate.result, "sum", Of.VALUE, column)]
-        case Aggregation.AVG:
-            added = kind if kind == BIG_DEC else DOUBLE if kind in (FLOAT, DOUBLE) else LONG
-            return [Partial(f"sum:{column}", added, "sum", Of.VALUE, column), _count(column)]
-        case Aggregation.MIN | Aggregation.MAX:
-            name = aggregate.aggregation.value
-            return [Partial(f"{name}:{column}", kind, name, Of.VALUE, column)]
-        case Aggregation.FIRST | Aggregation.LAST:
-            name = aggregate.aggregation.value
-            at, chosen = f"{name}_at:{column}", "min" if aggregate.aggregation is Aggregation.FIRST else "max"
-            return [
-                Partial(at, LONG, chosen, Of.NUMBER, column),
-                Partial(f"{name}:{column}", kind, "", Of.VALUE, column, at),
-            ]
-        case Aggregation.COUNT_DISTINCT:
-            return []
-        case _:
-            assert_never(aggregate.aggregation)
-
-
-def _count(column: str | None) -> Partial:
-    if column is None:
-        return Partial("rows", LONG, "sum", Of.ROW)
-    return Partial(f"count:{column}", LONG, "sum", Of.PRESENCE, column)
-
-
-def _result(aggregate: PlannedAggregate, table: pa.Table) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = aggregate.column
-    match aggregate.aggregation:
-        case Aggregation.COUNT:
-            result = table.column("rows" if column is None else f"count:{column}")
-        case Aggregation.AVG:
-            sums, counts = table.column(f"sum:{column}"), table.column(f"count:{column}")
-            if aggregate.result == BIG_DEC:
-                return pa.array(map(_mean, sums.to_pylist(), counts.to_pylist()), BIG_DEC.arrow_type())
-            result = pc.divide(sums.cast(pa.float64(), safe=False), counts.cast(pa.float64()))
-        case Aggregation.COUNT_DISTINCT:
-            name = f"distinct:{column}"
-            if name not in table.column_names:  # all values are null
-                return pa.repeat(0, table.num_rows)
-            result = table.column(name).cast(pa.int64()).fill_null(0)
-        case Aggregation.SUM | Aggregation.MIN | Aggregation.MAX | Aggregation.FIRST | Aggregation.LAST:
-            result = table.column(f"{aggregate.aggregation.value}:{column}")
-        case _:
-            assert_never(aggregate.aggregation)
-    return result.combine_chunks()
-
-
-def _mean(total: Decimal | None, count: int) -> Decimal | None:
-    if total is None:
-        return None
-    with localcontext(prec=60):
-        return (total / count).quantize(Decimal(1).scaleb(-18))
+def _retracted(column: StateColumn, records: ChangedRecords) -> pa.Array:
+    if column.retract is None:
+        raise RetractionError(f"the state '{column.name}' has no way to take a record back")
+    return column.retract(records)
