@@ -212,6 +212,15 @@ class Operator:
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint is durable, and with it all before it; may be called again after a restore."""
 
+    def is_committed(self, checkpoint_id: int) -> bool:
+        """Whether it has committed all that the completed checkpoint `checkpoint_id` holds.
+
+        Called after `notify_checkpoint_complete`, and until it returns True after each mail: an operator whose commits
+        run on a thread of its own sends itself a mail when they have ended. Raises the error if they have failed; the
+        notification is then repeated.
+        """
+        return True
+
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint was aborted; a later one will contain its contents."""
 
