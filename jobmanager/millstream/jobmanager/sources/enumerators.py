@@ -317,7 +317,7 @@ class Enumerators:
 
     def _notify(self, vertex_id: VertexId, notice: CheckpointNotice) -> None:
         enumerator, _ = self._enumerators.get(vertex_id, (None, None))
-        if enumerator is not None:
+        if enumerator is not None and notice.completed:
             enumerator.notify_checkpoint_complete(notice.checkpoint_id)
 
     def _reset(self, command: ResetSource) -> None:
