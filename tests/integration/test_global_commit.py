@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,31 @@ def test_a_job_without_checkpoints_commits_once_at_its_end(tmp_path: Path, mode:
     (manifest,) = sink.manifests(tmp_path)
     assert manifest["checkpoint"] is None
     assert len({part.partition("-")[0] for part in manifest["parts"]}) == 2, "parts of both subtasks"
+
+
+def test_a_job_that_fails_continues_from_its_checkpoint_and_lists_each_record_once(tmp_path: Path) -> None:
+    """It fails once, behind a commit, and the commit that runs then takes its time."""
+    failed, out = tmp_path / "failed", tmp_path / "out"
+    options = {"execution.local.in-process": "true"}
+    options |= dict(option.split("=", 1) for option in recovering(tmp_path / "checkpoints", "50ms"))
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration(options))
+    env.set_parallelism(2)
+
+    def shaky(number: int) -> int:
+        if not failed.exists():
+            time.sleep(0.005)
+            if number % 2 and len(list((out / "manifests").glob("*.json"))) > 1:
+                failed.touch()
+                raise OSError("the service is away")
+        return number
+
+    env.from_sequence(1, RECORDS).map(shaky).sink_to(sink.ManifestSink(str(out), 0.1)).uid("manifest")
+    env.execute("manifest")
+    assert failed.exists()
+    assert sorted(sink.visible(out)) == list(range(1, RECORDS + 1))
+    found = sink.manifests(out)
+    assert len({manifest["checkpoint"] for manifest in found}) == len(found) > 2, "one for each checkpoint"
+    assert any(len({part.partition("-")[0] for part in manifest["parts"]}) == 2 for manifest in found)
 
 
 JOB = """

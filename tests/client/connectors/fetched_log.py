@@ -141,13 +141,19 @@ class PatientReader(SmallReader):
     def __init__(self, context: FakeReaderContext, logs: Logs, most: int) -> None:
         super().__init__(context, LogReader(logs, most), "fetching logs")
         self._woken = threading.Event()
+        self._paused_logs: set[str] = set()
         context.on_wake_up = self._woken.set
+
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
+        self._paused_logs = self._paused_logs.union(splits_to_pause).difference(splits_to_resume)
+        super().pause_or_resume_splits(splits_to_pause, splits_to_resume)
 
     def poll_next(self, max_rows: int) -> Batch | PollStatus:
         while True:
             self._woken.clear()
             result = super().poll_next(max_rows)
-            if result is not PollStatus.NOTHING_AVAILABLE or not self.snapshot_state(0):
+            read = {split.split_id for split in self.snapshot_state(0)} - self._paused_logs
+            if result is not PollStatus.NOTHING_AVAILABLE or not read:
                 return result
             assert self._woken.wait(DEADLINE)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,11 @@ from millstream.datastream.connectors.global_commit import (
 
 
 class ManifestSink(GlobalCommitSink[str]):
-    def __init__(self, path: str) -> None:
+    """A commit takes `seconds`, after which it has its effect."""
+
+    def __init__(self, path: str, seconds: float = 0) -> None:
         self.path = path
+        self.seconds = seconds
 
     def create_writer(self, context: RuntimeContext) -> CommittingWriter[str]:
         os.makedirs(f"{self.path}/parts", exist_ok=True)
@@ -31,7 +35,7 @@ class ManifestSink(GlobalCommitSink[str]):
 
     def create_committer(self, context: RuntimeContext) -> GlobalCommitter[str]:
         os.makedirs(f"{self.path}/manifests", exist_ok=True)
-        return ManifestCommitter(self.path)
+        return ManifestCommitter(self.path, self.seconds)
 
 
 class PartWriter(CommittingWriter[str]):
@@ -56,8 +60,9 @@ class PartWriter(CommittingWriter[str]):
 
 
 class ManifestCommitter(GlobalCommitter[str]):
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, seconds: float) -> None:
         self.path = path
+        self.seconds = seconds
 
     def commit(self, commit: GlobalCommit[str]) -> None:
         manifest = f"{self.path}/manifests/{commit.id}.json"  # the same name when it is repeated
@@ -65,6 +70,7 @@ class ManifestCommitter(GlobalCommitter[str]):
             json.dump({"checkpoint": commit.checkpoint_id, "parts": commit.committables}, file)
             file.flush()
             os.fsync(file.fileno())
+        time.sleep(self.seconds)
         os.replace(f"{manifest}.tmp", manifest)
 
 
