@@ -20,13 +20,14 @@ import pytest
 from ports import free_port, free_ports
 from waiting import DEADLINE, wait_until
 
-from millstream.cli.cluster.directory import MARK, ClusterDirectory
+from millstream.cli.cluster.directory import ClusterDirectory
 from millstream.cli.cluster.ports import held_ports
 from millstream.cli.cluster.services import Daemon, chosen, to_start, wait_until_up
 from millstream.cli.cluster.stop import stop_cluster
 from millstream.cli.rest import RestClient
 from millstream.core.errors import MillstreamError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.variables import CLUSTER_MEMBER
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with
 
 
@@ -87,7 +88,7 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     stopped = cli("cluster", "stop", "--dir", str(directory.root))
     assert stopped.returncode == 0, stopped.stderr
     assert not any(record.is_running() for record in members)
-    assert processes_with(MARK, str(directory.root)) == []
+    assert processes_with(CLUSTER_MEMBER, str(directory.root)) == []
     assert directory.services() == {}
     assert "no cluster is running" in cli.fails("cluster", "status", "--dir", str(directory.root))
 
@@ -161,7 +162,7 @@ def test_stops_what_a_crash_left(cli: Any, directory: ClusterDirectory) -> None:
     assert "down" in shown.stdout
     assert cli("cluster", "stop", "--dir", str(directory.root)).returncode == 0
     assert not any(record.is_running() for record in services.values())
-    assert processes_with(MARK, str(directory.root)) == []
+    assert processes_with(CLUSTER_MEMBER, str(directory.root)) == []
 
 
 @pytest.mark.process
@@ -171,7 +172,7 @@ def test_a_service_that_cannot_start_is_named_and_nothing_is_left(cli: Any, dire
     (line,) = done.stderr.splitlines()
     assert line.startswith("millstream cluster start: taskmanager-1 ended with exit status 1: ")
     assert "refusing to listen on 0.0.0.0" in line
-    assert processes_with(MARK, str(directory.root)) == []
+    assert processes_with(CLUSTER_MEMBER, str(directory.root)) == []
     assert directory.services() == {}
 
 
@@ -242,7 +243,7 @@ def test_one_starts_or_stops_at_a_time(directory: ClusterDirectory) -> None:
 def test_a_stubborn_member_is_killed_and_a_reused_process_id_is_not(directory: ClusterDirectory) -> None:
     directory.create()
     program = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
-    marked = {**os.environ, MARK: str(directory.root)}
+    marked = {**os.environ, CLUSTER_MEMBER: str(directory.root)}
     with (
         subprocess.Popen(
             [sys.executable, "-c", program], env=marked, stdout=subprocess.PIPE, start_new_session=True

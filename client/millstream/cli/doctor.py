@@ -25,6 +25,7 @@ from millstream.core.linux.losses import Loss, losses
 from millstream.core.linux.memory import available_memory, shared_memory
 from millstream.core.processes.memory import amount
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.variables import KERNELS
 
 _OLDEST = (3, 11)
 _LITTLE_DISK, _NO_DISK = 5 << 30, 200 << 20
@@ -214,12 +215,12 @@ def java(configuration: Configuration) -> Iterator[Finding]:
 
 def kernels(configuration: Configuration) -> Iterator[Finding]:
     """Whether the native kernels are used."""
-    from millstream.core.kernels.loading import VARIABLE, KernelsError, choose
+    from millstream.core.kernels.loading import KernelsError, choose
 
     try:
-        chosen = choose(os.environ.get(VARIABLE, ""))
+        chosen = choose(os.environ.get(KERNELS, ""))
     except KernelsError as error:
-        yield Finding("kernels", "FAIL", str(error), f"unset {VARIABLE} in the environment of all services")
+        yield Finding("kernels", "FAIL", str(error), f"unset {KERNELS} in the environment of all services")
         return
     if chosen.is_slower:
         advice = "keys in columns are hashed several times slower: " + chosen.advice

@@ -12,10 +12,10 @@ import click
 from millstream.cli.completion import complete_job
 from millstream.core.errors import ConfigurationError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.variables import CLUSTER_DIR, CONF_DIR
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-CLUSTER_DIR_VARIABLE = "MILLSTREAM_CLUSTER_DIR"
 _HA_TYPE = "high-availability.type"
 
 
@@ -56,13 +56,13 @@ def role_option(default: str, where: str = "with") -> Callable[[F], F]:
 
 def dir_option(command: F) -> F:
     """`--dir`, as the parameter `directory`."""
-    help_text = f"The cluster's directory; default ${CLUSTER_DIR_VARIABLE} or ~/.millstream/cluster."
+    help_text = f"The cluster's directory; default ${CLUSTER_DIR} or ~/.millstream/cluster."
     return click.option("--dir", "directory", metavar="DIR", help=help_text)(command)
 
 
 def cluster_directory(directory: str | None) -> Path:
     """The given directory, or the default one, as an absolute path."""
-    chosen = directory or os.environ.get(CLUSTER_DIR_VARIABLE) or str(Path.home() / ".millstream" / "cluster")
+    chosen = directory or os.environ.get(CLUSTER_DIR) or str(Path.home() / ".millstream" / "cluster")
     return Path(os.path.abspath(Path(chosen).expanduser()))
 
 
@@ -77,7 +77,7 @@ def client_configuration(config_dir: str | None, overrides: tuple[str, ...], add
     if address is not None:  # what is configured may be about another cluster
         return _with_security(configuration.merged({**_rest_address(address), _HA_TYPE: "none"}))
     named = any(configuration.is_set(key) for key in ("rest.address", "rest.port", _HA_TYPE))
-    if config_dir or named or "MILLSTREAM_CONF_DIR" in os.environ:
+    if config_dir or named or CONF_DIR in os.environ:
         configuration = _with_security(configuration)
     else:
         local = _running_cluster()

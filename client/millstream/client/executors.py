@@ -27,11 +27,10 @@ from millstream.core.processes.breakpoints import hand_down_terminal
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.services.rpc import explain, too_large
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.variables import JOB_ID, SUBMITTED_FILE
 from millstream.core.store.high_availability import open_leaders
 from millstream.core.wire.contracts import JOB_GRAPH
-from millstream.datastream.execution.detached import SUBMITTED_FILE_VARIABLE
 from millstream.datastream.execution.executor import Executor, JobClient
-from millstream.datastream.execution.fixed_job_id import JOB_ID_VARIABLE
 
 _REPEAT_TIMEOUT = 5.0
 _TRY_AGAIN_AFTER = 0.2
@@ -73,14 +72,14 @@ class RemoteExecutor:
         finally:
             _remove_data(graph, artifact_paths or {})
         print(f"Job has been submitted with JobID {graph.job_id}", flush=True)
-        if not os.environ.get(SUBMITTED_FILE_VARIABLE) and not self._configuration.boolean("execution.attached"):
+        if not os.environ.get(SUBMITTED_FILE) and not self._configuration.boolean("execution.attached"):
             print(_DETACHED.format(graph.job_id), file=sys.stderr)
         return client
 
 
 def _record(job_id: str) -> None:
     """Reports a job that is about to be submitted to the program's parent: after it, there may be no time for that."""
-    record = os.environ.get(SUBMITTED_FILE_VARIABLE)
+    record = os.environ.get(SUBMITTED_FILE)
     if record:
         with Path(record).open("a") as file:
             file.write(f"{job_id}\n")
@@ -229,7 +228,7 @@ def _refusal(address: str, error: Exception) -> MillstreamError:
 
 async def _was_accepted(link: DispatcherLink, job_id: JobId, error: Exception, tries: int) -> bool:
     """Whether only the dispatcher's response was lost: to submit the job again would then run it twice."""
-    may_be_there = tries > 1 or os.environ.get(JOB_ID_VARIABLE) == job_id  # as one that an earlier process submitted
+    may_be_there = tries > 1 or os.environ.get(JOB_ID) == job_id  # as one that an earlier process submitted
     is_refused = may_be_there and _code_of(error) is grpc.StatusCode.INVALID_ARGUMENT
     if isinstance(error, UnreachableError) or not (_is_unavailable(error) or is_refused):
         return False

@@ -28,11 +28,11 @@ from millstream.core.processes.handed_down import secret_options
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import split_options
+from millstream.core.settings.variables import PROVIDER_TOKEN
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
 log = logging.getLogger(__name__)
 _PROVIDED = re.compile(r"taskmanager-([0-9a-f]{8})\.")
-TOKEN_VARIABLE = "MILLSTREAM_PROVIDER_TOKEN"
 
 
 class _Phase(Enum):
@@ -197,7 +197,7 @@ class ProcessProvider:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
-                env={**os.environ, TOKEN_VARIABLE: token, **variables},
+                env={**os.environ, PROVIDER_TOKEN: token, **variables},
                 pass_fds=descriptors,
                 start_new_session=True,
             )
@@ -231,7 +231,7 @@ class ProcessProvider:
                 await asyncio.sleep(self.POLL_ADOPTED)
             how = "unknown exit status"
         self._cancel_reaper(started)
-        for left in processes_with(TOKEN_VARIABLE, started.token):
+        for left in processes_with(PROVIDER_TOKEN, started.token):
             left.signal_group(signal.SIGKILL)
         started.record_path.unlink(missing_ok=True)
         del self._started[started.token]

@@ -30,12 +30,12 @@ from millstream.core.logs.log_files import rotated
 from millstream.core.services.leader_lookup import Role, configured_address
 from millstream.core.services.security import is_loopback
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.variables import CLUSTER_MEMBER
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records, values_of
 
 UNIX_SOCKET = "rest.unix-socket"
 _LONGEST_SOCKET = 100
 _SHORT_TEMPORARY = Path("/tmp")
-MARK = "MILLSTREAM_CLUSTER_MEMBER"  # not the variable that users set to choose a directory: their shell has that one
 
 
 class ClusterDirectory:
@@ -127,7 +127,7 @@ class ClusterDirectory:
 
     def members(self) -> list[ProcessRecord]:
         """Every running process of the cluster, also one that another process started."""
-        found = {record.pid: record for record in processes_with(MARK, str(self.root))}
+        found = {record.pid: record for record in processes_with(CLUSTER_MEMBER, str(self.root))}
         found.update({record.pid: record for record in self._provided().values()})
         found.update({record.pid: record for record in self.services().values()})
         return [record for record in found.values() if record.is_running()]
@@ -167,7 +167,7 @@ def cluster_serving(configuration: Configuration, default: Path) -> ClusterDirec
     A stopped cluster owns no address: daemons that were started by hand may listen there, with another secret or none.
     """
     wanted = _rest_of(configuration)
-    for root in dict.fromkeys([default, *sorted(map(Path, values_of(MARK)))]):
+    for root in dict.fromkeys([default, *sorted(map(Path, values_of(CLUSTER_MEMBER)))]):
         cluster = ClusterDirectory(root)
         with contextlib.suppress(MillstreamError):  # one of another version may have options that there are not here
             if cluster.is_running() and cluster.has_configuration() and _rest_of(cluster.configuration()) == wanted:

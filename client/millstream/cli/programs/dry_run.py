@@ -19,9 +19,9 @@ from millstream.cli.programs.program_source import ProgramSource
 from millstream.cli.progress import progress_on_terminal
 from millstream.cli.state.listing import scaling
 from millstream.cli.tables import print_table
-from millstream.client.program import STATES_FILE_VARIABLE, VERBOSE_VARIABLE
 from millstream.core.errors import InvalidProgramError
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.variables import STATES_FILE, VERBOSE
 from millstream.core.snapshot.errors import SnapshotError
 from millstream.core.snapshot.fitting.fit import (
     Fit,
@@ -86,7 +86,7 @@ def _declared(
     with progress_on_terminal(verbose) as progress:
         environment, artifacts = asyncio.run(prepare_environment(source.files, configuration, progress))
     plan, states = scratch / "plan", scratch / "states.json"
-    more = {STATES_FILE_VARIABLE: str(states), **({VERBOSE_VARIABLE: "1"} if verbose else {})}
+    more = {STATES_FILE: str(states), **({VERBOSE: "1"} if verbose else {})}
     status = write_plan(environment, source, configuration, artifacts, plan, more)
     if status != 0:
         return (), status

@@ -23,6 +23,7 @@ from millstream.cli.progress import progress_in_lines, progress_on_terminal
 from millstream.core.errors import InvalidProgramError, MillstreamError
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.variables import RUN_ARGUMENTS
 
 if TYPE_CHECKING:
     from millstream.cli.programs.program_source import ProgramSource
@@ -114,7 +115,6 @@ def run(
     from millstream.cli.programs.program_process import become_program, submit_artifacts
     from millstream.cli.programs.rerun import rerun_arguments
     from millstream.cli.rest import RestClient
-    from millstream.client.failure_text import RUN_VARIABLE
 
     if as_json and not dry_run:
         raise click.UsageError("--json belongs to --dry-run")
@@ -132,7 +132,7 @@ def run(
         client = RestClient(configuration)
         configuration = configuration.merged(_dispatcher_of(client, configuration))
         environment, artifacts = asyncio.run(submit_artifacts(source, configuration, progress_in_lines(verbose)))
-    again = {RUN_VARIABLE: rerun_arguments(sys.argv, len(given))}
+    again = {RUN_ARGUMENTS: rerun_arguments(sys.argv, len(given))}
     return become_program(environment, source, configuration, artifacts, again)
 
 

@@ -15,7 +15,6 @@ from millstream.core.settings.configuration import Configuration
 from millstream.datastream.execution.executor import JobClient, JobExecutionResult
 from millstream.datastream.execution.forwarding import ForwardingJobClient
 
-SUBMITTED_FILE_VARIABLE = "MILLSTREAM_SUBMITTED_FILE"  # the path of the file that lists the submissions
 _submitted: list[str] = []
 
 

@@ -23,6 +23,7 @@ from millstream.core.settings.former_keys import FORMER_KEYS
 from millstream.core.settings.options import OPTIONS, JobMay, Option, OptionType
 from millstream.core.settings.own_keys import why_dropped, why_unknown
 from millstream.core.settings.secrets import shown_options
+from millstream.core.settings.variables import CONF_DIR
 
 _DURATION_UNITS = {
     "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "milli": 1e-3, "millis": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0,
@@ -146,7 +147,7 @@ class Configuration:
 
         Raises `ConfigurationError` for an invalid option, and for a folder without the file.
         """
-        directory = conf_dir or os.environ.get("MILLSTREAM_CONF_DIR")
+        directory = conf_dir or os.environ.get(CONF_DIR)
         configuration = Configuration()
         if directory:
             path = Path(directory) / "config.yaml"

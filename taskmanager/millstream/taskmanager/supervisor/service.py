@@ -39,6 +39,7 @@ from millstream.core.services.lease import leaderless_seconds
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.variables import PROVIDER_TOKEN
 from millstream.core.store.high_availability import FoundLeaders, open_leaders
 from millstream.core.wire.contracts import (
     TASK_MANAGER_AT_JOB_MANAGER,
@@ -185,7 +186,7 @@ class TaskManagerService:
                 cpu_cores=os.cpu_count() or 1,
                 memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
                 slots=self._slot_status(),
-                provider_token=os.environ.get("MILLSTREAM_PROVIDER_TOKEN", ""),
+                provider_token=os.environ.get(PROVIDER_TOKEN, ""),
             )
         )
         log.info("registered at the resource manager")
