@@ -199,9 +199,10 @@ class JobCheckpoints:
         self._left = (await self._restore_points.lead()).stored
         self._leads.set()
         self._files.give_up_savepoints(self._left.savepoints)
-        pauses = _BACKOFF.delays()
-        while not await self._is_prepared() and not self._ended:
-            await asyncio.sleep(next(pauses))
+        for pause in _BACKOFF.delays():
+            if await self._is_prepared() or self._ended:
+                return
+            await asyncio.sleep(pause)
 
     async def _is_prepared(self) -> bool:
         """Prepares checkpoints; returns false if that has to be retried."""
@@ -577,9 +578,10 @@ class JobCheckpoints:
 
     async def _clean_up(self, keeps_pointers: bool) -> None:
         await self._settled.wait()
-        pauses = _BACKOFF.delays()
-        while not await self._files.clean_up():
-            await asyncio.sleep(next(pauses))
+        for pause in _BACKOFF.delays():
+            if await self._files.clean_up():
+                break
+            await asyncio.sleep(pause)
         try:
             await self._restore_points.leave(keeps_pointers)
         except StoreError as error:
