@@ -52,9 +52,9 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     assert "2 task managers, 4 slots" in done.stdout
     options = directory.configuration()
     assert RestClient(options).get("/readyz") == {"status": "ready"}, "not only task managers have registered"
-    assert options.integer("rest.port") > 0
-    assert options.integer("taskmanager.numberOfTaskSlots") == 2
-    assert options.string("io.tmp.dirs") == str(directory.root / "tmp")
+    assert options.value("rest.port") > 0
+    assert options.value("taskmanager.numberOfTaskSlots") == 2
+    assert options.value("io.tmp.dirs") == str(directory.root / "tmp")
 
     shown = cli("cluster", "status", "--dir", str(directory.root), "--json")
     assert shown.returncode == 0, shown.stderr
@@ -74,7 +74,7 @@ def test_starts_shows_and_stops(cli: Any, directory: ClusterDirectory) -> None:
     assert "unix-socket" in options_of_curl
     assert not re.search(r"(?i)bearer|authorization|[0-9a-f]{64}", options_of_curl)
     assert token not in (secret, cli("cluster", "token", "--dir", str(directory.root), "--role", "read").stdout)
-    listed = cli("list", "-m", f"localhost:{options.integer('rest.port')}")  # which is in no default directory
+    listed = cli("list", "-m", f"localhost:{options.value('rest.port')}")  # which is in no default directory
     assert listed.returncode == 0, listed.stderr
 
     single_services(cli, directory)
@@ -208,9 +208,9 @@ def test_a_port_is_chosen_once_and_held_until_its_service_listens(monkeypatch: p
     monkeypatch.setattr(random, "sample", lambda ports, _number: [*elsewhere.values(), *ports])
     with held_ports(Configuration(dict.fromkeys(keys, 0))) as first:
         with held_ports(Configuration(dict.fromkeys(keys, 0))) as second:
-            ports = [configuration.integer(key) for configuration in (first, second) for key in keys]
+            ports = [configuration.value(key) for configuration in (first, second) for key in keys]
         assert len({*ports, *elsewhere.values()}) == 12
-        socket.create_server(("127.0.0.1", first.integer("rest.port"))).close()
+        socket.create_server(("127.0.0.1", first.value("rest.port"))).close()
 
 
 def test_of_a_cluster_that_lacks_its_dispatcher_only_that_is_to_be_started(

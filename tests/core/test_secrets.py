@@ -71,14 +71,14 @@ def test_values_of_any_shape_are_traversed() -> None:
 def test_a_configuration_and_the_log_show_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
     configuration = Configuration({"execution.checkpointing.dir": "s3://k:verysecret@b/c", "logging.format": "json"})
     assert "verysecret" not in repr(configuration)
-    assert configuration.string("execution.checkpointing.dir") == "s3://k:verysecret@b/c"
+    assert configuration.value("execution.checkpointing.dir") == "s3://k:verysecret@b/c"
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     try:
         for form in ("json", "text"):
             set_up_logging("test", configuration.merged({"logging.format": form}))
             try:
-                raise ValueError(configuration.string("execution.checkpointing.dir"))
+                raise ValueError(configuration.value("execution.checkpointing.dir"))
             except ValueError:
                 logging.getLogger("millstream").exception("%s", configuration.to_dict())
     finally:

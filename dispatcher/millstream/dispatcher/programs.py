@@ -29,6 +29,9 @@ from millstream.core.processes.handed_down import handed_down, secret_options
 from millstream.core.processes.session_end import end_of_session
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import EXECUTION_ATTACHED, EXECUTION_TARGET
+from millstream.core.settings.options.services import SECURITY_ALLOW_INSECURE
+from millstream.core.settings.options.submission import WEB_SUBMIT_TIMEOUT
 from millstream.core.settings.secrets import split_options
 from millstream.core.settings.variables import (
     PARENT_FD,
@@ -50,7 +53,7 @@ _INHERITED = (
     "execution.",
     "security.ssl.internal.",
     "security.cluster.",
-    "security.allow-insecure",
+    SECURITY_ALLOW_INSECURE,
 )
 
 
@@ -94,7 +97,7 @@ class ProgramRunner:
         self._address = address
         self._artifacts = artifacts
         self._environments = environments
-        self._timeout = configuration.seconds("web.submit.timeout")
+        self._timeout = configuration.get(WEB_SUBMIT_TIMEOUT)
         self._scratch = ScratchFolders(work_directory(configuration, "programs"))
         self._scratch.remove_dead()
 
@@ -104,9 +107,9 @@ class ProgramRunner:
         Once a job was submitted, whatever else goes wrong with the program is a warning: after an error, a client
         would try again, and run the job twice.
         """
-        remote = {
-            "execution.target": "remote",
-            "execution.attached": "false",
+        remote: dict[str, str] = {
+            EXECUTION_TARGET: "remote",
+            EXECUTION_ATTACHED: "false",
             **address_options(Role.DISPATCHER, self._address),
         }
         with self._scratch.folder() as folder:

@@ -54,6 +54,14 @@ from millstream.core.metrics.model import MetricGroup, Number, Scope
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import STATE_BACKEND_TYPE, STATE_RECOVERY_PATH
+from millstream.core.settings.options.metrics import METRICS_FETCHER_UPDATE_INTERVAL
+from millstream.core.settings.options.scheduling import SLOT_REQUEST_TIMEOUT
+from millstream.core.settings.options.services import JOBMANAGER_TAKEOVER_TIMEOUT
+from millstream.core.settings.options.tasks import (
+    JOBMANAGER_EXECUTION_ATTEMPTS_HISTORY_SIZE,
+    WEB_EXCEPTION_HISTORY_SIZE,
+)
 from millstream.core.snapshot.storage.uri_files import plain_uri
 from millstream.core.store.store import Leadership, StoreError
 from millstream.jobmanager.adaptive.bounds import Bounds
@@ -176,7 +184,7 @@ class RunningJob:
         self._wake_ups: set[asyncio.TimerHandle] = set()
         self._restart_log = RestartLog()
         now = Instant.of(clock)
-        slot_timeout = cluster.seconds("slot.request.timeout")
+        slot_timeout = cluster.get(SLOT_REQUEST_TIMEOUT)
         self.checkpoints: JobCheckpoints | None = None
         self._autoscaler: Autoscaler | None = None
         self._refused = self._state_backend = ""
@@ -185,13 +193,13 @@ class RunningJob:
         self._worker_options = dict(graph.configuration)
         try:
             self._configuration = configuration = cluster.for_job(graph.configuration)
-            slot_timeout = configuration.seconds("slot.request.timeout")
+            slot_timeout = configuration.get(SLOT_REQUEST_TIMEOUT)
             settings = CheckpointSettings.from_configuration(configuration)
             if links.checkpoint_directory:
                 settings = settings.kept_in(links.checkpoint_directory)
             self._worker_options |= settings.agreed_options()
             strategy = create_restart_strategy(restart_settings(configuration, settings.enabled), Random())
-            history = configuration.integer("web.exception-history-size")
+            history = configuration.get(WEB_EXCEPTION_HISTORY_SIZE)
             recovery = RecoverySettings.from_configuration(configuration)
             if led.left:
                 recovery = RecoverySettings.of_pointers(led.left)
@@ -201,7 +209,7 @@ class RunningJob:
             if led.follows:
                 succeeding = Succeeding(
                     led.stored.attempt,
-                    configuration.seconds("jobmanager.takeover.timeout"),
+                    configuration.get(JOBMANAGER_TAKEOVER_TIMEOUT),
                     led.stored.restarts,
                     led.stored.has_run,
                     may_start_again=bool(led.left) or restarts or not led.stored.has_run,
@@ -226,12 +234,12 @@ class RunningJob:
                 submitted,
                 bounds,
             )
-            kept = configuration.integer("jobmanager.execution.attempts-history-size")
+            kept = configuration.get(JOBMANAGER_EXECUTION_ATTEMPTS_HISTORY_SIZE)
             self.master.execution_graph.earlier = AttemptHistory(kept)
             self.checkpoints = JobCheckpoints(
                 self.master, settings, self, background, clock, led.points, restarts, recovery, follows=led.follows
             )
-            self._state_backend = configuration.string("state.backend.type")
+            self._state_backend = configuration.get(STATE_BACKEND_TYPE)
         except MillstreamError as error:
             self.master = ScalingJobMaster(graph, slot_timeout, now)
             self._refused = str(error)
@@ -381,7 +389,7 @@ class RunningJob:
         taken = CheckpointFacts()
         if self.checkpoints is not None:
             taken = checkpoint_facts(self.checkpoints.settings, self.checkpoints.coordinator.statistics)
-        interval_ms = round(self._configuration.seconds("metrics.fetcher.update-interval") * 1000)
+        interval_ms = round(self._configuration.get(METRICS_FETCHER_UPDATE_INTERVAL) * 1000)
         return json.dumps(explain(job_facts(self.master, taken, now_ms, interval_ms)).as_json()).encode()
 
     def suspend(self, reason: str) -> None:
@@ -610,7 +618,7 @@ class RunningJob:
 
     @property
     def _starting_snapshot(self) -> str:
-        return self._configuration.string("execution.state-recovery.path")
+        return self._configuration.get(STATE_RECOVERY_PATH)
 
     @property
     def _restore_point(self) -> int:

@@ -15,12 +15,17 @@ from millstream.core.errors import ConfigurationError
 from millstream.core.jobs.graph import Artifact, ArtifactKind
 from millstream.core.processes.handed_down import handed_down_options
 from millstream.core.settings.configuration import Configuration as CoreConfiguration
+from millstream.core.settings.options.execution import (
+    CHECKPOINTING_DIR,
+    CHECKPOINTING_SAVEPOINT_DIR,
+    STATE_RECOVERY_PATH,
+)
 from millstream.core.settings.variables import PROGRAM_ARTIFACTS, PROGRAM_CONFIGURATION
 
 _LOCATIONS = (
-    "execution.checkpointing.dir",
-    "execution.checkpointing.savepoint-dir",
-    "execution.state-recovery.path",
+    CHECKPOINTING_DIR,
+    CHECKPOINTING_SAVEPOINT_DIR,
+    STATE_RECOVERY_PATH,
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from millstream.core.jobs.details import PlanInput, PlanNode
 from millstream.core.jobs.graph import JobGraph
+from millstream.core.settings.options.scheduling import EXECUTION_RUNTIME_MODE
 
 _EXCHANGE = "pipelined_bounded"
 
@@ -53,7 +54,7 @@ def named_plan_for_rest(
 
 def job_type(configuration: Mapping[str, str]) -> str:
     """Returns STREAMING or BATCH, from a job's options."""
-    return configuration.get("execution.runtime-mode", "STREAMING")
+    return configuration.get(EXECUTION_RUNTIME_MODE, "STREAMING")
 
 
 def _plan(
