@@ -8,6 +8,13 @@ from msgspec import Struct
 
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import STATE_BACKEND_TYPE, STATE_RECOVERY_PATH
+from millstream.core.settings.options.scheduling import SLOT_REQUEST_TIMEOUT
+from millstream.core.settings.options.services import JOBMANAGER_TAKEOVER_TIMEOUT
+from millstream.core.settings.options.tasks import (
+    JOBMANAGER_EXECUTION_ATTEMPTS_HISTORY_SIZE,
+    WEB_EXCEPTION_HISTORY_SIZE,
+)
 from millstream.jobmanager.adaptive.settings import (
     adaptive_settings,
     rescale_settings,
@@ -51,17 +58,17 @@ class JobSettings(Struct, frozen=True):
             restart=restart_settings(configuration, checkpoints.enabled),
             recovery=RecoverySettings.of_pointers(led.left) if led.left else recovery,
             master=JobMasterSettings(
-                slot_timeout=configuration.seconds("slot.request.timeout"),
-                history_size=configuration.integer("web.exception-history-size"),
+                slot_timeout=configuration.get(SLOT_REQUEST_TIMEOUT),
+                history_size=configuration.get(WEB_EXCEPTION_HISTORY_SIZE),
                 same_error_limit=same_error_limit(configuration),
-                attempts_size=configuration.integer("jobmanager.execution.attempts-history-size"),
+                attempts_size=configuration.get(JOBMANAGER_EXECUTION_ATTEMPTS_HISTORY_SIZE),
                 rescaling=rescale_settings(configuration, checkpoints.enabled),
                 adaptive=adaptive_settings(configuration),
             ),
             autoscaler=autoscaler_settings(configuration),
-            takeover_timeout=configuration.seconds("jobmanager.takeover.timeout"),
-            state_backend=configuration.string("state.backend.type"),
-            starting_snapshot=configuration.string("execution.state-recovery.path"),
+            takeover_timeout=configuration.get(JOBMANAGER_TAKEOVER_TIMEOUT),
+            state_backend=configuration.get(STATE_BACKEND_TYPE),
+            starting_snapshot=configuration.get(STATE_RECOVERY_PATH),
         )
 
     def worker_options(self, graph: JobGraph) -> Mapping[str, str]:

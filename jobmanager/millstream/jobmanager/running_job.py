@@ -35,6 +35,7 @@ from millstream.core.metrics.model import MetricGroup, Number, Scope
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.processes.job_process import Launcher, start_job_process
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.metrics import METRICS_FETCHER_UPDATE_INTERVAL
 from millstream.jobmanager.adaptive.bounds import Bounds
 from millstream.jobmanager.autoscaler.autoscaler import Autoscaler
 from millstream.jobmanager.autoscaling import BY_ITSELF, Autoscaling
@@ -182,7 +183,7 @@ class RunningJob(LedJob):
         if self.master.status.is_terminal:
             return json.dumps(ended(self.details(), now_ms).as_json()).encode()
         taken = checkpoint_facts(self.checkpoints.settings, self.checkpoints.coordinator.statistics)
-        interval_ms = round(self._settings.configuration.seconds("metrics.fetcher.update-interval") * 1000)
+        interval_ms = round(self._settings.configuration.get(METRICS_FETCHER_UPDATE_INTERVAL) * 1000)
         return json.dumps(explain(job_facts(self.master, taken, now_ms, interval_ms)).as_json()).encode()
 
     def suspend(self, reason: str) -> None:

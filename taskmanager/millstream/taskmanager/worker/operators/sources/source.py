@@ -110,10 +110,10 @@ class SourceOperator(Operator):
                 super().on_signal,
                 clock,
                 self._alignment,
-                Configuration(setup.services.options).boolean(ALLOW_UNALIGNED),
+                Configuration(setup.services.options).get(ALLOW_UNALIGNED),
             )
             self._reader_context.split_ended = self._time.ended
-        self._rhythm = Rhythm(Configuration(setup.services.options).seconds(INTERVAL) if self._time else 0)
+        self._rhythm = Rhythm(Configuration(setup.services.options).get(INTERVAL) if self._time else 0)
 
     def restore(self, restored: RestoredElements) -> None:
         """Restores the splits of the reader."""
