@@ -7,7 +7,7 @@ order of key groups, and, on request, that each key is in its key group.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -85,14 +85,11 @@ class Rows(Struct, frozen=True):
         return self.keys[row], self.namespaces[row] if self.namespaces else None
 
 
-def columns_for(state: StateSnapshot, found: Sequence[str]) -> tuple[str, ...]:
-    """The columns that a file of this state, in which these were found, must have."""
-    content = _CONTENT.get(state.kind)
-    if content is None:  # window contents are a list, or one accumulator
-        content = (ELEMENT, POSITION) if ELEMENT in found else (VALUE,)
+def columns_for(state: StateSnapshot) -> tuple[str, ...]:
+    """The columns that a file of this state must have."""
     keyed = (KEY_GROUP, KEY) if state.kind.keyed else ()
     namespace = (NAMESPACE,) if state.kind.keyed and state.namespace_type is not None else ()
-    return (*keyed, *namespace, *content, *((EXPIRES_AT,) if state.ttl is not None else ()))
+    return (*keyed, *namespace, *_CONTENT[state.kind], *((EXPIRES_AT,) if state.ttl is not None else ()))
 
 
 def column_types(state: StateSnapshot) -> dict[str, t.TypeInformation | None]:
@@ -112,7 +109,7 @@ def check_table(table: pa.Table, state: StateSnapshot, where: str, *, pruned: bo
     """
     import pyarrow as pa
 
-    wanted = tuple(table.column_names) if pruned else columns_for(state, table.column_names)
+    wanted = tuple(table.column_names) if pruned else columns_for(state)
     if sorted(table.column_names) != sorted(wanted):
         found = ", ".join(table.column_names) or "none"
         raise SnapshotError(where, f"has the columns {found}, and must have {', '.join(wanted)}")
@@ -248,7 +245,7 @@ def read_rows(
         changed = evolve or (declared is not None and name in (KEY, MAP_KEY))
         return from_array(column, kind, f"{where}: column {name}", unpickle=load, new_fields=changed)
 
-    columns = columns_for(state, table.column_names)
+    columns = columns_for(state)
     content, detail = {
         VALUE: (VALUE, None), ELEMENT: (ELEMENT, POSITION), MAP_KEY: (MAP_VALUE, MAP_KEY),
         TIMESTAMP: (TIMESTAMP, DOMAIN),
