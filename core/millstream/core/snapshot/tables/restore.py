@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 NEVER_NULL = (KEY_GROUP, POSITION, TIMESTAMP, DOMAIN)
 """The columns in which nulls are refused."""
 
+OWNER = frozenset({KEY_GROUP, KEY, NAMESPACE, MAP_KEY, POSITION})
+"""The columns that say whose a row is; timers may be there more than once."""
+
 _CONTENT: dict[StateKind, tuple[str, ...]] = {
     StateKind.VALUE: (VALUE,),
     StateKind.REDUCING: (VALUE,),
@@ -129,7 +132,7 @@ def check_table(table: pa.Table, state: StateSnapshot, where: str, *, pruned: bo
 
 
 def check_keys(table: pa.Table, state: StateSnapshot, max_parallelism: int, where: str) -> None:
-    """Refuses a checked table in which a key is not in its own key group, or has two values.
+    """Refuses a checked table in which a key is not in its own key group, or has two values. It may lack the values.
 
     No subtask would find the one, and which of the others holds would be chance. Pickled keys are not loaded, and so
     their key groups are not checked.
@@ -139,8 +142,6 @@ def check_keys(table: pa.Table, state: StateSnapshot, max_parallelism: int, wher
     key_type = StateTypes.of(state).key
     if not state.kind.keyed or state.key_type is None or key_type is None:
         return
-    content = [name for name in (VALUE, MAP_VALUE) if name in table.column_names]  # holds nothing of the keys
-    table = table.drop_columns(content)
     if not holds_pickled(state.key_type):
         expected = (key_hashes(_whole(table, KEY), state.key_type) % np.uint64(max_parallelism)).astype(np.int32)
         wrong = np.flatnonzero(expected != _groups(table))
