@@ -28,6 +28,7 @@ BENCHMARKS = (
     "collected_pipeline",
     "arrow_shuffle",
     "kernels",
+    "expressions",
     "column_windows",
     "streaming_grep",
     "shuffle_latency",

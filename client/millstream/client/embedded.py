@@ -11,6 +11,7 @@ from millstream.core.services.cluster_secret import SECRET, cluster_secret, new_
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.settings.configuration import Configuration
 from millstream.taskmanager.supervisor.service import TaskManagerService
+from millstream.taskmanager.supervisor.supervised_worker import WorkerOnThread
 
 
 class EmbeddedCluster:
@@ -35,7 +36,7 @@ class EmbeddedCluster:
     async def start(self) -> str:
         """Starts all services. Returns the dispatcher's address."""
         await self._services.start()
-        self._task_manager = TaskManagerService(self._services.found)
+        self._task_manager = TaskManagerService(self._services.found, on_thread=_on_thread(self.configuration))
         await self._task_manager.start()
         return self._services.address
 
@@ -44,3 +45,12 @@ class EmbeddedCluster:
         if self._task_manager is not None:
             await self._task_manager.stop()
         await self._services.stop()
+
+
+def _on_thread(configuration: Configuration) -> WorkerOnThread | None:
+    """How to run workers in this process; None: in processes of their own."""
+    if not configuration.boolean("execution.local.in-process"):
+        return None
+    from millstream.taskmanager.worker.process import run_worker  # with all operators
+
+    return run_worker

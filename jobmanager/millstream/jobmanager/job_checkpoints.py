@@ -26,6 +26,7 @@ from typing import Protocol, assert_never
 
 from msgspec.structs import replace
 
+from millstream.core.backoff import Backoff
 from millstream.core.clock import Clock, Instant
 from millstream.core.errors import MillstreamError, UnrecoverableError
 from millstream.core.jobs.graph import JobGraph
@@ -109,7 +110,7 @@ class Surroundings(Protocol):
 
 
 _TRY_AGAIN = 0.1  # seconds after which a job manager checks again whether it may complete a checkpoint
-_LONGEST_PAUSE = 60.0  # seconds between two attempts to clean up after a job
+_BACKOFF = Backoff(0.1, 60.0)  # seconds between two attempts to prepare checkpoints, or to clean up after a job
 _OPENED = frozenset({ExecutionState.RUNNING, ExecutionState.FINISHED})
 OUTCOMES = {
     JobStatus.FINISHED: ev.StopOutcome.FINISHED,
@@ -198,10 +199,10 @@ class JobCheckpoints:
         self._left = (await self._restore_points.lead()).stored
         self._leads.set()
         self._files.give_up_savepoints(self._left.savepoints)
-        pause = _TRY_AGAIN
-        while not await self._is_prepared() and not self._ended:
+        for pause in _BACKOFF.delays():
+            if await self._is_prepared() or self._ended:
+                return
             await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _is_prepared(self) -> bool:
         """Prepares checkpoints; returns false if that has to be retried."""
@@ -577,10 +578,10 @@ class JobCheckpoints:
 
     async def _clean_up(self, keeps_pointers: bool) -> None:
         await self._settled.wait()
-        pause = _TRY_AGAIN
-        while not await self._files.clean_up():
+        for pause in _BACKOFF.delays():
+            if await self._files.clean_up():
+                break
             await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
         try:
             await self._restore_points.leave(keeps_pointers)
         except StoreError as error:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from millstream.core.backoff import Backoff
 from millstream.core.files.directories import for_user_only, work_directory
 from millstream.core.jobs.ids import new_id
 from millstream.core.logs.log_files import log_folder
@@ -29,9 +30,9 @@ from millstream.core.settings.configuration import Configuration
 from millstream.core.settings.secrets import split_options
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
 
-TOKEN_VARIABLE = "MILLSTREAM_PROVIDER_TOKEN"
 log = logging.getLogger(__name__)
 _PROVIDED = re.compile(r"taskmanager-([0-9a-f]{8})\.")
+TOKEN_VARIABLE = "MILLSTREAM_PROVIDER_TOKEN"
 
 
 class _Phase(Enum):
@@ -62,8 +63,7 @@ class ProcessProvider:
     """The provider `process`. The command is handed in by tests that need no whole task manager."""
 
     STOP_TIMEOUT = 10.0
-    FIRST_BACKOFF = 1.0
-    LONGEST_BACKOFF = 60.0
+    BACKOFF = Backoff(1.0, 60.0)  # seconds
     POLL_ADOPTED = 0.5
 
     def __init__(
@@ -244,7 +244,7 @@ class ProcessProvider:
 
     def _note_death(self, reason: str) -> None:
         self._deaths += 1
-        backoff = min(self.FIRST_BACKOFF * 2 ** (self._deaths - 1), self.LONGEST_BACKOFF)
+        backoff = self.BACKOFF.after(self._deaths)
         self._not_before = asyncio.get_running_loop().time() + backoff
         level = logging.WARNING if self._deaths < 3 else logging.ERROR
         text = "cannot provide a task manager (%d times in a row, next try in %g s): %s"

@@ -132,8 +132,8 @@ def stop(directory: str | None, verbose: bool, timeout: float, services: tuple[s
     With SERVICE, only that one: taskmanager is all task managers, taskmanager-2 one of them. The others keep running.
     """
     from millstream.cli.cluster.directory import ClusterDirectory
-    from millstream.cli.cluster.resumed_jobs import jobs_that_stop
-    from millstream.cli.cluster.services import chosen
+    from millstream.cli.cluster.resumed_jobs import jobs_that_lose_tasks, jobs_that_stop
+    from millstream.cli.cluster.services import TASK_MANAGER, chosen, kind_of
     from millstream.cli.cluster.stop import stop_cluster, stop_services
 
     files = ClusterDirectory(cluster_directory(directory))
@@ -141,6 +141,14 @@ def stop(directory: str | None, verbose: bool, timeout: float, services: tuple[s
         _check_there_is_one(files)
         with files.locked(), progress_on_terminal(verbose) as progress:
             names = chosen(files, services)
+            kinds = {
+                kind_of(name) for name in names if name in files.services() and files.services()[name].is_running()
+            }
+            lines = jobs_that_stop(files.configuration()) if "jobmanager" in kinds else []
+            if not lines and TASK_MANAGER in kinds:
+                lines = jobs_that_lose_tasks(files.configuration())
+            for line in lines:
+                click.echo(line)
             progress(f"stopping {', '.join(names)}")
             ended = stop_services(files, names, timeout)
         for name in names or services:

@@ -40,7 +40,9 @@ from millstream.core.jobs.plan.plan import (
 )
 from millstream.core.records.type_variables import T_co
 from millstream.core.records.types import PICKLED, AnyType, TypeInformation
+from millstream.core.row import Row
 from millstream.datastream.adapters.batch_functions import map_batches_function_of
+from millstream.datastream.adapters.computed import Computed
 from millstream.datastream.adapters.fields import checked_field
 from millstream.datastream.adapters.function_ends import sink_function_of
 from millstream.datastream.adapters.key_selectors import key_selector_of
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from millstream.datastream.data_stream.joined_streams import CoGroupedStreams, JoinedStreams
     from millstream.datastream.data_stream.keyed_stream import KeyedStream
     from millstream.datastream.execution.collecting import CloseableIterator
+    from millstream.datastream.expressions import Expression, RowExpression
     from millstream.datastream.state import MapStateDescriptor
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
     from millstream.datastream.window import WindowAssigner
@@ -213,6 +216,12 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return CachedDataStream(self._environment, cache, self._type)
 
     @overload
+    def map(self, func: RowExpression) -> DataStream[Row]: ...
+
+    @overload
+    def map(self, func: Expression) -> DataStream[Any]: ...
+
+    @overload
     def map(self, func: Callable[[T_co], OUT] | MapFunction[T_co, OUT]) -> DataStream[OUT]: ...
 
     @overload
@@ -238,12 +247,22 @@ class DataStream(OperatorSettings, Generic[T_co]):
         """Returns the stream of the results of a function that is called for each record: one result for each.
 
         `func` is a callable or a MapFunction, and `output_type` the type of the results: `Types.…`, a type hint or a
-        dataclass; without it, the annotation of the function's result. Raises `InvalidProgramError` for a generator
-        function, an async function, and a function that cannot be called with one argument.
+        dataclass; without it, the annotation of the function's result. Or `func` is an expression, or a `row` of some,
+        which has its own type and is computed for whole batches (see `millstream.datastream.expressions`). Raises
+        `InvalidProgramError` for a generator function, an async function, and a function that cannot be called with
+        one argument; and for an expression that does not fit the columns of the stream.
 
             lines.map(len)
             lines.map(lambda line: (line, 1), output_type=Types.TUPLE([Types.STRING(), Types.INT()]))
+            orders.map(row(col("user"), (col("amount") * 2).alias("twice")))
         """
+        if isinstance(func, Computed):
+            from millstream.datastream.adapters.calculations import map_of
+
+            if output_type is not None:
+                raise InvalidProgramError("map: an expression has its own type; leave output_type out, or cast it")
+            spec, kind = map_of(func, self._type)
+            return self._then("Map", spec, kind)
         target = checked_callable("map", func, "map", 1)
         refuse_generator("map", target, "use flat_map for any number of results")
         return self._then("Map", MapSpec(func), result_type(target, output_type))
@@ -284,14 +303,21 @@ class DataStream(OperatorSettings, Generic[T_co]):
         target = checked_callable("flat_map", func, "flat_map", 1)
         return self._then("Flat Map", FlatMapSpec(func), element_type(target, output_type))
 
-    def filter(self, func: Callable[[T_co], object] | FilterFunction[T_co]) -> DataStream[T_co]:
-        """Returns the stream of the records for which a function returns true.
+    def filter(self, func: Callable[[T_co], object] | FilterFunction[T_co] | Expression) -> DataStream[T_co]:
+        """Returns the stream of the records for which a function returns true, or an expression is true.
 
-        `func` is a callable or a FilterFunction. Raises `InvalidProgramError` for a generator function, an async
-        function, and a function that cannot be called with one argument.
+        `func` is a callable, a FilterFunction, or an expression, which is computed for whole batches (see
+        `millstream.datastream.expressions`). Raises `InvalidProgramError` for a generator function, an async function,
+        and a function that cannot be called with one argument; and for an expression that is no condition or does not
+        fit the columns of the stream.
 
             lines.filter(lambda line: not line.startswith("#"))
+            orders.filter(col("amount") > 100)
         """
+        if isinstance(func, Computed):
+            from millstream.datastream.adapters.calculations import filter_of
+
+            return self._then("Filter", filter_of(func, self._type), self._type)
         target = checked_callable("filter", func, "filter", 1)
         refuse_generator("filter", target, "a filter returns true or false")
         return self._then("Filter", FilterSpec(func), self._type)

@@ -29,7 +29,7 @@ from millstream.core.jobs.ids import AttemptId
 from millstream.core.logs.printable import printable
 from millstream.core.messages.inspection import PlacedTask, SampledStack, SampleRequest
 from millstream.core.settings.configuration import Configuration
-from millstream.taskmanager.worker.stack_reading import WAITING, Seen, StackReader, added_up
+from millstream.taskmanager.stack_reading import WAITING, Seen, StackReader, added_up
 
 log = logging.getLogger(__name__)
 OPTION = "taskmanager.profiler.sampler"

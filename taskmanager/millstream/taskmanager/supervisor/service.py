@@ -49,7 +49,7 @@ from millstream.taskmanager.supervisor.local_state import LocalState
 from millstream.taskmanager.supervisor.metrics import MeasuredSlot, TaskManagerMetrics
 from millstream.taskmanager.supervisor.py_spy import PySpy
 from millstream.taskmanager.supervisor.slot_table import Allocation, SlotTable
-from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker
+from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker, WorkerOnThread
 from millstream.taskmanager.supervisor.worker_logs import WorkerLogs
 
 log = logging.getLogger(__name__)
@@ -68,6 +68,7 @@ class TaskManagerService:
         leaders: FoundLeaders | None = None,
         network: Network = GRPC,
         launch: Launcher = start_job_process,
+        on_thread: WorkerOnThread | None = None,
     ) -> None:
         self.address = ""
         self.id = TaskManagerId("")
@@ -76,6 +77,7 @@ class TaskManagerService:
         self._leaders = leaders
         self._network = network
         self._launch = launch
+        self._on_thread = on_thread
         self._host = configuration.string("taskmanager.host")
         self._table = SlotTable(configuration.integer("taskmanager.numberOfTaskSlots"))
         self._server: grpc.aio.Server | None = None
@@ -88,7 +90,7 @@ class TaskManagerService:
         self._workers: dict[AllocationId, SupervisedWorker] = {}
         self._local_state: LocalState | None = None
         self._logs = WorkerLogs(configuration)
-        self._figures = TaskManagerMetrics(configuration.boolean("execution.local.in-process"))
+        self._figures = TaskManagerMetrics(on_thread is not None)
         self.metrics = MetricRegistry(self._measured)
         """All that is measured here."""
         self._inspection = TaskManagerInspection(self._logs, self.metrics, self._held_workers, PySpy(configuration))
@@ -378,6 +380,7 @@ class TaskManagerService:
             lambda text: self._to_job_manager(allocation, msg.WorkerProgress(allocation.allocation_id, text)),
             lambda: self._logs.open(allocation.job_id, allocation.index),
             self._launch,
+            self._on_thread,
         )
         jobs = {a.job_id for a in self._table.report() if a is not None}
         self._background.spawn(asyncio.to_thread(self._logs.remove_old, jobs))

@@ -38,7 +38,7 @@ from millstream.core.processes.titles import set_title, worker_title
 from millstream.core.records import pandas_imports
 from millstream.core.settings.configuration import Configuration
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
-from millstream.taskmanager.supervisor.memory_limit import limit_of
+from millstream.taskmanager.memory_limit import limit_of
 from millstream.taskmanager.worker.inspector import WorkerInspector
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.network.data_plane import DataPlane

@@ -48,7 +48,7 @@ from millstream.core.metrics.process_metrics import own_use
 from millstream.core.processes.forking import leave_if_forked, loops_start_here
 from millstream.core.records.batches import Barrier
 from millstream.core.settings.configuration import Configuration
-from millstream.taskmanager.supervisor.memory_limit import lifted, limit_memory
+from millstream.taskmanager.memory_limit import lifted, limit_memory
 from millstream.taskmanager.worker.checkpointing.local_copies import SlotCopies
 from millstream.taskmanager.worker.checkpointing.storages import DIRECTORIES, Storages, StorageSizes
 from millstream.taskmanager.worker.checkpointing.writer_thread import CheckpointServices, SnapshotWritten

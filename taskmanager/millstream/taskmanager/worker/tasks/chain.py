@@ -289,7 +289,7 @@ def _in_slices(target: Emit, max_rows: int, passed: Passed) -> Emit:
         leave_if_forked()
         rows = len(batch)
         passed.records += rows
-        if rows <= most or not isinstance(batch, RowBatch):
+        if rows <= most or batch.in_columns:
             target(batch)
             return
         for start in range(0, rows, max_rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from millstream.core.records.batches import Batch
+from millstream.core.records.batches import Batch, ColumnBatch
 from millstream.core.records.conversion import ConversionError, field_types, in_microseconds
 from millstream.core.records.types import RowType, TupleType, TypeInformation
 
@@ -26,17 +26,25 @@ class InputColumns:
         self._by_position = isinstance(record_type, TupleType) or nameless
 
     def of(self, batch: Batch) -> pa.RecordBatch:
-        """The selected columns."""
+        """The selected columns. Raises a ChangedRecordError if a record is not an insertion."""
+        data = batch.columns(self._type, self._wanted)
+        return self._selected(data) if batch.in_columns else data
+
+    def of_changes(self, batch: Batch) -> ColumnBatch:
+        """The selected columns of records that may be changes, with their timestamps and kinds."""
+        columns = batch.to_columns(self._type, self._wanted)
+        if not batch.in_columns:
+            return columns
+        return ColumnBatch(self._selected(columns.data), columns.timestamps, columns.kinds)
+
+    def _selected(self, data: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
 
-        data = batch.columns(self._type, self._wanted)
-        if not batch.in_columns:
-            return data
         arrays = [
             self._column(data, name, kind) for name, kind in zip(self._wanted, self._arrow_types, strict=True)
         ]
         if not arrays:
-            return pa.RecordBatch.from_struct_array(pa.nulls(len(batch), pa.struct([])))
+            return pa.RecordBatch.from_struct_array(pa.nulls(data.num_rows, pa.struct([])))
         return pa.RecordBatch.from_arrays(arrays, names=self._wanted)
 
     def _column(self, data: pa.RecordBatch, name: str, kind: Any) -> pa.Array:
