@@ -216,11 +216,19 @@ class CapturedBytes:
         return iter(()) if self._store is None else self._store.scan(self._prefix + group.to_bytes(2, "big"))
 
     def parts(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> Iterator[pa.Table]:
-        """One part for each key group, also for those without rows."""
-        for group in sorted(self._index.owned if key_groups is None else key_groups) or [0]:
+        """One part for each key group with rows."""
+        is_empty = True
+        for group in sorted(self._index.owned if key_groups is None else key_groups):
             with work():
-                rows = list(self._scan(group)) if key_groups is None or group in key_groups else []
-                yield keyed_table(self.declaration, self._rows(group, rows), self._index.max_parallelism)
+                part = self._table(group, list(self._scan(group)))
+            if part.num_rows:
+                yield part
+                is_empty = False
+        if is_empty:
+            yield self._table(0, [])
+
+    def _table(self, group: int, rows: list[tuple[bytes, bytes]]) -> pa.Table:
+        return keyed_table(self.declaration, self._rows(group, rows), self._index.max_parallelism)
 
     def _rows(self, group: int, rows: list[tuple[bytes, bytes]]) -> StateRows:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""`written_and_restored.py write|restore KEYS FOLDER`: prints its resident memory around a savepoint or a restore, MiB."""
+"""`written_and_restored.py write|restore KEYS FOLDER`: prints its memory around a savepoint or a restore, in MiB."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def filled(keys: int) -> Any:
     text, numbers = made.state(TEXT), made.state(NUMBERS)
     for key in range(keys):
         made.set_current_key(key)
-        text.update(f"the text of the key {key} " * 20)
-        if key % 3 == 0:
+        text.update(f"the text of the key {key} " * 40)
+        if key % 10 == 3:
             numbers.update([key + 1_000, key + 2_000, key + 3_000])
     made.clear_current_key()
     return made
@@ -64,7 +64,7 @@ def restored(operators: bytes, number: int, storage: FileSystemStorage) -> Any:
     made.restore(restore_task(deployment, storage).keyed_state("op"))
     text, numbers = made.state(TEXT), made.state(NUMBERS)
     made.set_current_key(3)
-    assert text.value() == "the text of the key 3 " * 20
+    assert text.value() == "the text of the key 3 " * 40
     assert numbers.get() == [1_003, 2_003, 3_003]
     return made
 

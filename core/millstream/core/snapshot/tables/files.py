@@ -9,6 +9,7 @@ even fetch those that it does not need.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_PER_BATCH = 64 * 1024
-BYTES_PER_BATCH = 8 * 1024 * 1024
+BYTES_PER_BATCH = 4 * 1024 * 1024
 ROWS_PER_FILE = 4 * 1024 * 1024
 BYTES_PER_FILE = 32 * 1024 * 1024
 _BLOCK = 1024 * 1024
@@ -127,7 +128,7 @@ class _StateFiles:
         rows, size = min(ROWS_PER_BATCH, self._most_rows), min(BYTES_PER_BATCH, self._most_bytes)
         for piece in _slices(part, rows, size):
             ends = _ends(piece) if KEY_GROUP in piece.column_names else None
-            if self._encoder is not None and self._is_next(piece, ends):
+            if self._encoder is not None and (self._is_full or not piece.schema.equals(self._encoder.schema)):
                 self.close()
             if self._encoder is None:
                 self._writer = self._create(len(self._written))
@@ -137,14 +138,9 @@ class _StateFiles:
             self._bytes += piece.nbytes
             self._ends = ends if ends is None or self._ends is None else (self._ends[0], ends[1])
 
-    def _is_next(self, piece: pa.Table, ends: tuple[int, int] | None) -> bool:
-        """Whether the piece goes to the next file: this one is full, or has other columns."""
-        assert self._encoder is not None
-        if not piece.schema.equals(self._encoder.schema):
-            return True
-        full = max(self._rows / self._most_rows, self._bytes / self._most_bytes)
-        is_cut = ends is not None and self._ends is not None and ends[0] < self._ends[1]  # inside of a key group
-        return full >= (2 if is_cut else 1)
+    @property
+    def _is_full(self) -> bool:
+        return self._rows >= self._most_rows or self._bytes >= self._most_bytes
 
     def close(self) -> None:
         """Commits the open file, if there is one."""
@@ -157,20 +153,23 @@ class _StateFiles:
 
     def abort(self) -> list[str]:
         """Deletes the open file; returns the paths of those that were committed."""
+        if self._encoder is not None:
+            self._encoder.abandon()
         if self._writer is not None:
             self._writer.abort()
         return [result.path for result, _, _ in self._written if result.inline is None]
 
     def committed(self, subtask: int, owned: range | None) -> tuple[StateFile, ...]:
         """All files. A single one has the key groups that the subtask owns; several, those of their rows."""
-        alone = (owned.start, owned.stop) if owned is not None and len(self._written) == 1 else None
-        return tuple(
-            StateFile(
-                result.path, subtask, *((alone or ends) if ends is not None else (None, None)), rows, result.size,
-                result.checksum, result.inline,
+        files = []
+        for result, ends, rows in self._written:
+            start, end = ends or (None, None)
+            if ends is not None and owned is not None and len(self._written) == 1:
+                start, end = owned.start, owned.stop
+            files.append(
+                StateFile(result.path, subtask, start, end, rows, result.size, result.checksum, result.inline)
             )
-            for result, ends, rows in self._written
-        )  # fmt: skip
+        return tuple(files)
 
 
 def write_native(
@@ -244,7 +243,8 @@ class _Encoder:
 
         self.schema = first.schema
         self._format = format
-        self._output = pa.PythonFile(_Sink(sink), mode="w")
+        self._sink = _Sink(sink)
+        self._output = pa.PythonFile(self._sink, mode="w")
         self._writer: Any
         if format is FileFormat.ARROW:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -263,6 +263,12 @@ class _Encoder:
         """Completes the content; the stream remains open."""
         self._writer.close()
         self._output.close()
+
+    def abandon(self) -> None:
+        """Ends without writing anything more, which the libraries would do when they are collected."""
+        self._sink.write = len
+        with contextlib.suppress(Exception):
+            self.close()
 
 
 class _Sink:
@@ -399,7 +405,7 @@ def decode_parts(
     for number in range(parts.count):
         held = None if wanted is None else _explained(where, lambda: parts.ranges)[number]
         if held is None or wanted is None or _meets(held, wanted):
-            table = _explained(where, lambda number=number: _valid(parts.read([number], read)))
+            table = _explained(where, partial(_valid_part, parts, number, read))
             held = None
             if owned is not None:
                 table = select_key_groups(table, None, where)  # refuses rows that are not sorted
@@ -418,7 +424,8 @@ def decode_parts(
         yield _explained(where, lambda: parts.read([], read))
 
 
-def _valid(table: pa.Table) -> pa.Table:
+def _valid_part(parts: FileParts, number: int, columns: list[str] | None) -> pa.Table:
+    table = parts.read([number], columns)
     table.validate(full=True)  # offsets and text that do not fit crash Arrow's kernels later
     return table
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PART_ROWS = 64 * 1024
-_PART_BYTES = 8 * 1024 * 1024
+_PART_BYTES = 4 * 1024 * 1024
 _STEP = 16 * 1024  # rows
 _FIRST_STEP = 1024  # rows, which may be large
-_STEP_BYTES = 2 * 1024 * 1024
+_STEP_BYTES = 1024 * 1024
 
 
 class StateRows(Struct, frozen=True):
