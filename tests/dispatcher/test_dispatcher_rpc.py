@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from millstream.core.environments.artifacts import ArtifactError, download_artifact, upload_artifact
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.details import JobDetails
-from millstream.core.jobs.graph import Artifact, ArtifactKind, JobGraph
+from millstream.core.jobs.graph import Artifact, ArtifactKind, Exchange, JobGraph
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, JobManagerId, new_id
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import dispatcher as dp
@@ -118,6 +118,9 @@ async def test_refused_submissions_and_unknown_jobs(dispatcher: RunningDispatche
             graph(), vertices=(replace(first, parallelism=10**6, max_parallelism=10**6), second)
         ),
         "unknown strategy": replace(graph(), edges=(replace(job.edges[0], strategy="MAGIC"),)),
+        "the edge from 'Source' to 'Sink' is blocking": replace(
+            graph(), edges=(replace(job.edges[0], exchange=Exchange.BLOCKING),)
+        ),
         "was not uploaded": replace(graph(), artifacts=(Artifact("0" * 64, "x.whl", ArtifactKind.WHEEL),)),
         "not a sha256": replace(graph(), artifacts=(Artifact("../x", "x.whl", ArtifactKind.WHEEL),)),
         "unknown option": replace(graph(), configuration={"rest.no-such-option": "1"}),

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from millstream.core.jobs.failure_kinds import WorkerEnd
 from millstream.core.jobs.failures import TaskFailure
-from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.graph import Exchange, JobGraph
 from millstream.core.jobs.ids import NO_ALLOCATION, AllocationId, VertexId
 from millstream.core.jobs.states import ExecutionState, JobStatus
+from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.messages.task_manager import TaskUpdate
 from millstream.jobmanager.failover.settings import FixedDelay
 from millstream.jobmanager.failover.topology import Subtask
@@ -103,6 +104,59 @@ def test_only_the_region_of_the_failed_task_restarts() -> None:
     ]
     assert [list(t.failed_savepoints) for t in deploy.tasks] == [[], [2, 3]]
     assert driver.execution("a", 0).attempt == 0
+
+
+def blocking(parallelism: int) -> JobDriver:
+    """A job of one blocking edge, whose producers run."""
+    graph = job(
+        [vertex("a", parallelism), vertex("b", parallelism)],
+        [replace(edge("a", "b", "HASH"), exchange=Exchange.BLOCKING)],
+    )
+    driver = JobDriver(graph, restart=FixedDelay(5, 1_000))
+    driver.deploy(task_managers=2)
+    return driver
+
+
+def deployed_by(effects: list[ev.Effect]) -> list[TaskDeployment]:
+    return [task for effect in of_type(effects, ev.Deploy) for task in effect.tasks]
+
+
+def test_consumers_of_a_blocking_edge_are_deployed_when_its_producers_have_finished() -> None:
+    driver = blocking(2)
+    assert driver.states() == [_S.DEPLOYING, _S.DEPLOYING, _S.SCHEDULED, _S.SCHEDULED]
+    assert driver.master.status is JobStatus.RUNNING
+    driver.run_tasks()
+    assert not deployed_by(driver.update(driver.execution("a"), _S.FINISHED))
+    consumers = deployed_by(driver.update(driver.execution("a", 1), _S.FINISHED))
+    assert [task.task_name for task in consumers] == ["b (1/2)", "b (2/2)"]
+    assert {gate.exchange for task in consumers for gate in task.inputs} == {Exchange.BLOCKING}
+    driver.run_tasks()
+    for execution in driver.executions[2:]:
+        driver.update(execution, _S.FINISHED)
+    assert driver.master.status is JobStatus.FINISHED
+
+
+def test_consumers_of_a_blocking_edge_read_the_same_channels_when_they_restart() -> None:
+    driver = blocking(1)
+    driver.run_tasks()
+    (first,) = deployed_by(driver.update(driver.execution("a"), _S.FINISHED))
+    driver.run_tasks()
+    rolled_back = of_type(driver.update(driver.execution("b"), _S.FAILED), ev.RollBack)
+    assert [effect.subtasks for effect in rolled_back] == [{Subtask(VertexId("b"), 0)}]
+    (again,) = deployed_by(driver.restart())
+    assert again.attempt_id != first.attempt_id
+    assert again.inputs == first.inputs
+
+
+def test_a_failed_producer_of_a_blocking_edge_restarts_before_consumers_that_wait() -> None:
+    driver = blocking(2)
+    driver.run_tasks()
+    driver.update(driver.execution("a", 1), _S.FINISHED)
+    driver.update(driver.execution("a"), _S.FAILED)
+    assert [task.task_name for task in deployed_by(driver.restart())] == ["a (1/2)"]
+    driver.run_tasks()
+    consumers = deployed_by(driver.update(driver.execution("a"), _S.FINISHED))
+    assert [len(task.inputs[0].channels) for task in consumers] == [2, 2]
 
 
 def test_a_finished_task_of_the_region_runs_again() -> None:

@@ -47,9 +47,9 @@ async def triggered(task_manager: FakeTaskManager) -> tuple[int, str]:
     """The next checkpoint that is triggered at both tasks, and its folder."""
     first = await task_manager.next(cp.TriggerCheckpoint)
     second = await task_manager.next(cp.TriggerCheckpoint)
-    while second.options.checkpoint_id != first.options.checkpoint_id:
+    while second.barrier.checkpoint_id != first.barrier.checkpoint_id:
         first, second = second, await task_manager.next(cp.TriggerCheckpoint)
-    return first.options.checkpoint_id, first.options.location
+    return first.barrier.checkpoint_id, first.barrier.location
 
 
 async def acknowledge(task_manager: FakeTaskManager, tasks: list[Task], checkpoint_id: int) -> None:

@@ -36,6 +36,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "core/millstream/core/backoff.py": ("tests/core/test_backoff.py",),
     f"{_FAILOVER}/restart_strategy.py": ("tests/jobmanager/failover/test_restart_strategy.py",),
     f"{_FAILOVER}/regions.py": ("tests/jobmanager/failover/test_pipelined_regions.py",),
+    f"{_FAILOVER}/deployment_plan.py": ("tests/jobmanager/failover/test_deployment_plan.py",),
     f"{_ADAPTIVE}/fitting.py": ("tests/jobmanager/test_adaptive_scheduling.py",),
     "jobmanager/millstream/jobmanager/sources/alignment.py": ("tests/jobmanager/test_source_alignment.py",),
     f"{_WORKER}/checkpointing/alignment.py": _ALIGNMENT,

@@ -147,9 +147,9 @@ class SimulatedWorker(SimulatedChild):
             case src.EnumeratorEvent(kind=kind, attempt_id=attempt):
                 for task in self._of((attempt,)):
                     task.from_enumerator(kind)
-            case TriggerCheckpoint(_, attempts, options):
+            case TriggerCheckpoint(_, attempts, barrier):
                 for task in self._of(attempts):
-                    task.triggered(options)
+                    task.triggered(barrier)
             case CheckpointNotice(_, attempts, checkpoint_id, completed):
                 for task in self._of(attempts):
                     if completed:

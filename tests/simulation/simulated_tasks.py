@@ -18,7 +18,6 @@ from simulated_sources import ReaderContext, SimulatedReader
 from simulated_states import Captured, Restored, write
 from story import must
 
-from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.failure_kinds import FailureKind
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.state_kinds import StateKind
@@ -29,7 +28,6 @@ from millstream.core.messages import task_manager as tm
 from millstream.core.messages.checkpoints import (
     CheckpointAck,
     CheckpointDecline,
-    CheckpointOptions,
     CommitFailed,
     DeclineReason,
     InputsEnded,
@@ -69,9 +67,7 @@ class SimulatedTask:
         self.deployment = deployment
         self.outputs = [Output(partition, worker.world) for partition in deployment.outputs]
         name = worker.process.name
-        self._inputs = {
-            c.channel_id: Input(c, name, gate.spec) for gate in deployment.inputs for c in gate.channels
-        }
+        self._inputs = {c.channel_id: Input(c, name, gate.spec) for gate in deployment.inputs for c in gate.channels}
         self._data_plane = data_plane
         self._world = worker.world
         self._given = data_plane.ledger.output(deployment.job_id).given
@@ -326,18 +322,10 @@ class SimulatedTask:
 
     # Checkpoints
 
-    def triggered(self, options: CheckpointOptions) -> None:
+    def triggered(self, barrier: Barrier) -> None:
         """By the coordinator."""
-        if options.checkpoint_id <= self._newest or self._had_finished or self.state is not ExecutionState.RUNNING:
+        if barrier.checkpoint_id <= self._newest or self._had_finished or self.state is not ExecutionState.RUNNING:
             return
-        barrier = Barrier(
-            options.checkpoint_id,
-            options.timestamp,
-            location=options.location,
-            aligned=options.alignment is not Alignment.AT_LEAST_ONCE,
-            unaligned=options.alignment is Alignment.UNALIGNED,
-            aligned_timeout_ms=options.aligned_timeout_ms,
-        )
         if self._life.phase is Phase.ENDED or not self._inputs:
             self._snapshot(barrier)
         else:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.graph import Exchange, JobGraph
 from millstream.core.jobs.ids import JobId, VertexId
 from millstream.core.keys.key_groups import HIGHEST_MAX_PARALLELISM
 from millstream.core.settings.configuration import Configuration
@@ -55,6 +55,12 @@ async def check_graph(
             raise InvalidProgramError(f"the vertices of job '{graph.name}' are not in topological order")
         if edge.strategy not in STRATEGIES:
             raise InvalidProgramError(f"an edge of job '{graph.name}' has the unknown strategy '{edge.strategy}'")
+        if edge.exchange is Exchange.BLOCKING:
+            source, target = graph.vertices[position[edge.source]], graph.vertices[position[edge.target]]
+            raise InvalidProgramError(
+                f"the edge from '{source.name}' to '{target.name}' is blocking, and this cluster does not keep the "
+                "results of tasks that have ended: all edges of a job have to be pipelined"
+            )
     for artifact in graph.artifacts:
         if not await has_artifact(artifact.sha256):
             raise InvalidProgramError(f"the artifact {artifact.name} of job '{graph.name}' was not uploaded")

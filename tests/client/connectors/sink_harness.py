@@ -44,7 +44,7 @@ class SinkHarness:
 
     def checkpoint(self, number: int, savepoint: bool = False) -> list[Element]:
         """What the snapshot holds, as another process gets it."""
-        self._call(self.operator.prepare_snapshot, Barrier(number, 0, savepoint))
+        self._call(self.operator.prepare_snapshot, Barrier(number, 0, is_savepoint=savepoint))
         return pickle.loads(pickle.dumps(self.operator.elements(number)[StateKind.SINK_TRANSACTIONS]))  # type: ignore[no-any-return]
 
     def complete(self, number: int) -> None:

@@ -11,18 +11,23 @@ from msgspec.structs import replace
 from program_graphs import Route, chain_of, graph_of, names, same, spec_of
 
 from millstream.common import InvalidProgramError, Types
+from millstream.core.jobs.graph import Exchange
 from millstream.core.jobs.ids import stable_id
 from millstream.core.jobs.plan.plan import (
     ChainedOperator,
     ChainedOutput,
     CollectSpec,
+    ForwardPartitioner,
     HashPartitioner,
+    RebalancePartitioner,
     SourceSpec,
 )
+from millstream.core.jobs.plan_json import plan_json
 from millstream.core.records.types import LONG, STRING
 from millstream.core.wire.contracts import JOB_GRAPH
 from millstream.datastream import DataStream, OutputTag, StreamExecutionEnvironment
 from millstream.datastream.connectors.base import Source
+from millstream.datastream.graph.transformations import PartitionTransformation
 
 
 def ends_of(operator: ChainedOperator) -> list[ChainedOutput]:
@@ -66,6 +71,29 @@ def test_a_chain_may_be_a_tree(env: StreamExecutionEnvironment) -> None:
     ]  # fmt: skip
     [edge] = graph.edges
     assert (edge.source, edge.target, edge.output, edge.input, edge.strategy) == (head.id, other.id, 0, 0, "REBALANCE")
+
+
+@pytest.mark.parametrize("exchange", Exchange)
+def test_a_blocking_edge_is_not_chained_and_named_in_the_plan(
+    env: StreamExecutionEnvironment, exchange: Exchange
+) -> None:
+    stream = source(env).map(same).name("m")
+    partitioned = PartitionTransformation(stream.transformation, ForwardPartitioner(), exchange)
+    DataStream(env, partitioned, LONG).map(same).name("n")
+    graph = graph_of(env)
+    if exchange is Exchange.PIPELINED:
+        assert names(graph) == ["Source: s -> m -> n"]
+        return
+    assert names(graph) == ["Source: s -> m", "n"]
+    assert [(edge.strategy, edge.exchange) for edge in graph.edges] == [("FORWARD", Exchange.BLOCKING)]
+    assert JOB_GRAPH.from_bytes(JOB_GRAPH.to_bytes(graph)) == graph
+    assert plan_json(graph)["nodes"][1]["inputs"][0]["exchange"] == "blocking"
+
+
+def test_of_several_partitionings_the_last_one_holds_with_its_exchange(env: StreamExecutionEnvironment) -> None:
+    blocking = PartitionTransformation(source(env).transformation, RebalancePartitioner(), Exchange.BLOCKING)
+    DataStream(env, blocking, LONG).shuffle().map(same)
+    assert [(edge.strategy, edge.exchange) for edge in graph_of(env).edges] == [("SHUFFLE", Exchange.PIPELINED)]
 
 
 def test_a_key_starts_a_task(env: StreamExecutionEnvironment) -> None:

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 from thoroughness import cases
 
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.records.batches import Barrier
 from millstream.taskmanager.worker.checkpointing.alignment import (
     COORDINATOR,
@@ -26,7 +27,7 @@ ALL = frozenset({1, 2, 3})
 
 
 def overtaking(number: int) -> Barrier:
-    return Barrier(number, number * 1000, unaligned=True)
+    return Barrier(number, number * 1000, alignment=Alignment.UNALIGNED)
 
 
 def timed(number: int, timeout: int = 100) -> Barrier:
@@ -200,7 +201,10 @@ class EveryRecordOnce(RuleBasedStateMachine):
 
     def barrier(self, unaligned: bool) -> Barrier:
         return Barrier(
-            self.number, self.started, unaligned=unaligned, aligned_timeout_ms=50 if self.kind == "timed" else None
+            self.number,
+            self.started,
+            alignment=Alignment.UNALIGNED if unaligned else Alignment.ALIGNED,
+            aligned_timeout_ms=50 if self.kind == "timed" else None,
         )
 
     @precondition(lambda self: self.running)

@@ -82,7 +82,7 @@ def test_a_state_of_several_steps(
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
     location = storage.checkpoint_location(1)
     captured = CapturedTask((CapturedOperator("op", "op", "op", backend.capture(1, shared)),))
-    target = SnapshotTarget(storage, Barrier(1, 0, False, location), DEPLOYMENT, shared)
+    target = SnapshotTarget(storage, Barrier(1, 0, location), DEPLOYMENT, shared)
     with ThreadPoolExecutor(1) as writer:
         written = writer.submit(write_snapshot, captured, target).result()
     captured.release()
@@ -114,7 +114,7 @@ def test_state_of_a_key_of_another_subtask_is_not_written(tmp_path: Path, shared
             state.update(1)
         captured = CapturedTask((CapturedOperator("op", "op", "counter", backend.capture(number, incremental)),))
         target = SnapshotTarget(
-            storage, Barrier(number, 0, False, storage.checkpoint_location(number)), deployment, shared, bases
+            storage, Barrier(number, 0, storage.checkpoint_location(number)), deployment, shared, bases
         )
         if number == 1:
             bases[1] = write_snapshot(captured, target).layout
@@ -144,7 +144,7 @@ def test_an_unwritable_value_is_reported_with_its_operator_and_state(
     state.update(value)
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
     captured = CapturedTask((CapturedOperator("op", "op", "counter", backend.capture(1)),))
-    target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), DEPLOYMENT)
+    target = SnapshotTarget(storage, Barrier(1, 0, storage.checkpoint_location(1)), DEPLOYMENT)
     with pytest.raises(SnapshotError, match=f"^{message}"):
         write_snapshot(captured, target)
 
@@ -154,7 +154,7 @@ def test_unwritable_operator_state_is_reported_the_same_way(tmp_path: Path) -> N
     backend.store.get_list_state("offsets", int).add("x")
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
     captured = CapturedTask((CapturedOperator("op", "op", "counter", operator=backend.capture(1)),))
-    target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), DEPLOYMENT)
+    target = SnapshotTarget(storage, Barrier(1, 0, storage.checkpoint_location(1)), DEPLOYMENT)
     with pytest.raises(SnapshotError, match=r"^counter: state 'offsets': cannot be written: column 'element', row 0"):
         write_snapshot(captured, target)
 

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from msgspec.structs import replace
 from thoroughness import cases
 
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.plan import plan
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Barrier, RowBatch
@@ -26,7 +27,7 @@ from millstream.taskmanager.worker.network.outputs import LocalOutputChannel
 from millstream.taskmanager.worker.network.overtaking import Passage, is_overtakable, overtake
 from millstream.taskmanager.worker.network.recording import Recording, buffer_of
 
-BARRIER = Barrier(1, 1000, unaligned=True)
+BARRIER = Barrier(1, 1000, alignment=Alignment.UNALIGNED)
 TIMED = Barrier(1, 1000, aligned_timeout_ms=50)
 
 

@@ -1,8 +1,8 @@
 """Which operators share a task: Flink's rules, and the chains that follow from them.
 
-An edge is chained when it is a forward edge between operators of the same parallelism and slot sharing group, its
-target has no other input, and neither end forbids it. Chains are trees: the chained edges of the graph, cut at every
-other edge.
+An edge is chained when it is a pipelined forward edge between operators of the same parallelism and slot sharing
+group, its target has no other input, and neither end forbids it. Chains are trees: the chained edges of the graph, cut
+at every other edge.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from millstream.core.jobs.graph import Exchange
 from millstream.core.jobs.plan.plan import ForwardPartitioner
 from millstream.datastream.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from millstream.datastream.graph.transformations import ChainingStrategy
@@ -64,6 +65,7 @@ def is_chainable(edge: StreamEdge, enabled: bool) -> bool:
         enabled
         and len(target.inputs) == 1  # so an operator of two inputs always is the head of its task
         and isinstance(edge.partitioner, ForwardPartitioner)
+        and edge.exchange is Exchange.PIPELINED
         and source.parallelism == target.parallelism
         and source.slot_sharing_group == target.slot_sharing_group
         and source.operator.chaining is not ChainingStrategy.NEVER

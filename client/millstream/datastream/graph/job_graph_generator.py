@@ -142,6 +142,7 @@ def _make_edge(chain: NodeChain, edge: StreamEdge, output: int, chain_by_head: d
         input=edge.input,
         strategy=STRATEGY_NAMES[type(edge.partitioner)],
         spec=pickled(spec, edge.target.name, _user_part(partitioner_code(edge.partitioner))),
+        exchange=edge.exchange,
     )
 
 

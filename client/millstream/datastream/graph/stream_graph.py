@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from millstream.core.errors import InvalidProgramError
+from millstream.core.jobs.graph import Exchange
 from millstream.core.jobs.ids import OperatorId
 from millstream.core.jobs.names import why_unwritable
 from millstream.core.jobs.plan.plan import ForwardPartitioner, Partitioner, RebalancePartitioner, SourceSpec
@@ -46,6 +47,7 @@ class StreamEdge(Struct, frozen=True, eq=False):
     tag: str | None
     type: TypeInformation
     input: int = 0  # which of the target's inputs it leads to: 0 or 1
+    exchange: Exchange = Exchange.PIPELINED
 
 
 class StreamNode(Struct, eq=False):
@@ -179,4 +181,4 @@ def _make_edge(producer: StreamNode, node: StreamNode, found: PhysicalInput, kin
             f"have {producer.parallelism} and {node.parallelism}; use rebalance() or rescale(), or set one parallelism"
         )
     tag = None if found.tag is None else found.tag.tag_id
-    return StreamEdge(producer, node, partitioner, tag, kind, found.input)
+    return StreamEdge(producer, node, partitioner, tag, kind, found.input, found.exchange)

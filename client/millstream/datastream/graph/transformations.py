@@ -12,6 +12,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from millstream.core.jobs.graph import Exchange
 from millstream.core.jobs.plan.plan import OperatorSpec, Partitioner
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.functions import OutputTag
@@ -58,10 +59,11 @@ class OperatorTransformation(Struct, eq=False):
 
 
 class PartitionTransformation(Struct, eq=False):
-    """How the records of the input are spread over their consumer."""
+    """How the records of the input are spread over their consumer, and when it receives them."""
 
     input: Transformation
     partitioner: Partitioner
+    exchange: Exchange = Exchange.PIPELINED
 
 
 class UnionTransformation(Struct, eq=False):
@@ -110,9 +112,10 @@ class PhysicalInput(Struct, frozen=True):
     partitioner: Partitioner | None
     tag: OutputTag | None
     input: int = 0  # which of the consumer's inputs it feeds: 0 or 1
+    exchange: Exchange = Exchange.PIPELINED
 
 
-_Candidate = tuple[Transformation, Partitioner | None, OutputTag | None]
+_Candidate = tuple[Transformation, PartitionTransformation | None, OutputTag | None]
 
 
 def inputs_of(operator: OperatorTransformation) -> list[PhysicalInput]:
@@ -128,18 +131,22 @@ def physical_inputs(transformation: Transformation | None, input_: int = 0) -> l
     found: list[PhysicalInput] = []
     pending: list[_Candidate] = [] if transformation is None else [(transformation, None, None)]
     while pending:
-        current, partitioner, tag = pending.pop()
+        current, last, tag = pending.pop()
         match current:
             case OperatorTransformation():
-                found.append(PhysicalInput(current, partitioner, tag, input_))
+                found.append(
+                    PhysicalInput(current, None, tag, input_)
+                    if last is None
+                    else PhysicalInput(current, last.partitioner, tag, input_, last.exchange)
+                )
             case PartitionTransformation():
-                pending.append((current.input, current.partitioner if partitioner is None else partitioner, tag))
+                pending.append((current.input, last or current, tag))
             case SideOutputTransformation():
-                pending.append((current.input, partitioner, current.tag))
+                pending.append((current.input, last, current.tag))
             case UnionTransformation():
-                pending.extend((member, partitioner, tag) for member in reversed(current.inputs))
+                pending.extend((member, last, tag) for member in reversed(current.inputs))
             case CacheTransformation():
-                pending.append((current.reader if current.is_kept else current.input, partitioner, tag))
+                pending.append((current.reader if current.is_kept else current.input, last, tag))
             case _:
                 assert_never(current)
     return found

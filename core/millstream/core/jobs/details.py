@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from millstream.core.jobs.failures import TaskFailure
+from millstream.core.jobs.graph import Exchange
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, LeaderEpoch, VertexId
 from millstream.core.jobs.job_events import JobEvent
 from millstream.core.jobs.resumption import Resumption
@@ -88,6 +89,7 @@ class PlanInput(Struct, frozen=True, gc=False):
 
     id: str
     ship_strategy: str
+    exchange: Exchange = Exchange.PIPELINED
 
 
 class PlanNode(Struct, frozen=True, gc=False):

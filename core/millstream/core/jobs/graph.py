@@ -27,6 +27,15 @@ class ArtifactKind(IntEnum):
     EXECUTABLE = 8
 
 
+class Exchange(IntEnum):
+    """When the consumers of an edge receive its records; the values are those of the contract."""
+
+    PIPELINED = 0
+    """While they are produced, so both ends run at the same time."""
+    BLOCKING = 1
+    """After all of them have been produced, from where they are kept."""
+
+
 class Artifact(Struct, frozen=True):
     """A file of the job's environment, identified by its content."""
 
@@ -77,6 +86,7 @@ class JobEdge(Struct, frozen=True):
     input: int
     strategy: str
     spec: bytes
+    exchange: Exchange = Exchange.PIPELINED
 
 
 def edge_name(target: str, number: int) -> str:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from millstream.core.jobs.details import PlanInput, PlanNode
-from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.graph import Exchange, JobGraph
 
-_EXCHANGE = "pipelined_bounded"
+_EXCHANGES = {Exchange.PIPELINED: "pipelined_bounded", Exchange.BLOCKING: "blocking"}
+"""The names that Flink uses in plans."""
 
 
 def plan_nodes(graph: JobGraph) -> tuple[PlanNode, ...]:
@@ -22,7 +23,9 @@ def plan_nodes(graph: JobGraph) -> tuple[PlanNode, ...]:
             vertex.id,
             vertex.description or vertex.name,
             vertex.parallelism,
-            tuple(PlanInput(edge.source, edge.strategy) for edge in graph.edges if edge.target == vertex.id),
+            tuple(
+                PlanInput(edge.source, edge.strategy, edge.exchange) for edge in graph.edges if edge.target == vertex.id
+            ),
         )
         for vertex in graph.vertices
     )
@@ -68,7 +71,7 @@ def _node(node: PlanNode, describe: Callable[[str], str]) -> dict[str, Any]:
             "num": number,
             "id": source.id,
             "ship_strategy": source.ship_strategy,
-            "exchange": _EXCHANGE,
+            "exchange": _EXCHANGES[source.exchange],
             "local_strategy": "",
             "caching": "",
         }

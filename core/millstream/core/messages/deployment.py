@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from millstream.core.jobs.graph import Exchange
 from millstream.core.jobs.ids import AllocationId, AttemptId, ChannelId, JobId, VertexId
 
 
@@ -35,6 +36,7 @@ class InputGate(Struct, frozen=True):
     channels: tuple[InputChannel, ...]
     edge: str = ""
     """Its name in metrics, the same at both ends (`millstream.core.jobs.graph.edge_name`)."""
+    exchange: Exchange = Exchange.PIPELINED
 
 
 class ResultPartition(Struct, frozen=True):
@@ -47,6 +49,7 @@ class ResultPartition(Struct, frozen=True):
     """The max parallelism of the consumer; that of the spec is only what the program requested."""
     edge: str = ""
     """The same name as that of the gate that it leads to."""
+    exchange: Exchange = Exchange.PIPELINED
 
 
 class TaskDeployment(Struct, frozen=True):

@@ -20,6 +20,7 @@ member's message. A member without fields may be `session.Empty`, one with a sin
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -156,10 +157,18 @@ class _Converters:
                 content |= encode_kind(value.kind)
             return content
 
-        def decode(message: Any) -> Any:
-            return cls(*[convert(message) for convert in decoders if convert is not None])
+        keywords = {p.name for p in inspect.signature(cls).parameters.values() if p.kind is p.KEYWORD_ONLY}
+        known = [(name, convert) for name, convert in zip(names, decoders, strict=True) if convert is not None]
+        positional = [convert for name, convert in known if name not in keywords]
+        named = [(name, convert) for name, convert in known if name in keywords]
 
-        return encode, decode
+        def decode(message: Any) -> Any:
+            return cls(*[convert(message) for convert in positional])
+
+        def decode_by_name(message: Any) -> Any:
+            return cls(*[convert(message) for convert in positional], **{n: convert(message) for n, convert in named})
+
+        return encode, decode_by_name if named else decode
 
     def _kind(self, union: Any, descriptor: Descriptor) -> tuple[Convert, Convert]:
         """Returns the conversions of a `oneof kind`: to a keyword of the message's constructor, and back."""

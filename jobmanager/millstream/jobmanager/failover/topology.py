@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct
 
-from millstream.core.jobs.graph import JobGraph
+from millstream.core.jobs.graph import Exchange, JobGraph
 from millstream.core.jobs.ids import VertexId
 from millstream.core.jobs.wiring import POINTWISE, consumers_of
 
@@ -28,6 +28,7 @@ class Edge(Struct, frozen=True):
     source: VertexId
     target: VertexId
     strategy: str
+    exchange: Exchange = Exchange.PIPELINED
 
     @property
     def pointwise(self) -> bool:
@@ -53,7 +54,8 @@ class JobTopology:
     def of(graph: JobGraph) -> JobTopology:
         """The topology of a job graph."""
         return JobTopology(
-            {v.id: v.parallelism for v in graph.vertices}, [Edge(e.source, e.target, e.strategy) for e in graph.edges]
+            {v.id: v.parallelism for v in graph.vertices},
+            [Edge(e.source, e.target, e.strategy, e.exchange) for e in graph.edges],
         )
 
     def subtasks(self) -> Iterator[Subtask]:
@@ -68,6 +70,10 @@ class JobTopology:
         for producer in range(producers):
             for consumer in consumers_of(edge.strategy, producer, producers, consumers):
                 yield Subtask(edge.source, producer), Subtask(edge.target, consumer)
+
+    def producers_of(self, edge: Edge, consumer: int) -> list[Subtask]:
+        """Returns the producers of one consumer of a pointwise edge."""
+        return [Subtask(edge.source, index) for index in self._producers.get((edge, consumer), ())]
 
     def upstream_within(self, subtask: Subtask, places: Mapping[VertexId, Collection[int]]) -> bool:
         """Whether all producers of the subtask are among `places` (indexes by vertex); true for sources."""

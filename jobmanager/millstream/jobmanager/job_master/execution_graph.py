@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from millstream.core.jobs.details import Accumulator, SubtaskStatus, TaskMetrics
 from millstream.core.jobs.earlier_attempts import AttemptHistory, EarlierAttempt
-from millstream.core.jobs.graph import JobGraph, JobVertex, edge_name
+from millstream.core.jobs.graph import Exchange, JobGraph, JobVertex, edge_name
 from millstream.core.jobs.ids import AllocationId, AttemptId, ChannelId, TaskManagerId, VertexId, new_id
 from millstream.core.jobs.progress import TaskProgress
 from millstream.core.jobs.states import ExecutionState, check_task_transition
@@ -182,6 +182,8 @@ class ExecutionGraph:
         ]
         self._by_attempt = {e.attempt_id: e for e in self.executions}
         self._by_place = {e.place: e for e in self.executions}
+        self._kept_channels: dict[AttemptId, dict[str, list[ChannelId]]] = {}
+        """The channels of the blocking edges of each producer, by edge: consumers read them when it has ended."""
         self._slices: dict[SlotKey, list[Subtask]] = {}
         for execution in self.executions:
             self._slices.setdefault(execution.slot_key, []).append(execution.place)
@@ -217,6 +219,7 @@ class ExecutionGraph:
             new.move_to(ExecutionState.SCHEDULED, now_ms)
             self.executions[index] = self._by_place[new.place] = self._by_attempt[new.attempt_id] = new
             del self._by_attempt[old.attempt_id]
+            self._kept_channels.pop(old.attempt_id, None)
 
     def take_over(self, found: FoundTask, slot: Slot, now_ms: int) -> None:
         """Replaces a scheduled attempt by the one that an earlier leader of the job has deployed."""
@@ -229,6 +232,10 @@ class ExecutionGraph:
         execution.task_manager, execution.host = slot.task_manager, slot.host
         execution.accumulators, execution.metrics = found.accumulators, found.metrics or TaskMetrics()
         self._channels = max(self._channels, found.highest_channel)
+
+    def finished(self) -> frozenset[Subtask]:
+        """Returns the subtasks whose current attempt has finished."""
+        return frozenset(e.place for e in self.executions if e.state is ExecutionState.FINISHED)
 
     def attempts(self) -> dict[str, tuple[int, ...]]:
         """Returns the numbers of all current attempts, by vertex and subtask."""
@@ -263,7 +270,8 @@ class ExecutionGraph:
     ) -> dict[SlotKey, list[TaskDeployment]]:
         """Returns the deployment of each slot: every channel has a unique id and the addresses of both ends.
 
-        With `subtasks`, only those; they are whole pipelined regions, so no channel leads out of them.
+        With `subtasks`, only those; they are whole pipelined regions, so only blocking channels lead out of them. A
+        blocking channel keeps its id until its producer is deployed again.
         """
         chosen = self.executions if subtasks is None else self.of(subtasks)
         inputs: dict[AttemptId, list[InputGate]] = {e.attempt_id: [] for e in chosen}
@@ -277,19 +285,27 @@ class ExecutionGraph:
             consumers = [e for e in self.executions if e.vertex.id == edge.target]
             ends = [(addresses[e.slot_key], e.name) for e in consumers]  # once, not for each of very many channels
             into: list[list[InputChannel]] = [[] for _ in consumers]
-            for producer in (e for e in producers if e.attempt_id in outputs):
+            for producer in producers:
+                is_deployed = producer.attempt_id in outputs
+                kept = self._kept_channels.get(producer.attempt_id, {}).get(name_of_edge, ())
+                if not is_deployed and not kept:
+                    continue
                 address, name, out_of = addresses[producer.slot_key], producer.name, []
-                for index in consumers_of(edge.strategy, producer.subtask, len(producers), len(consumers)):
-                    self._channels += 1
-                    channel = ChannelId(self._channels)
+                indexes = consumers_of(edge.strategy, producer.subtask, len(producers), len(consumers))
+                for index, channel in zip(indexes, kept or self._new_channels(len(indexes)), strict=True):
                     out_of.append(OutputChannel(channel, *ends[index]))
                     into[index].append(InputChannel(channel, address, name, producer.subtask))
+                if not is_deployed:
+                    continue
+                if edge.exchange is Exchange.BLOCKING:
+                    ids = [channel.channel_id for channel in out_of]
+                    self._kept_channels.setdefault(producer.attempt_id, {})[name_of_edge] = ids
                 limit = consumers[0].vertex.max_parallelism
-                partition = ResultPartition(edge.output, edge.spec, tuple(out_of), limit, name_of_edge)
+                partition = ResultPartition(edge.output, edge.spec, tuple(out_of), limit, name_of_edge, edge.exchange)
                 outputs[producer.attempt_id].append(partition)
             for consumer, channels in zip(consumers, into, strict=True):
                 if consumer.attempt_id in inputs:
-                    gate = InputGate(edge.input, edge.spec, tuple(channels), name_of_edge)
+                    gate = InputGate(edge.input, edge.spec, tuple(channels), name_of_edge, edge.exchange)
                     inputs[consumer.attempt_id].append(gate)
         tasks = {
             e.attempt_id: self._deployment(
@@ -299,6 +315,11 @@ class ExecutionGraph:
         }
         in_slots = {key: [e.attempt_id for e in self.in_slice(key) if e.attempt_id in tasks] for key in slots}
         return {key: [tasks[attempt] for attempt in attempts] for key, attempts in in_slots.items() if attempts}
+
+    def _new_channels(self, count: int) -> list[ChannelId]:
+        first = self._channels + 1
+        self._channels += count
+        return [ChannelId(number) for number in range(first, first + count)]
 
     def _deployment(
         self, execution: Execution, restore: TaskRestore, inputs: list[InputGate], outputs: list[ResultPartition]

@@ -1,8 +1,8 @@
 """The JobMaster: makes all decisions about one job. Pure: events and time in, effects out.
 
-The job declares its slots and waits for all of them, then starts their workers, then deploys all tasks at once (all
-regions of a streaming job are pipelined). If a slot is lost before that, the job waits for a replacement. After that,
-the restart strategy decides about each failure:
+The job declares its slots and waits for all of them, then starts their workers, then deploys its tasks: those whose
+blocking inputs are available, which are all if every edge is pipelined (`DeploymentPlan`). If a slot is lost before
+that, the job waits for a replacement. After that, the restart strategy decides about each failure:
 
 - it gives up: the other tasks are cancelled, and the slots are released when every task has ended;
 - it restarts: the pipelined regions of the failed tasks are cancelled, the others continue. When the cancelled ones
@@ -46,6 +46,7 @@ from millstream.core.logs.counts import counted
 from millstream.core.logs.failure_texts import cause_line
 from millstream.core.messages.task_manager import TaskUpdate
 from millstream.jobmanager.adaptive.bounds import Requirements
+from millstream.jobmanager.failover.deployment_plan import DeploymentPlan
 from millstream.jobmanager.failover.history import ExceptionHistory
 from millstream.jobmanager.failover.restart_strategy import GiveUp, NoRestartStrategy, RestartStrategy
 from millstream.jobmanager.failover.topology import JobTopology, Subtask
@@ -464,10 +465,12 @@ class JobMaster:
             return [ev.ReportDetails()]
         if restores is None or not self._enumerators_ready:
             return []
-        self._move_to(JobStatus.RUNNING, now)
+        if self.status is not JobStatus.RUNNING:
+            self._move_to(JobStatus.RUNNING, now)
         self.message = ""
-        effects = deploy(self.execution_graph, self.slots, self._to_deploy, restores, now.date_ms)
-        self._to_deploy, self._restores = frozenset(), {}
+        plan = DeploymentPlan.of(self._restarts.regions, self._to_deploy, self.execution_graph.finished())
+        effects = deploy(self.execution_graph, self.slots, plan.due, restores, now.date_ms)
+        self._to_deploy, self._restores = plan.waiting, restores if plan.waiting else {}
         return [*effects, ev.ReportDetails()]
 
     def _waits_for(self, restart: int) -> bool:
@@ -561,7 +564,10 @@ class JobMaster:
             if not leaving or self.status in _ENDING or self._restarts.gives_up_on(failure):
                 return self._fail(failure, now, {execution.place})
             self._restarts.remember(failure)
-        return self._tasks_ended(now) or [ev.ReportDetails()]
+        effects = self._tasks_ended(now) or [ev.ReportDetails()]
+        if state is ExecutionState.FINISHED and self.status is JobStatus.RUNNING:
+            effects += self._deploy_when_ready(now)
+        return effects
 
     def _checkpoint_completed(self, records: Mapping[AttemptId, int]) -> list[ev.Effect]:
         executions = [(self.execution_graph.by_attempt(attempt), count) for attempt, count in records.items()]

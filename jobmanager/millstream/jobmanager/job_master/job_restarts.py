@@ -49,7 +49,7 @@ class JobRestarts:
         self.count = count
         self.pending: PendingRestart | None = None
         self.strategy = strategy
-        self._regions = PipelinedRegions(topology)
+        self.regions = PipelinedRegions(topology)
         self._repeated = RepeatedErrors(same_error_limit)
 
     @property
@@ -78,7 +78,7 @@ class JobRestarts:
         if isinstance(decision, GiveUp):
             return decision
         before = self.pending or PendingRestart(frozenset(), now_ms, self.count + 1)
-        affected = before.subtasks | self._regions.affected(failed) | waiting
+        affected = before.subtasks | self.regions.affected(waiting.union(failed))
         at_ms = max(before.at_ms, now_ms + decision.delay_ms)
         self.pending = PendingRestart(affected, at_ms, before.number, at_ms - now_ms)
         self.history.restarts(self.pending.number, self.pending.delay_ms)
@@ -124,7 +124,7 @@ class JobRestarts:
 
     def rescaled(self, topology: JobTopology) -> None:
         """Replaces the topology while no task runs, and resets the counts of repeated errors."""
-        self._regions = PipelinedRegions(topology)
+        self.regions = PipelinedRegions(topology)
         self._repeated.rescaled()
 
     def take_due(self, graph: ExecutionGraph, now_ms: int) -> frozenset[Subtask] | None:

@@ -13,7 +13,6 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.settings.configuration import Configuration
 from millstream.core.snapshot import FileSystemStorage, SnapshotKind, SnapshotMetadata, check_files, storage_at
 from millstream.core.store.checkpoint_pointers import Pointer
-from millstream.jobmanager.checkpoints import model
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
     CheckpointId,
@@ -75,9 +74,8 @@ class StartingSnapshot(Struct, frozen=True):
 def completed_checkpoint(metadata: SnapshotMetadata, location: str, owned: bool) -> CompletedCheckpoint:
     """Builds the completed checkpoint for a snapshot that this coordinator did not take."""
     is_savepoint = metadata.kind is SnapshotKind.SAVEPOINT
-    kind = model.SnapshotKind.SAVEPOINT if is_savepoint else model.SnapshotKind.CHECKPOINT
     checkpoint_id = CheckpointId(metadata.checkpoint_id)
-    content = CheckpointContent(checkpoint_id, SnapshotOptions(kind), metadata.created_ms, ())
+    content = CheckpointContent(checkpoint_id, SnapshotOptions(is_savepoint=is_savepoint), metadata.created_ms, ())
     return CompletedCheckpoint(content, location, owned=owned)
 
 

@@ -187,7 +187,7 @@ class OperatorHarness:
 
     def snapshot(self, checkpoint_id: int = 1, is_savepoint: bool = False) -> Snapshot:
         """What the operator holds, as a checkpoint stores it."""
-        barrier = Barrier(checkpoint_id, 0, is_savepoint, self._storage.checkpoint_location(checkpoint_id))
+        barrier = Barrier(checkpoint_id, 0, self._storage.checkpoint_location(checkpoint_id), is_savepoint=is_savepoint)
         captured = capture_chain(self._chain, barrier, False)
         try:
             written = write_snapshot(captured, SnapshotTarget(self._storage, barrier, self._deployment))

@@ -20,7 +20,6 @@ import msgspec
 from msgspec import Struct
 
 from millstream.core.clock import Clock
-from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.details import Accumulator
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.states import ExecutionState
@@ -46,7 +45,6 @@ from millstream.core.messages.task_manager import (
 from millstream.core.metrics.model import encode_groups
 from millstream.core.metrics.process_metrics import own_use
 from millstream.core.processes.forking import leave_if_forked, loops_start_here
-from millstream.core.records.batches import Barrier
 from millstream.core.settings.configuration import Configuration
 from millstream.taskmanager.memory_limit import lifted, limit_memory
 from millstream.taskmanager.worker.checkpointing.local_copies import SlotCopies
@@ -319,16 +317,10 @@ class SlotWorker:
         self._send(gone if response is None else response)
 
     def _trigger_checkpoint(self, command: TriggerCheckpoint) -> None:
-        options = command.options
-        barrier = Barrier(
-            options.checkpoint_id, options.timestamp, options.savepoint, options.location,
-            options.alignment is not Alignment.AT_LEAST_ONCE, options.full, options.stop,
-            options.alignment is Alignment.UNALIGNED, options.aligned_timeout_ms, options.native, options.oldest_base,
-        )  # fmt: skip
         for attempt_id in command.attempt_ids:
             task = self._tasks.get(attempt_id)
             if task is not None and task.state is ExecutionState.RUNNING:
-                self._in_task(task, partial(task.checkpoints.trigger, barrier))
+                self._in_task(task, partial(task.checkpoints.trigger, command.barrier))
 
     def _notify_of_checkpoint(self, notice: CheckpointNotice) -> None:
         for attempt_id in notice.attempt_ids:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.core.jobs.barriers import Barrier
 from millstream.core.records.batches.columns import ColumnBatch
 from millstream.core.records.batches.kinds import ChangedRecordError
 from millstream.core.records.batches.rows import TIMESTAMP, RowBatch
@@ -18,7 +19,6 @@ from millstream.core.records.batches.signals import (
     LAST_WATERMARK,
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,
-    Barrier,
     EndOfInput,
     LatencyMarker,
     Signal,

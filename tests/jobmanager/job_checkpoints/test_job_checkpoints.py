@@ -29,7 +29,7 @@ from millstream.core.store.memory import MemoryStore
 from millstream.core.store.store import Contest, Key, Kind
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings
 from millstream.jobmanager.failover.topology import Subtask
-from millstream.jobmanager.job_checkpoints import JobCheckpoints
+from millstream.jobmanager.job_checkpoints.job_checkpoints import JobCheckpoints
 from millstream.jobmanager.job_master import events as ev
 from millstream.jobmanager.job_master.job_master import JobMaster
 from millstream.jobmanager.restore_points import RestorePoints
@@ -128,7 +128,7 @@ class Rig:
 
     def acknowledge(self, checkpoint_id: int) -> None:
         for execution in self.master.execution_graph.executions:
-            self.checkpoints.acknowledged(CheckpointAck(NO_ALLOCATION, execution.attempt_id, checkpoint_id))
+            self.checkpoints.received(CheckpointAck(NO_ALLOCATION, execution.attempt_id, checkpoint_id))
 
     async def stored(self) -> JobPointers:
         """What another session finds in the store."""
@@ -151,7 +151,7 @@ class Rig:
         """Of some subtasks, or of all."""
         affected = frozenset(subtasks) or self.everything
         self.checkpoints.rolled_back(ev.RollBack(affected, "it failed"))
-        self.checkpoints.restore(ev.Restore(restart, affected, start_enumerators))
+        self.checkpoints.restoration.restore(ev.Restore(restart, affected, start_enumerators))
 
     async def next(self, kind: type[M]) -> M:
         """The next event for the job, which is of this kind."""
@@ -218,10 +218,10 @@ async def test_tasks_receive_the_options_of_barriers_and_report_how_they_were_al
     async with running_rig(settings) as rig:
         checkpoint_id = await rig.snapshot(b"state")
         for _, command in rig.surroundings.said:
-            assert (command.options.alignment, command.options.aligned_timeout_ms) == (alignment, timeout)
+            assert (command.barrier.alignment, command.barrier.aligned_timeout_ms) == (alignment, timeout)
         for execution in rig.master.execution_graph.executions[:2]:
             ack = CheckpointAck(NO_ALLOCATION, execution.attempt_id, checkpoint_id, persisted_bytes=5, unaligned=True)
-            rig.checkpoints.acknowledged(ack)
+            rig.checkpoints.received(ack)
         (taken,) = rig.checkpoints.coordinator.statistics.history()
         assert [(s.metrics.persisted_bytes, s.metrics.unaligned) for s in taken.acknowledged] == [(5, True)] * 2
 
@@ -269,7 +269,7 @@ async def test_a_new_enumerator_process_starts_from_the_checkpoint(rig: Rig) -> 
 async def test_restarted_tasks_receive_the_savepoints_that_failed(tmp_path: Path) -> None:
     async with running_rig(CheckpointSettings()) as rig:
         request = SnapshotRequest(JobId("job"), "t", target_directory=str(tmp_path))
-        rig.checkpoints.snapshot(request)
+        rig.checkpoints.requested.take(request)
         number = await rig.snapshot(b"state")
         rig.roll_back(1, start_enumerators=True)
         restored = await rig.next(ev.Restored)
@@ -396,7 +396,7 @@ async def test_the_statistics_of_a_job_that_has_ended_are_final(tmp_path: Path) 
         assert not concluding.done(), "the second may be stored, and the first go"
         rig.session.resume()
         await concluding
-        assert rig.checkpoints.places()[0] == f"file://{tmp_path}/job/chk-{second}"
+        assert rig.checkpoints.kept.places()[0] == f"file://{tmp_path}/job/chk-{second}"
 
 
 async def test_no_checkpoint_completes_after_the_end_of_its_job(tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ async def test_no_checkpoint_completes_after_the_end_of_its_job(tmp_path: Path) 
         await rig.checkpoints.conclude()
         rig.acknowledge(second)
         await until(lambda: rig.checkpoints.coordinator.statistics.counts.failed == 1, True)
-        assert rig.checkpoints.places()[0] == f"file://{tmp_path}/job/chk-{first}"
+        assert rig.checkpoints.kept.places()[0] == f"file://{tmp_path}/job/chk-{first}"
         assert [p.checkpoint_id for p in (await rig.stored()).pointers] == [first]
 
 
