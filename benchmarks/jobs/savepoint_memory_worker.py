@@ -59,7 +59,7 @@ def _sum(backend: KeyedStateBackend, keys: int) -> int:
 def _write(backend: KeyedStateBackend, number: int, storage: FileSystemStorage) -> bytes:
     """A savepoint; returns what a deployment refers to it by."""
     captured = CapturedTask((CapturedOperator("op", "op", "counting", backend.capture(number)),))
-    barrier = Barrier(number, 0, True, storage.checkpoint_location(number))
+    barrier = Barrier(number, 0, storage.checkpoint_location(number), is_savepoint=True)
     try:
         written = write_snapshot(captured, SnapshotTarget(storage, barrier, DEPLOYMENT))
     finally:
@@ -105,6 +105,7 @@ def main(what: str, keys: int, folder: str) -> None:
             _reset()
             backend = _restore(metadata.read_bytes(), 1, storage)
             _state(backend)
+            backend.hold_restored()
             memory = resident_megabytes()
             report("restored", memory=memory, peak=_peak(), sum=_sum(backend, keys))
 

@@ -51,7 +51,7 @@ def filled(keys: int) -> Any:
 
 def write(made: Any, number: int, storage: FileSystemStorage) -> bytes:
     captured = CapturedTask((CapturedOperator("op", "op", "op", made.capture(number)),))
-    barrier = Barrier(number, 0, True, storage.checkpoint_location(number))
+    barrier = Barrier(number, 0, storage.checkpoint_location(number), is_savepoint=True)
     written = write_snapshot(captured, SnapshotTarget(storage, barrier, DEPLOYMENT))
     captured.release()
     return operators_to_json(written.operators)
@@ -63,6 +63,7 @@ def restored(operators: bytes, number: int, storage: FileSystemStorage) -> Any:
     made = backend()
     made.restore(restore_task(deployment, storage).keyed_state("op"))
     text, numbers = made.state(TEXT), made.state(NUMBERS)
+    made.hold_restored()
     made.set_current_key(3)
     assert text.value() == "the text of the key 3 " * 40
     assert numbers.get() == [1_003, 2_003, 3_003]

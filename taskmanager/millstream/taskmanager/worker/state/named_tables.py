@@ -66,12 +66,14 @@ class NamedTables(Generic[T]):
         self._make = make
         self._clock = clock
         self._restored: dict[str, list[RestoredState]] = {}
+        self._was_restored = False
         self._kept: dict[str, T] = {}  # as stored: the program has not requested them yet
         self.declared: dict[str, T] = {}
 
     def restore(self, states: Iterable[RestoredState]) -> None:
         """Adds parts of states, before any is declared."""
         for part in states:
+            self._was_restored = True
             self._restored.setdefault(part.declaration.name, []).append(part)
 
     def declare(
@@ -120,10 +122,18 @@ class NamedTables(Generic[T]):
         return self.loaded()
 
     def hold_restored(self) -> None:
-        """Reads the states that were not requested so far into memory."""
+        """Reads the states that were not requested so far into memory.
+
+        Returns what reading took to the system: it would stay with the process otherwise.
+        """
         for parts in self._restored.values():
             for part in parts:
                 part.hold()
+        if self._was_restored:
+            import pyarrow as pa
+
+            pa.default_memory_pool().release_unused()
+            pa.system_memory_pool().release_unused()
 
     def clear(self) -> None:
         """Removes all tables."""
