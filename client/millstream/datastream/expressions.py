@@ -149,6 +149,8 @@ class Expression(Computed):
     def in_(self, *values: Any) -> Expression:
         """Whether the value is one of the constants `values`.
 
+        Raises `InvalidProgramError` for values of several types, for none, and for expressions.
+
         orders.filter(col("user").in_("ann", "bob"))
         """
         if not values:
@@ -182,7 +184,7 @@ class Expression(Computed):
         """Returns the value in another type: `data_type` is one of `Types`, or a class such as `float`.
 
         Numbers become other numbers, as by `int` and `float`, and integers text. A number that does not fit fails the
-        job.
+        job. Raises `InvalidProgramError` for what is no type of a column.
 
             orders.map(col("amount").cast(float) * 0.19)
         """
@@ -195,6 +197,8 @@ class Expression(Computed):
 
     def alias(self, name: str) -> Expression:
         """Returns the same expression with `name` as the name of its column in a `row`.
+
+        Raises `InvalidProgramError` unless the name is a text that is not empty.
 
         orders.map(row(col("user"), (col("amount") * 2).alias("twice")))
         """

@@ -7,6 +7,7 @@ says for which row there is no value: then the operator fails with that row.
 
 from __future__ import annotations
 
+import datetime
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from millstream.core.jobs.plan.calc_plan import CalcSpec
 from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
 from millstream.core.records.batches.columns import kinds_column
 from millstream.core.records.conversion import rows_to_record_batch
-from millstream.core.records.types import TupleType
+from millstream.core.records.types import TupleType, from_hint
 from millstream.core.row import RowKind
 from millstream.datastream.adapters.calculations import filter_of, map_of
 from millstream.datastream.expressions import Expression, coalesce, col, if_then_else, lit, row
@@ -38,6 +39,7 @@ KINDS = (
 )  # fmt: skip
 ROWS = Types.ROW_NAMED(list(NAMES), list(KINDS))
 TUPLES = TupleType(KINDS, NAMES)
+DAY = datetime.timedelta(days=1)
 Values = tuple[Any, ...]
 
 
@@ -394,3 +396,24 @@ def test_columns_of_other_arrow_types_are_those_that_the_stream_declares() -> No
     data = pa.record_batch([pa.array([1, 2], pa.int16()), pa.array([3, None], pa.uint8())], names=["long", "tiny"])
     harness.process(ColumnBatch(data))
     assert harness.out.batches[0].data.to_pylist() == [{"value": 4}, {"value": None}]
+
+
+@dataclass
+class Visit:
+    user: str
+    begin: datetime.datetime
+    end: datetime.datetime
+    pages: list[str]
+
+
+def test_dataclasses_keep_their_class_and_times_are_added_and_subtracted() -> None:
+    noon, kind = datetime.datetime(2020, 2, 28, 12), from_hint(Visit)
+    stays = {"ann": DAY, "bob": DAY / 2, "eve": DAY * 0}
+    visits = [Visit(user, noon, noon + stay, [user]) for user, stay in stays.items()]
+    long_ones = OperatorHarness(filter_of(col("end") - col("begin") >= DAY / 2, kind), kind).open()
+    assert long_ones.process(RowBatch(visits)) == visits[:2]
+    spec, of_rows = map_of(row(col("pages"), (col("begin") + DAY * 2).alias("later")), kind)
+    harness = OperatorHarness(spec, kind).open()
+    harness.process(RowBatch(visits))
+    found = harness.out.batches[0].to_rows(of_rows).rows
+    assert found == [Row(pages=visit.pages, later=noon + DAY * 2) for visit in visits]
