@@ -35,6 +35,7 @@ BENCHMARKS = (
     "start_up",
     "bounded_memory",
     "checkpoint_cost",
+    "savepoint_memory",
     "checkpointed_pipeline",
     "keyed_state_sizes",
     "open_windows",

@@ -29,11 +29,11 @@ from millstream.datastream.state.descriptors import ListStateDescriptor, MapStat
 from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, write_snapshot
-from millstream.taskmanager.worker.state.capturing import arrow_tables
-from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, keyed_table
+from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, joined, keyed_table
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
-from millstream.taskmanager.worker.state.heap.captured import HeapCapture
+from millstream.taskmanager.worker.state.heap import captured as heap_captures
+from millstream.taskmanager.worker.state.heap.captured import GroupColumn, HeapCapture
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 KEYS = 40_000
@@ -159,6 +159,11 @@ def test_unwritable_operator_state_is_reported_the_same_way(tmp_path: Path) -> N
         write_snapshot(captured, target)
 
 
+def captured_values(declaration: StateDeclaration, values: dict[int, int]) -> HeapCapture:
+    index = KeyGroupIndex(128)
+    return HeapCapture(declaration, values, index, lambda entries: GroupColumn().of(entries, False, 0, index))
+
+
 def test_rows_that_are_too_large_together_are_converted_in_smaller_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a table of more than 50 rows had more than 2 GiB in a column."""
 
@@ -167,12 +172,10 @@ def test_rows_that_are_too_large_together_are_converted_in_smaller_steps(monkeyp
             raise OversizedColumnError("too much")
         return keyed_table(declaration, rows, max_parallelism)
 
-    monkeypatch.setattr(arrow_tables, "keyed_table", limited)
+    monkeypatch.setattr(heap_captures, "keyed_table", limited)
     declaration = StateDeclaration("s", StateKind.VALUE, StateTypes(t.LONG, t.LONG))
-    index = KeyGroupIndex(128)
-    captured = HeapCapture(declaration, {n: -n for n in range(1000)}, index, index.column)
-    table = captured.table()
-    assert dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)) == captured.entries
+    (table,) = joined(captured_values(declaration, {n: -n for n in range(1000)}).parts())
+    assert dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)) == {n: -n for n in range(1000)}
     groups = table["key_group"].to_pylist()
     assert groups == sorted(groups)
 
@@ -181,8 +184,7 @@ def test_one_value_that_is_too_large_is_reported(monkeypatch: pytest.MonkeyPatch
     def full(declaration: StateDeclaration, rows: StateRows, max_parallelism: int) -> Any:
         raise OversizedColumnError("too much")
 
-    monkeypatch.setattr(arrow_tables, "keyed_table", full)
+    monkeypatch.setattr(heap_captures, "keyed_table", full)
     declaration = StateDeclaration("s", StateKind.VALUE, StateTypes(t.LONG, t.LONG))
-    index = KeyGroupIndex(128)
     with pytest.raises(OversizedColumnError):
-        HeapCapture(declaration, {1: 1, 2: 2}, index, index.column).table()
+        list(captured_values(declaration, {1: 1, 2: 2}).parts())
