@@ -86,7 +86,7 @@ class TaskManager:
         network_of = network.of(self.process)
         self._dialer = Dialer("jobmanager:6123", TASK_MANAGER_AT_JOB_MANAGER, configuration, network_of)
         loop.create_task(self._dialer.dial_once("job manager", self._connected), context=self.process.context)
-        self._metrics_every = configuration.seconds("metrics.fetcher.update-interval")
+        self._metrics_every = configuration.value("metrics.fetcher.update-interval")
 
     def _connected(self, session: Session[Any, Any]) -> Callable[[Any], None]:
         self._session = session
@@ -110,10 +110,10 @@ class TaskManager:
                         self._say(tm.TaskUpdate(self._allocation, task.attempt_id, state))
                 self.running += len(tasks)
                 self._loop.call_later(self._number % 100 / 100 * self._metrics_every, self._report)
-            case TriggerCheckpoint(_, _, options):
+            case TriggerCheckpoint(_, _, barrier):
                 for task in self._tasks:
                     state = self._states[task.attempt_id]
-                    ack = CheckpointAck(self._allocation, task.attempt_id, options.checkpoint_id, state)
+                    ack = CheckpointAck(self._allocation, task.attempt_id, barrier.checkpoint_id, state)
                     self._loop.call_later(0.001 * (self._number % 100), self._say, ack)
             case tm.OfferAnswer() | CheckpointNotice():
                 pass

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from millstream.core.records.batches import RowBatch, StreamSignal
+from millstream.core.records.batches import Batch, ColumnBatch, RowBatch, StreamSignal
 from millstream.taskmanager.testing import OperatorHarness
 from millstream.taskmanager.worker.main import GC_THRESHOLDS
 
@@ -26,7 +26,7 @@ class Counting:
         """Ignores signals."""
 
 
-def seconds_of(harness: OperatorHarness, elements: Iterable[tuple[int, RowBatch | StreamSignal]]) -> tuple[float, int]:
+def seconds_of(harness: OperatorHarness, elements: Iterable[tuple[int, Batch | StreamSignal]]) -> tuple[float, int]:
     """Returns the CPU seconds of the operator for the elements of its inputs, and the number of rows that it emits."""
     counting = Counting()
     operator = harness.operator
@@ -38,7 +38,7 @@ def seconds_of(harness: OperatorHarness, elements: Iterable[tuple[int, RowBatch 
     gc.freeze()  # the input is not part of the measured work
     begin = time.process_time()
     for number, element in ready:
-        if isinstance(element, RowBatch):
+        if isinstance(element, RowBatch | ColumnBatch):
             receivers[number](element)
         else:
             operator.on_signal(element, number)

@@ -11,6 +11,7 @@ from types import ModuleType
 MODULES = {
     "millstream.datastream": "Environment and streams",
     "millstream.datastream.functions": "Functions",
+    "millstream.datastream.expressions": "Expressions over columns",
     "millstream.datastream.state": "State",
     "millstream.datastream.window": "Windows",
     "millstream.datastream.connectors": "Connectors",

@@ -53,10 +53,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Adds to the navigation the pages of the API, and the pages in docs/ that it does not contain."""
+    """Adds to the navigation the pages of the API and of decisions, and the pages in docs/ that it does not contain."""
     nav = config.nav or []
     reference = next(part["Reference"] for part in nav if "Reference" in part)
     reference[-1] = {"Python API": [reference[-1], *(f"reference/api/{file}" for file in api_pages.files())]}
+    decisions = sorted(f"decisions/{page.name}" for page in (ROOT / "docs/decisions").glob("[0-9]*.md"))
+    concepts = next(part["Concepts"] for part in nav if "Concepts" in part)
+    concepts[-1] = {"Decisions": [concepts[-1], *decisions]}
     named = {page for part in nav for entries in part.values() for page in entries if isinstance(page, str)}
     guides = next(part["Guides"] for part in nav if "Guides" in part)
     guides += sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name not in named)
@@ -93,7 +96,7 @@ def loads_from_elsewhere(html: str) -> list[str]:
 def linked_files(docs: Path) -> set[str]:
     """Returns the files outside of docs/ that pages link to, as paths in the repository."""
     found: set[str] = set()
-    for page in [ROOT / "README.md", *docs.glob("*.md")]:
+    for page in [ROOT / "README.md", *docs.rglob("*.md")]:
         folder = page.relative_to(ROOT).parent.as_posix()
         found |= {path for target in _targets(page.read_text()) if is_outside(path := resolved(folder, target))}
     return {path for path in found if (ROOT / path).is_file()}

@@ -197,3 +197,16 @@ print(json.dumps(sorted({"rich", "grpc", "pyarrow", "numpy", "termios"} & set(sy
 def test_help_loads_nothing_that_is_drawn_with() -> None:
     done = subprocess.run([sys.executable, "-c", _HELP], capture_output=True, text=True, check=True, timeout=DEADLINE)
     assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+@pytest.mark.parametrize("width", [90, 110, 130, 200])
+def test_a_job_id_is_whole_or_short_and_never_cut_off(client: Any, width: int) -> None:
+    job = client.responses["/jobs/overview"]["jobs"][0]
+    job["name"] = "a long name of a job " * 4
+    job["tasks"] = job["tasks"] | {"running": 1000, "total": 1000}
+    job["state"] = "RESTARTING"
+    console = Console(file=io.StringIO(), width=width)
+    console.print(Screen().drawn(read(client, "", with_ended=True), width=width))
+    row = next(line for line in console.file.getvalue().splitlines() if "RESTARTING" in line)  # type: ignore[attr-defined]
+    assert {JOB, JOB[:8]} & set(row.split())
+    assert "1000/1000" in row

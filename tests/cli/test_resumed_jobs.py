@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millstream.cli.cluster.resumed_jobs import jobs_that_start, jobs_that_stop
+from millstream.cli.cluster.resumed_jobs import jobs_that_lose_tasks, jobs_that_start, jobs_that_stop
 from millstream.core.settings.configuration import Configuration
 
 SINCE = 1_000
@@ -62,3 +62,19 @@ def test_a_start_prints_how_a_job_was_resumed_and_not_how_it_would_be_now(
 ) -> None:
     report = {"resumption": "CHECKPOINT", "restore-point": 12, "resumed": resumed, "resumed-from": resumed_from}
     assert printed(fake_cluster, job("RUNNING", **report), starts=True).endswith(words)
+
+
+def test_a_stop_without_a_response_prints_that_the_jobs_are_not_known() -> None:
+    configuration = Configuration({"rest.address": "localhost", "rest.port": "1"})
+    for lines in (jobs_that_stop(configuration), jobs_that_lose_tasks(configuration)):
+        assert lines == ["The REST API at localhost:1 does not respond, so the running jobs are not known."]
+
+
+def test_a_stop_of_task_managers_prints_the_jobs_that_run(fake_cluster: Any) -> None:
+    jobs = [job("RUNNING"), job("FINISHED", jid="j2")]
+    fake_cluster.responses["GET /jobs/overview"] = (200, {"jobs": jobs})
+    host, port = fake_cluster.address.split(":")
+    (line,) = jobs_that_lose_tasks(Configuration({"rest.address": host, "rest.port": port}))
+    assert line.startswith(
+        "Job 'orders' (j1) is RUNNING: its tasks there are restarted in slots of other task managers"
+    )

@@ -20,7 +20,7 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.states import JobStatus
 from millstream.core.messages.dispatcher import JobRequest
-from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest, SnapshotResult
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotRequestKind, SnapshotResult
 from millstream.core.services.leader_lookup import Role, address_options
 from millstream.core.services.rpc import serve, service_handler
 from millstream.core.settings.configuration import Configuration
@@ -98,7 +98,7 @@ def test_a_savepoint(job: ClusterJobClient, dispatcher: FakeDispatcher, tmp_path
     assert job.trigger_savepoint("relative").result() == "/sp/2"
     assert job.trigger_savepoint("").result() == "/sp/3"
     first, second, third, fourth = dispatcher.asked
-    assert (first.job_id, first.kind, first.format) == (JOB, SnapshotKind.SAVEPOINT, "CANONICAL")
+    assert (first.job_id, first.kind, first.format) == (JOB, SnapshotRequestKind.SAVEPOINT, "CANONICAL")
     assert (first.target_directory, second.target_directory) == ("", str(tmp_path))
     assert third.target_directory == str(Path("relative").absolute())
     assert fourth.target_directory == "", "the default directory, not the working directory"
@@ -111,7 +111,7 @@ def test_stopping(job: ClusterJobClient, dispatcher: FakeDispatcher, drain: bool
     dispatcher.replies = [SnapshotResult("", location="/sp")]
     assert job.stop_with_savepoint(drain, "s3://bucket/sp").result() == "/sp"
     (asked,) = dispatcher.asked
-    assert (asked.kind, asked.drain) == (SnapshotKind.STOP, drain)
+    assert (asked.kind, asked.drain) == (SnapshotRequestKind.STOP, drain)
     assert asked.target_directory == "s3://bucket/sp"
 
 

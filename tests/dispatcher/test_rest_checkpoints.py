@@ -12,15 +12,15 @@ from dispatcher_fixtures import RunningDispatcher, graph
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.states import JobStatus
 from millstream.core.messages.dispatcher import ForgetJob, StartJob
-from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, CheckpointView
+from millstream.core.messages.queries import JobQuery, JobQueryResult, JobView
 from millstream.dispatcher import lifecycle
 
 VERTEX = "b" * 32
 PATHS = {
-    "": (CheckpointView.OVERVIEW, 0, ""),
-    "/config": (CheckpointView.CONFIG, 0, ""),
-    "/details/7": (CheckpointView.DETAILS, 7, ""),
-    f"/details/7/subtasks/{VERTEX}": (CheckpointView.SUBTASKS, 7, VERTEX),
+    "": (JobView.CHECKPOINTS, 0, ""),
+    "/config": (JobView.CHECKPOINT_CONFIG, 0, ""),
+    "/details/7": (JobView.CHECKPOINT_DETAILS, 7, ""),
+    f"/details/7/subtasks/{VERTEX}": (JobView.CHECKPOINT_SUBTASKS, 7, VERTEX),
 }
 LEFT = {
     "overview": {"counts": {}},
@@ -41,26 +41,26 @@ async def test_of_a_running_job(dispatcher: RunningDispatcher, monkeypatch: pyte
     before = asyncio.ensure_future(http("GET", root))
     async with dispatcher.job_manager() as manager:
         await manager.next(StartJob)
-        query = await manager.next(CheckpointQuery)
-        manager.send(CheckpointAnswer(query.request_id, b'"requested before there was a job manager"'))
+        query = await manager.next(JobQuery)
+        manager.send(JobQueryResult(query.request_id, b'"requested before there was a job manager"'))
         assert (await before).json == "requested before there was a job manager"
 
-        async def asked(path: str) -> tuple[CheckpointQuery, asyncio.Future[Any]]:
+        async def asked(path: str) -> tuple[JobQuery, asyncio.Future[Any]]:
             request = asyncio.ensure_future(http("GET", root + path))
-            return await manager.next(CheckpointQuery), request
+            return await manager.next(JobQuery), request
 
         for path, (kind, checkpoint_id, vertex_id) in PATHS.items():
             query, request = await asked(path)
             found = (query.job_id, query.kind, query.checkpoint_id, query.vertex_id)
             assert found == (job.job_id, kind, checkpoint_id, vertex_id)
             content = json.dumps({"asked": path}).encode()
-            manager.send(CheckpointAnswer(query.request_id, content))
+            manager.send(JobQueryResult(query.request_id, content))
             shown = await request
             assert (shown.status, shown.json) == (200, {"asked": path})
             assert shown.headers["content-type"] == "application/json"
 
         query, request = await asked("/details/9")
-        manager.send(CheckpointAnswer(query.request_id, error="no checkpoint 9"))
+        manager.send(JobQueryResult(query.request_id, error="no checkpoint 9"))
         assert ((await request).status, (await request).json) == (404, {"errors": ["no checkpoint 9"]})
 
         for wrong in ("x", "-1", "1e3", str(2**63)):
@@ -70,7 +70,7 @@ async def test_of_a_running_job(dispatcher: RunningDispatcher, monkeypatch: pyte
 
         monkeypatch.setattr(lifecycle, "RESPONSE_TIMEOUT", 0.05)
         assert "did not respond" in (await http("GET", root, status=503)).json["errors"][0]
-        await manager.next(CheckpointQuery)
+        await manager.next(JobQuery)
         monkeypatch.setattr(lifecycle, "RESPONSE_TIMEOUT", 30.0)
         _, request = await asked("")
     assert "disconnected" in (await request).json["errors"][0]

@@ -16,7 +16,7 @@ from millstream.core.jobs.details import JobDetails, SubtaskStatus, TaskMetrics
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.stalls import FindingKind
 from millstream.core.jobs.states import ExecutionState, JobStatus
-from millstream.core.messages.stalls import StallAnswer, StallQuery
+from millstream.core.messages.queries import JobQuery, JobQueryResult
 from millstream.dispatcher.details import submitted_details
 from millstream.dispatcher.history.health import Condition, Health, health
 from millstream.dispatcher.rest import history_schemas
@@ -134,9 +134,9 @@ async def test_how_jobs_are(dispatcher: RunningDispatcher) -> None:
 
         async def responses() -> None:
             while True:
-                query = await manager.next(StallQuery)
+                query = await manager.next(JobQuery)
                 finding = {"kind": "WATERMARK_HELD_BACK", "message": "The watermark stands still."}
-                manager.send(StallAnswer(query.request_id, json.dumps({"findings": [finding]}).encode()))
+                manager.send(JobQueryResult(query.request_id, json.dumps({"findings": [finding]}).encode()))
 
         manager.report(after(details, 1))
 

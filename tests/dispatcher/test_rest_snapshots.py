@@ -26,7 +26,7 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId, new_id
 from millstream.core.jobs.states import JobStatus
 from millstream.core.messages.dispatcher import CancelJob, ForgetJob, JobRequest, StartJob
-from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest, SnapshotResult
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotRequestKind, SnapshotResult
 from millstream.core.settings.configuration import Configuration
 from millstream.dispatcher import lifecycle
 from millstream.dispatcher.rest import operations as rest_operations
@@ -96,7 +96,7 @@ async def test_a_savepoint(job: RunningJob) -> None:
     answer = await job.rest("POST", SAVEPOINTS, job.job_id, status=202, body=body)
     assert answer == {"request-id": trigger}
     asked = await job.manager.next(SnapshotRequest)
-    assert (asked.job_id, asked.kind) == (job.job_id, SnapshotKind.SAVEPOINT)
+    assert (asked.job_id, asked.kind) == (job.job_id, SnapshotRequestKind.SAVEPOINT)
     assert (asked.target_directory, asked.format) == ("/sp", "NATIVE")
     assert job.manager.told.empty(), "the same trigger id again, under /v1, is the same request"
     status = await job.rest("GET", SAVEPOINT, job.job_id, trigger)
@@ -132,7 +132,7 @@ async def test_cancelling_with_a_savepoint(job: RunningJob) -> None:
     job.answer(await job.manager.next(SnapshotRequest), error="no")
     trigger = await job.ask(body={"cancel-job": True})
     asked = await job.manager.next(SnapshotRequest)
-    assert asked.kind == SnapshotKind.SAVEPOINT
+    assert asked.kind == SnapshotRequestKind.SAVEPOINT
     job.answer(asked, location="/sp")
     assert (await job.manager.next(CancelJob)).job_id == job.job_id
     assert await job.outcome(SAVEPOINT, trigger) == {"location": "/sp"}
@@ -151,7 +151,7 @@ async def test_stopping(job: RunningJob) -> None:
     body = {"targetDirectory": "/sp", "drain": True, "triggerId": new_id()}
     trigger = (await job.rest("POST", STOP, job.job_id, status=202, body=body))["request-id"]
     asked = await job.manager.next(SnapshotRequest)
-    assert (asked.kind, asked.drain, asked.target_directory) == (SnapshotKind.STOP, True, "/sp")
+    assert (asked.kind, asked.drain, asked.target_directory) == (SnapshotRequestKind.STOP, True, "/sp")
     job.report(JobStatus.FINISHED)
     await job.manager.next(ForgetJob)
     job.answer(asked, location="/sp/1")
@@ -178,7 +178,7 @@ async def test_checkpoints(job: RunningJob) -> None:
         body = {"checkpointType": kind, "triggerId": new_id()}
         trigger = (await job.rest("POST", CHECKPOINTS, job.job_id, status=202, body=body))["request-id"]
         asked = await job.manager.next(SnapshotRequest)
-        assert (asked.kind, asked.full) == (SnapshotKind.CHECKPOINT, full)
+        assert (asked.kind, asked.full) == (SnapshotRequestKind.CHECKPOINT, full)
         assert (await job.rest("GET", CHECKPOINT, job.job_id, trigger))["operation"] is None
         job.answer(asked, checkpoint_id=42, location="/chk-42")
         assert await job.outcome(CHECKPOINT, trigger) == {"checkpointId": 42}

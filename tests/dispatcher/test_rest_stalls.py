@@ -15,7 +15,7 @@ from millstream.core.jobs.ids import JobId, VertexId
 from millstream.core.jobs.stalls import Finding, FindingKind, Stall, Waiting, WaitingKind
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages.dispatcher import ForgetJob, StartJob
-from millstream.core.messages.stalls import StallAnswer, StallQuery
+from millstream.core.messages.queries import JobQuery, JobQueryResult, JobView
 from millstream.dispatcher import lifecycle
 from millstream.dispatcher.rest import stall_schemas
 
@@ -33,8 +33,8 @@ async def test_a_running_job_is_explained_by_its_job_manager(
     async with dispatcher.job_manager() as manager:
         await manager.next(StartJob)
         request = asyncio.ensure_future(http("GET", path))
-        query = await manager.next(StallQuery)
-        assert query.job_id == job.job_id
+        query = await manager.next(JobQuery)
+        assert (query.job_id, query.kind) == (job.job_id, JobView.STALL)
         told = Stall(
             job.job_id, "j", JobStatus.RUNNING, 7, [Finding(FindingKind.NO_RECORDS, "m", "a", "v", "o", 5)],
             [
@@ -43,13 +43,13 @@ async def test_a_running_job_is_explained_by_its_job_manager(
             ],
         ).as_json()  # fmt: skip
         jsonschema.validate(told, stall_schemas.STALL)
-        manager.send(StallAnswer(query.request_id, json.dumps(told).encode()))
+        manager.send(JobQueryResult(query.request_id, json.dumps(told).encode()))
         assert ((await request).status, (await request).json) == (200, told)
         request = asyncio.ensure_future(http("GET", path))
-        manager.send(StallAnswer((await manager.next(StallQuery)).request_id, error="no such job"))
+        manager.send(JobQueryResult((await manager.next(JobQuery)).request_id, error="no such job"))
         assert ((await request).status, (await request).json) == (404, {"errors": ["no such job"]})
         request = asyncio.ensure_future(http("GET", path))
-        await manager.next(StallQuery)
+        await manager.next(JobQuery)
     assert (await request).status == 503
     await http("GET", f"/jobs/{'0' * 32}/stall", status=404)
 

@@ -20,7 +20,7 @@ from system import DEADLINE, Cluster, files_in, given, wait_until, write_job
 
 from millstream.core.jobs.ids import JobId
 from millstream.core.messages.dispatcher import JobRequest
-from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotRequestKind
 from millstream.core.services.rpc import Stub, open_channel
 from millstream.core.wire.contracts import DISPATCHER
 
@@ -368,7 +368,7 @@ def test_a_retained_checkpoint_is_claimed_and_deleted_when_it_is_no_longer_neede
     }
     old = cluster.submit_running(make_job(tmp_path, first, DAWDLING), *options(settings), parallelism=2)
     wait_for_state(first)
-    result = snapshot(cluster, old, kind=SnapshotKind.CHECKPOINT)
+    result = snapshot(cluster, old, kind=SnapshotRequestKind.CHECKPOINT)
     assert not result.error
     cluster.cancel(old)
 

@@ -32,7 +32,6 @@ from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
     CheckpointId,
-    SnapshotKind,
     SnapshotOptions,
     TaskRef,
     TaskSnapshot,
@@ -94,7 +93,7 @@ async def test_what_could_not_be_deleted_is_tried_again_when_the_job_has_ended(t
 
 async def test_a_savepoint_that_was_to_stop_the_job_is_read_where_it_was_written(tmp_path: Path) -> None:
     async with checkpoint_files(OtherStorage(JobId("job"))) as files:
-        options = SnapshotOptions(SnapshotKind.SAVEPOINT, stop=StopMode.SUSPEND, target_directory=str(tmp_path))
+        options = SnapshotOptions(is_savepoint=True, stop=StopMode.SUSPEND, target_directory=str(tmp_path))
         content = CheckpointContent(CheckpointId(3), options, 0, ())
         written = await files.write_metadata(pipeline(1), content, 0)
         assert isinstance(written, ev.MetadataWritten)

@@ -10,7 +10,7 @@ from millstream.core.jobs.ids import JobId
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.snapshot import MemoryStorage
 from millstream.jobmanager.checkpoint_files import CheckpointFiles
-from millstream.jobmanager.checkpoints.model import CheckpointId, SnapshotKind, SnapshotOptions
+from millstream.jobmanager.checkpoints.model import CheckpointId, SnapshotOptions
 
 JOB = JobId("0123456789abcdef")
 CONFIGURED = ("s3://me:hidden@bucket/checkpoints?region=x", "/var/savepoints")
@@ -28,6 +28,6 @@ CONFIGURED = ("s3://me:hidden@bucket/checkpoints?region=x", "/var/savepoints")
 )
 def test_a_directory_is_reached_with_its_own_options_or_configured_ones(directory: str, location: str) -> None:
     files = CheckpointFiles(JOB, MemoryStorage(JOB), BackgroundTasks(), CONFIGURED)
-    wanted = SnapshotOptions(SnapshotKind.SAVEPOINT, target_directory=directory)
+    wanted = SnapshotOptions(is_savepoint=True, target_directory=directory)
     assert re.fullmatch(location, files.location(CheckpointId(1), wanted))
     assert files.location(CheckpointId(1), wanted) == files.location(CheckpointId(1), wanted)

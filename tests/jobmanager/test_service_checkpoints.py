@@ -17,6 +17,7 @@ from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, OperatorId
 from millstream.core.jobs.states import ExecutionState, JobStatus
 from millstream.core.messages import checkpoints as cp
+from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import task_manager as tm
 from millstream.core.messages.deployment import CancelTasks, DeployTasks
 from millstream.core.snapshot import OperatorSnapshot, StateFile, StateKind, StateSnapshot
@@ -47,9 +48,9 @@ async def triggered(task_manager: FakeTaskManager) -> tuple[int, str]:
     """The next checkpoint that is triggered at both tasks, and its folder."""
     first = await task_manager.next(cp.TriggerCheckpoint)
     second = await task_manager.next(cp.TriggerCheckpoint)
-    while second.options.checkpoint_id != first.options.checkpoint_id:
+    while second.barrier.checkpoint_id != first.barrier.checkpoint_id:
         first, second = second, await task_manager.next(cp.TriggerCheckpoint)
-    return first.options.checkpoint_id, first.options.location
+    return first.barrier.checkpoint_id, first.barrier.location
 
 
 async def acknowledge(task_manager: FakeTaskManager, tasks: list[Task], checkpoint_id: int) -> None:
@@ -202,7 +203,7 @@ async def test_deployments_have_whether_a_last_checkpoint_will_be_taken(tmp_path
 async def test_settings_that_are_refused_fail_the_job_with_the_reason(
     tmp_path: Path, key: str, value: str, reason: str, cluster: Cluster
 ) -> None:
-    await cluster.submit(checkpointed(tmp_path, **{key: value}))
+    cluster.dispatcher.send(dp.StartJob(checkpointed(tmp_path, **{key: value})))  # it declares no slots
     details = await cluster.details_in(JobStatus.FAILED)
     assert reason in details.failures[0].exception
 

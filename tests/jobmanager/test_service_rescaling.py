@@ -76,9 +76,9 @@ async def test_the_next_checkpoint_after_a_rescale_is_a_full_one_of_the_new_task
     assert await task_manager.offer("a9")
     await task_manager.run_worker("a9")
     trigger = await task_manager.next(cp.TriggerCheckpoint)
-    assert trigger.options.full
+    assert trigger.barrier.full
     assert trigger.attempt_ids == (attempt,)
-    await acknowledge(task_manager, [(deploy.allocation_id, attempt)], trigger.options.checkpoint_id)
+    await acknowledge(task_manager, [(deploy.allocation_id, attempt)], trigger.barrier.checkpoint_id)
     await cancel_all(task_manager, 1)
     both = [await task_manager.next(DeployTasks) for _ in range(2)]
     assert {task.subtask for told in both for task in told.tasks} == {0, 1}

@@ -22,12 +22,10 @@ from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, TriggerCheckpoint
 from millstream.core.messages.deployment import CancelTasks
+from millstream.core.messages.queries import JobQuery, JobQueryResult, JobView
 from millstream.core.messages.snapshots import (
-    CheckpointAnswer,
-    CheckpointQuery,
-    CheckpointView,
-    SnapshotKind,
     SnapshotRequest,
+    SnapshotRequestKind,
     SnapshotResult,
 )
 from millstream.core.snapshot import FileSystemStorage, OperatorSnapshot, StateFile, StateKind, StateSnapshot
@@ -62,9 +60,9 @@ def names(folder: Path) -> list[str]:
     return [entry.name for entry in folder.iterdir()]
 
 
-async def query(cluster: Cluster, kind: CheckpointView = CheckpointView.OVERVIEW, **wanted: Any) -> Any:
-    cluster.dispatcher.send(CheckpointQuery(**{"request_id": "q", "job_id": JOB, "kind": kind, **wanted}))
-    reply = await cluster.dispatcher.next(CheckpointAnswer)
+async def query(cluster: Cluster, kind: JobView = JobView.CHECKPOINTS, **wanted: Any) -> Any:
+    cluster.dispatcher.send(JobQuery(**{"request_id": "q", "job_id": JOB, "kind": kind, **wanted}))
+    reply = await cluster.dispatcher.next(JobQueryResult)
     assert reply.request_id == "q"
     assert bool(reply.error) != bool(reply.json)
     return reply.error or json.loads(reply.json)
@@ -100,13 +98,13 @@ async def test_the_format_travels_with_the_barrier(tmp_path: Path, wanted: str, 
     task_manager, _ = await running(cluster, checkpointed(None, **NO_PERIODIC, **option))
     ask(cluster, "t1", format=wanted)
     trigger = await task_manager.next(TriggerCheckpoint)
-    assert (trigger.options.savepoint, trigger.options.native) == (True, native)
-    assert trigger.options.location.startswith(f"{tmp_path.as_uri()}/savepoint-job-")
+    assert (trigger.barrier.is_savepoint, trigger.barrier.native) == (True, native)
+    assert trigger.barrier.location.startswith(f"{tmp_path.as_uri()}/savepoint-job-")
 
 
 async def test_the_response_to_a_checkpoint_on_demand_has_its_path(tmp_path: Path, cluster: Cluster) -> None:
     task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
-    await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT, full=True)
+    await savepoint_of(cluster, task_manager, tasks, kind=SnapshotRequestKind.CHECKPOINT, full=True)
     assert (tmp_path / "job" / "chk-1" / "_metadata.json").exists()
 
 
@@ -152,7 +150,7 @@ async def test_a_snapshot_that_cannot_be_taken_is_refused_with_the_reason(tmp_pa
     await cluster.details_in(JobStatus.CANCELED)
     assert (await cluster.resource_manager.next(rm.Requirement)).slots == 0
     assert await error("t6", target_directory=str(tmp_path)) == "job job has ended, it is CANCELED"
-    await cluster.submit(pipeline_with_odd_settings())
+    cluster.dispatcher.send(dp.StartJob(pipeline_with_odd_settings()))
     assert (await cluster.details_in(JobStatus.FAILED)).checkpoints == b""
     assert "has ended" in await error("t7", job_id="odd")
     assert "job odd: checkpoints are disabled: option" in await query(cluster, job_id="odd")
@@ -166,15 +164,15 @@ def pipeline_with_odd_settings() -> JobGraph:
 
 async def test_checkpoint_statistics_are_returned_also_when_the_job_has_ended(tmp_path: Path, cluster: Cluster) -> None:
     task_manager, tasks = await running(cluster, checkpointed(tmp_path, **NO_PERIODIC))
-    await savepoint_of(cluster, task_manager, tasks, kind=SnapshotKind.CHECKPOINT)
+    await savepoint_of(cluster, task_manager, tasks, kind=SnapshotRequestKind.CHECKPOINT)
     assert (await query(cluster))["counts"]["completed"] == 1
-    assert (await query(cluster, CheckpointView.CONFIG))["state_backend"] == "hashmap"
-    details = await query(cluster, CheckpointView.DETAILS, checkpoint_id=1)
+    assert (await query(cluster, JobView.CHECKPOINT_CONFIG))["state_backend"] == "hashmap"
+    details = await query(cluster, JobView.CHECKPOINT_DETAILS, checkpoint_id=1)
     assert details["tasks"]["v0"]["num_acknowledged_subtasks"] == 2
-    subtasks = await query(cluster, CheckpointView.SUBTASKS, checkpoint_id=1, vertex_id="v0")
+    subtasks = await query(cluster, JobView.CHECKPOINT_SUBTASKS, checkpoint_id=1, vertex_id="v0")
     assert [s["status"] for s in subtasks["subtasks"]] == ["completed", "completed"]
-    assert "has no checkpoint 7" in await query(cluster, CheckpointView.DETAILS, checkpoint_id=7)
-    assert "has no vertex v9" in await query(cluster, CheckpointView.SUBTASKS, checkpoint_id=1, vertex_id="v9")
+    assert "has no checkpoint 7" in await query(cluster, JobView.CHECKPOINT_DETAILS, checkpoint_id=7)
+    assert "has no vertex v9" in await query(cluster, JobView.CHECKPOINT_SUBTASKS, checkpoint_id=1, vertex_id="v9")
     assert (await cluster.details_in(JobStatus.RUNNING)).checkpoints == b""
     await task_manager.update_all(tasks, ExecutionState.FINISHED)
     known = json.loads((await cluster.details_in(JobStatus.FINISHED)).checkpoints)
@@ -219,10 +217,10 @@ async def test_a_job_starts_from_a_savepoint_and_leaves_it_alone(tmp_path: Path,
     overview = await query(cluster)
     assert overview["counts"]["restored"] == 1
     assert overview["latest"]["restored"]["external_path"] == folder.as_uri()
-    ask(cluster, "t2", kind=SnapshotKind.CHECKPOINT)
+    ask(cluster, "t2", kind=SnapshotRequestKind.CHECKPOINT)
     trigger = await task_manager.next(TriggerCheckpoint)
-    assert trigger.options.checkpoint_id == 2
-    assert trigger.options.full
+    assert trigger.barrier.checkpoint_id == 2
+    assert trigger.barrier.full
     await acknowledge(task_manager, tasks, 2)
     await completion(task_manager, 2)
     await task_manager.update_all(tasks, ExecutionState.FINISHED)
@@ -230,9 +228,9 @@ async def test_a_job_starts_from_a_savepoint_and_leaves_it_alone(tmp_path: Path,
     assert (folder / "_metadata.json").exists()
 
 
-@pytest.mark.parametrize("kind", [SnapshotKind.SAVEPOINT, SnapshotKind.CHECKPOINT])
+@pytest.mark.parametrize("kind", [SnapshotRequestKind.SAVEPOINT, SnapshotRequestKind.CHECKPOINT])
 async def test_a_claimed_snapshot_goes_when_the_next_checkpoint_is_there(
-    tmp_path: Path, kind: SnapshotKind, cluster: Cluster
+    tmp_path: Path, kind: SnapshotRequestKind, cluster: Cluster
 ) -> None:
     folder = await made_snapshot(cluster, tmp_path, kind=kind, target_directory=str(tmp_path))
     assert (folder / "_metadata.json").exists()

@@ -10,15 +10,15 @@ from job_graphs import pipeline
 
 from millstream.core.jobs.ids import AttemptId, JobId
 from millstream.core.jobs.progress import EventTime, OperatorProgress, PendingCommits, TaskProgress
-from millstream.core.messages.stalls import StallAnswer, StallQuery
+from millstream.core.messages.queries import JobQuery, JobQueryResult, JobView
 from millstream.core.messages.task_manager import AttemptMetrics, TaskMetricsReport
 
 JOB = JobId("job")
 
 
-async def ask(cluster: Cluster, job_id: str = JOB) -> StallAnswer:
-    cluster.dispatcher.send(StallQuery(JobId(job_id), "q"))
-    response = await cluster.dispatcher.next(StallAnswer)
+async def ask(cluster: Cluster, job_id: str = JOB) -> JobQueryResult:
+    cluster.dispatcher.send(JobQuery(JobId(job_id), JobView.STALL, request_id="q"))
+    response = await cluster.dispatcher.next(JobQueryResult)
     assert response.request_id == "q"
     return response
 

@@ -40,10 +40,6 @@ EQUIVALENTS: dict[str, str] = {
         "the one that fails has not succeeded"
     ),
     "jobmanager/millstream/jobmanager/failover/restart_strategy.py ExponentialDelayStrategy.__init__: "
-    "self._backoff_ms = float(settings.initial_ms) -> pass": (
-        "the first failure sets it, as does each after a long time without one"
-    ),
-    "jobmanager/millstream/jobmanager/failover/restart_strategy.py ExponentialDelayStrategy.__init__: "
     "self._attempts = 0 -> pass": ("the first failure sets it, as does each after a long time without one"),
     "jobmanager/millstream/jobmanager/failover/restart_strategy.py ExponentialDelayStrategy.__init__: "
     "self._attempts = 0 -> self._attempts = 1": (

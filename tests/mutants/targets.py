@@ -33,6 +33,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         )
     },
     f"{_CHECKPOINTS}/stopping.py": ("tests/jobmanager/checkpoints/test_stopping.py", *_COORDINATOR),
+    "core/millstream/core/backoff.py": ("tests/core/test_backoff.py",),
     f"{_FAILOVER}/restart_strategy.py": ("tests/jobmanager/failover/test_restart_strategy.py",),
     f"{_FAILOVER}/regions.py": ("tests/jobmanager/failover/test_pipelined_regions.py",),
     f"{_FAILOVER}/deployment_plan.py": ("tests/jobmanager/failover/test_deployment_plan.py",),

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from waiting import DEADLINE
 
+from millstream.core.backoff import Backoff
 from millstream.core.settings.configuration import Configuration
 from millstream.resourcemanager.process_provider import ProcessProvider, task_manager_command
 from millstream.resourcemanager.process_records import ProcessRecord, processes_with, read_records
@@ -26,7 +27,7 @@ ADDRESS = "127.0.0.1:6124"
 
 class FastProvider(ProcessProvider):
     STOP_TIMEOUT = 0.3
-    FIRST_BACKOFF = 0.01
+    BACKOFF = Backoff(0.01, 60.0)
     POLL_ADOPTED = 0.02
 
 

@@ -22,10 +22,10 @@ from simulated_disk import Place, SimulatedDisk
 from story import Violation, must
 from world import World
 
+from millstream.core.jobs.barriers import Barrier
 from millstream.core.jobs.graph import JobGraph
 from millstream.core.jobs.ids import JobId, VertexId
 from millstream.core.jobs.state_kinds import StateKind
-from millstream.core.messages.checkpoints import CheckpointOptions
 from millstream.core.messages.deployment import TaskDeployment
 from millstream.core.snapshot import SnapshotMetadata
 from millstream.core.store.checkpoint_pointers import JobPointers
@@ -134,7 +134,7 @@ class Ledger:
         self._world = world
         self._disk = disk
         self._outputs: dict[JobId, JobOutput] = {}
-        self._taken: dict[tuple[JobId, int], CheckpointOptions] = {}
+        self._taken: dict[tuple[JobId, int], Barrier] = {}
         self._pointers: dict[str, JobPointers] = {}
         self.commits = 0
 
@@ -174,11 +174,11 @@ class Ledger:
         stored = self._pointers.get(job_id)
         return stored is not None and attempt == stored.attempt(*place)
 
-    def takes(self, job_id: JobId, options: CheckpointOptions) -> None:
+    def takes(self, job_id: JobId, barrier: Barrier) -> None:
         """A task takes a snapshot: an id stands for one checkpoint of its job under all leaders."""
-        known = self._taken.setdefault((job_id, options.checkpoint_id), options)
-        same = known.timestamp == options.timestamp and known.location == options.location
-        must(same, f"the id {options.checkpoint_id} has come twice: {known} and {options}", job_id)
+        known = self._taken.setdefault((job_id, barrier.checkpoint_id), barrier)
+        same = known.timestamp == barrier.timestamp and known.location == barrier.location
+        must(same, f"the id {barrier.checkpoint_id} has come twice: {known} and {barrier}", job_id)
 
     def commit(self, job_id: JobId, transaction: Transaction) -> None:
         """What is committed already stays so."""
@@ -232,9 +232,7 @@ class Ledger:
         given = output.given
         return [token for split in given.whole() for token in given.read(split, positions.get(split.number))]
 
-    def _check_counts(
-        self, output: JobOutput, states: _States, passed: Counter[Token], of_checkpoint: str
-    ) -> None:
+    def _check_counts(self, output: JobOutput, states: _States, passed: Counter[Token], of_checkpoint: str) -> None:
         """Those of subtasks that had finished are gone with them."""
         wanted = Counter(token.key for token in passed.elements())
         counts = states.keyed(StateKind.VALUE)

@@ -42,7 +42,7 @@ _ENUMERATORS = "millstream.jobmanager.sources.enumerators"
 
 @functools.cache
 def _is_longer_than_none(interval: str) -> bool:
-    return Configuration({_INTERVAL: interval}).seconds(_INTERVAL) > 0
+    return Configuration({_INTERVAL: interval}).value(_INTERVAL) > 0
 
 
 class SimulatedChild:
@@ -147,9 +147,9 @@ class SimulatedWorker(SimulatedChild):
             case src.EnumeratorEvent(kind=kind, attempt_id=attempt):
                 for task in self._of((attempt,)):
                     task.from_enumerator(kind)
-            case TriggerCheckpoint(_, attempts, options):
+            case TriggerCheckpoint(_, attempts, barrier):
                 for task in self._of(attempts):
-                    task.triggered(options)
+                    task.triggered(barrier)
             case CheckpointNotice(_, attempts, checkpoint_id, completed):
                 for task in self._of(attempts):
                     if completed:

@@ -287,7 +287,9 @@ def simulate(seed: int, folder: str, shape: Shape, with_logs: bool = False, with
         simulation.cluster.disk.converts = world.random.random() < shape.converted
         with (
             parcels(converted=simulation.cluster.disk.converts),
-            patch("millstream.jobmanager.job_checkpoints.storage_of", simulation.cluster.disk.storage_of),
+            patch(
+                "millstream.jobmanager.job_checkpoints.job_checkpoints.storage_of", simulation.cluster.disk.storage_of
+            ),
         ):
             outcome = world.loop.run(simulation.run())
     except Exception as raised:

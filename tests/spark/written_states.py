@@ -117,9 +117,9 @@ def _restored(snapshot: OpenedSnapshot, operator: OperatorSnapshot, subtask: int
     owned = key_group_range(subtask, operator.max_parallelism, parallelism)
     found: list[str] = []
     for stored in (*task.keyed_state(operator.operator_id), *task.operator_state(operator.operator_id)):
-        rows = stored.rows(stored.declaration.types)
-        assert all(group in owned for group in rows.key_groups)
-        found += _texts(rows, state.kind)
+        for rows in stored.rows(stored.declaration.types):
+            assert all(group in owned for group in rows.key_groups)
+            found += _texts(rows, state.kind)
     return sorted(found)
 
 

@@ -9,7 +9,7 @@ import pytest
 from waiting import DEADLINE
 
 from millstream.core.processes.memory import amount
-from millstream.taskmanager.supervisor.memory_limit import blamed_for, limit_memory
+from millstream.taskmanager.memory_limit import blamed_for, limit_memory
 from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.failures import describe_failure
 from millstream.taskmanager.worker.operators.base import OperatorError
@@ -20,7 +20,7 @@ import threading
 import numpy
 from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.failures import describe_failure
-from millstream.taskmanager.supervisor.memory_limit import lifted, limit_memory
+from millstream.taskmanager.memory_limit import lifted, limit_memory
 from millstream.taskmanager.worker.operators.base import OperatorError
 
 limit_memory(48 << 20)

@@ -20,10 +20,10 @@ from millstream.core.jobs.states import ExecutionState
 from millstream.core.messages.inspection import PlacedTask, SampledStack, SampleRequest
 from millstream.core.messages.task_manager import AttemptMetrics, TaskMetricsReport, TaskUpdate
 from millstream.core.settings.configuration import Configuration
+from millstream.taskmanager.stack_reading import FOR_INPUT, FOR_OTHERS, FOR_SOURCES, WAITING
 from millstream.taskmanager.supervisor.py_spy import LookError, PySpy, Target, module_in
 from millstream.taskmanager.supervisor.worker_places import WorkerPlaces
 from millstream.taskmanager.worker.profiling import StackSampler
-from millstream.taskmanager.worker.stack_reading import FOR_INPUT, FOR_OTHERS, FOR_SOURCES, WAITING
 
 ENTERED, GO = threading.Event(), threading.Event()
 HERE = Path(__file__)

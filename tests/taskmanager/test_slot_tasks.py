@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from millstream.core.jobs.barriers import StopMode
+from millstream.core.jobs.barriers import Barrier, StopMode
 from millstream.core.jobs.ids import NO_ALLOCATION, AttemptId, ChannelId, JobId, VertexId
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.messages import sources as src
 from millstream.core.messages.checkpoints import (
     CheckpointNotice,
-    CheckpointOptions,
     InputsEnded,
     TriggerCheckpoint,
 )
@@ -74,7 +73,7 @@ def say(tasks: SlotTasks, kind: Any) -> src.ReaderEvent:
 
 
 def trigger(tasks: SlotTasks, number: int, stop: StopMode = StopMode.NONE) -> None:
-    tasks.sent(TriggerCheckpoint(NO_ALLOCATION, (SOURCE,), CheckpointOptions(number, 0, "here", stop=stop)))
+    tasks.sent(TriggerCheckpoint(NO_ALLOCATION, (SOURCE,), Barrier(number, 0, "here", stop=stop)))
 
 
 def notice(tasks: SlotTasks, number: int, completed: bool = True) -> None:
@@ -138,8 +137,8 @@ def test_checkpoints_are_in_progress_until_their_outcome_is_known(tasks: SlotTas
 def test_a_savepoint_is_not_in_progress_unless_it_stops_the_job(tasks: SlotTasks) -> None:
     """It may be complete, and tasks are not notified: reporting it would have it deleted."""
     for number, stop in ((4, StopMode.NONE), (5, StopMode.SUSPEND)):
-        options = CheckpointOptions(number, 0, "here", savepoint=True, stop=stop)
-        tasks.sent(TriggerCheckpoint(NO_ALLOCATION, (SOURCE,), options))
+        barrier = Barrier(number, 0, "here", is_savepoint=True, stop=stop)
+        tasks.sent(TriggerCheckpoint(NO_ALLOCATION, (SOURCE,), barrier))
     assert found(tasks).under_way == (5,)
 
 

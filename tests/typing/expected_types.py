@@ -23,6 +23,7 @@ from millstream.datastream.connectors.datagen import DataGeneratorSource
 from millstream.datastream.connectors.file_system import FileSource, StreamFormat
 from millstream.datastream.connectors.hybrid_source import HybridSource
 from millstream.datastream.connectors.number_seq import NumberSequenceSource
+from millstream.datastream.expressions import Expression, RowExpression, coalesce, col, if_then_else, lit, row
 from millstream.datastream.functions import (
     KeyedProcessFunction,
     MapFunction,
@@ -140,6 +141,13 @@ assert_type(texts.map(lambda text: None, int | None), DataStream[Any])
 assert_type(texts.flat_map(lambda text: text.split()), DataStream[str])
 assert_type(texts.flat_map(lambda text: [len(text)], Types.LONG()), DataStream[int])
 assert_type(texts.filter(str.isdigit).filter(lambda text: len(text) > 1), DataStream[str])
+assert_type(col("amount") * 2 + lit(1) > 3, Expression)
+assert_type((col("amount") > 1) & ~(col("user") == "ann"), Expression)
+assert_type(if_then_else(col("user").is_null, "", coalesce(col("user"), "")).cast(str), Expression)
+assert_type(row(col("user"), (col("amount") % 2).alias("odd")), RowExpression)
+assert_type(events.filter(col("amount") > 1), DataStream[Event])
+assert_type(events.map(col("amount") > 1), DataStream[Any])
+assert_type(events.map(row(col("user"))), DataStream[Row])
 assert_type(events.process(split), DataStream[int])
 assert_type(events.process(split).get_side_output(OTHERS), DataStream[Event])
 assert_type(texts.union(texts), DataStream[str])

@@ -11,6 +11,7 @@ from millstream.datastream import DataStream, KeyedStream, OutputTag, RuntimeCon
 from millstream.datastream.connectors import FileSource
 from millstream.datastream.connectors.base import Sink
 from millstream.datastream.connectors.two_phase_commit import TwoPhaseCommitSink
+from millstream.datastream.expressions import col
 from millstream.datastream.functions import (
     AsyncFunction,
     KeyedProcessFunction,
@@ -173,6 +174,8 @@ stream_of_str.map(IntToInt())  # mistake
 stream_of_str.map(lambda text: text.upperr())  # mistake
 stream_of_str.flat_map(lambda text: len(text))  # mistake
 stream_of_str.filter(int_function)  # mistake
+stream_of_str.filter("length > 1")  # mistake
+col("amount").alias(1)  # mistake
 stream_of_str.key_by(int_key)  # mistake
 stream_of_str.key_by(len).reduce(Larger())  # mistake
 stream_of_str.key_by(len).reduce(add_numbers)  # mistake

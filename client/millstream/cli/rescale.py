@@ -13,10 +13,10 @@ from millstream.cli.job_names import job_id_of
 from millstream.cli.options import client_configuration, client_options, job_argument
 from millstream.cli.progress import progress_on_terminal
 from millstream.cli.rest import RestClient, RestError
+from millstream.core.backoff import Backoff
 from millstream.core.errors import MillstreamError
 
-_FIRST_POLL = 0.05
-_LAST_POLL = 1.0
+_POLLS = Backoff(0.05, 1.0, 1.5)  # seconds between two looks at an operation
 
 
 @click.command(cls=Command)
@@ -65,7 +65,7 @@ def _outcome(client: RestClient, path: str, parallelism: int, trigger_id: str) -
     A dispatcher that has followed another one does not know the id. It is requested once more then, which changes
     nothing where it has been carried out.
     """
-    pause = _FIRST_POLL
+    pauses = _POLLS.delays()
     while True:
         try:
             status = client.get(f"{path}/{trigger_id}")
@@ -76,5 +76,4 @@ def _outcome(client: RestClient, path: str, parallelism: int, trigger_id: str) -
             continue
         if status["status"]["id"] == "COMPLETED":
             return trigger_id, status.get("operation") or {}
-        time.sleep(pause)
-        pause = min(pause * 1.5, _LAST_POLL)
+        time.sleep(next(pauses))

@@ -18,12 +18,12 @@ from millstream.cli.job_names import job_id_of
 from millstream.cli.options import absolute_location, client_configuration, client_options, job_argument
 from millstream.cli.progress import progress_on_terminal
 from millstream.cli.rest import RestClient, RestError
+from millstream.core.backoff import Backoff
 from millstream.core.errors import MillstreamError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_FIRST_POLL = 0.05
-_LAST_POLL = 1.0
+_POLLS = Backoff(0.05, 1.0, 1.5)  # seconds between two looks at an operation
 _DISPOSAL = "/savepoint-disposal"
 _FORMATS = click.Choice(["canonical", "native"], case_sensitive=False)
 
@@ -156,10 +156,9 @@ class _Operation:
         return 0
 
     def _outcome(self, trigger_id: str) -> dict[str, Any]:
-        pause = _FIRST_POLL
+        pauses = _POLLS.delays()
         while (status := self._polled(trigger_id))["status"]["id"] != "COMPLETED":
-            time.sleep(pause)
-            pause = min(pause * 1.5, _LAST_POLL)
+            time.sleep(next(pauses))
         return status.get("operation") or {}
 
     def _polled(self, trigger_id: str) -> dict[str, Any]:

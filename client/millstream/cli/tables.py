@@ -56,7 +56,7 @@ def terminal_lines(
     room = width - len(_GAP) * (len(headers) - 1)
     if sum(least) > room:
         return [line for row in rows for line in _as_lines(headers, row, width, shortens)]
-    given = _shares(wanted, least, room, [header in shortens for header in headers])
+    given = shares(wanted, least, room, [header in shortens for header in headers])
     lines = []
     for number, row in enumerate([headers, *rows]):
         cells = [
@@ -69,7 +69,7 @@ def terminal_lines(
     return lines
 
 
-def _shares(wanted: Sequence[int], least: Sequence[int], room: int, gives_first: Sequence[bool]) -> list[int]:
+def shares(wanted: Sequence[int], least: Sequence[int], room: int, gives_first: Sequence[bool]) -> list[int]:
     """The widths of columns that take up at most that much room: those that are shortened give up theirs first."""
     given = list(wanted)
     for first in (True, False):

@@ -27,7 +27,7 @@ from millstream.core.jobs.ids import JobId, new_id
 from millstream.core.jobs.states import JobStatus
 from millstream.core.messages.dispatcher import JobRequest
 from millstream.core.messages.results import CollectResponse
-from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest, SnapshotResult
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotRequestKind, SnapshotResult
 from millstream.core.services.rpc import explain
 from millstream.core.settings.secrets import without_secrets
 from millstream.core.snapshot.metadata.model import absolute_location
@@ -77,7 +77,7 @@ class ClusterJobClient:
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
         """The path of a savepoint that is taken now."""
-        return self._savepoint(SnapshotKind.SAVEPOINT, savepoint_directory, format_type)
+        return self._savepoint(SnapshotRequestKind.SAVEPOINT, savepoint_directory, format_type)
 
     def stop_with_savepoint(
         self,
@@ -86,7 +86,7 @@ class ClusterJobClient:
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
         """The path of the savepoint that the job was stopped with."""
-        return self._savepoint(SnapshotKind.STOP, savepoint_directory, format_type, advance_to_end_of_event_time)
+        return self._savepoint(SnapshotRequestKind.STOP, savepoint_directory, format_type, advance_to_end_of_event_time)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """The result of the job at its end; Ctrl-C in the meantime cancels the job and waits for that."""
@@ -168,7 +168,7 @@ class ClusterJobClient:
 
     def _savepoint(
         self,
-        kind: SnapshotKind,
+        kind: SnapshotRequestKind,
         directory: str | os.PathLike[str] | None,
         format_type: SavepointFormatType,
         drain: bool = False,

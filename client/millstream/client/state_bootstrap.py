@@ -25,6 +25,7 @@ from millstream.taskmanager.worker.operators.time.timing import NAME as USER_TIM
 from millstream.taskmanager.worker.operators.windows.contents import NAME as WINDOW_CONTENTS
 from millstream.taskmanager.worker.operators.windows.operator import TIMERS as WINDOW_TIMERS
 from millstream.taskmanager.worker.runtime_context import TaskRuntimeContext
+from millstream.taskmanager.worker.state.capturing.arrow_tables import joined
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 from millstream.taskmanager.worker.state.declarations import declare_keyed, ttl_settings
 from millstream.taskmanager.worker.state.function_state import TaskInitializationContext, TaskSnapshotContext
@@ -65,9 +66,7 @@ class KeyedBootstrap:
     ) -> None:  # fmt: skip
         clock = clock or SystemClock()
         self._function: Any = function
-        self._backend = HashMapStateBackend().keyed_backend(
-            operator, key_type, KeyGroupIndex(max_parallelism), clock
-        )
+        self._backend = HashMapStateBackend().keyed_backend(operator, key_type, KeyGroupIndex(max_parallelism), clock)
         timers = OperatorTimers(clock)
         timers.use(self._backend.timers(USER_TIMERS))
         self._context = _RecordContext(self._backend, timers)
@@ -87,7 +86,7 @@ class KeyedBootstrap:
         self._function.close()
         captured = self._backend.capture(0)
         try:
-            return [(_described(state.declaration), state.table()) for state in captured.states]
+            return [(_described(s.declaration), table) for s in captured.states for table in joined(s.parts())]
         finally:
             captured.release()
             self._backend.close()

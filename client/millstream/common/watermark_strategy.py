@@ -5,6 +5,7 @@ PyFlink has no custom watermark generators; these follow Flink's Java API.
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Sequence
@@ -205,6 +206,12 @@ class WatermarkStrategy(Generic[T_contra]):
                 "with_timestamp_assigner: expected a TimestampAssigner or a callable (value, record_timestamp), "
                 f"got {timestamp_assigner!r}"
             )
+        if isinstance(timestamp_assigner, TimestampAssigner):
+            target: Callable[..., Any] = timestamp_assigner.extract_timestamp
+        else:
+            target = timestamp_assigner
+        if inspect.iscoroutinefunction(target):
+            raise InvalidProgramError("with_timestamp_assigner: an async function returns no timestamp")
         return replace(self, timestamp_assigner=timestamp_assigner, timestamp_field=None)
 
     def with_timestamp_field(self, field: str | int) -> WatermarkStrategy[T_contra]:

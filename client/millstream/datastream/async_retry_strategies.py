@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from millstream.core.backoff import Backoff
 from millstream.core.errors import InvalidProgramError
 from millstream.core.overriding import override
 from millstream.datastream.functions import AsyncRetryPredicate, AsyncRetryStrategy
@@ -98,10 +99,7 @@ class ExponentialBackoffDelayRetryStrategy(_LimitedRetryStrategy[OUT]):
 
     @override
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        delay: float = self._initial_delay  # computed without state: concurrent records share this object
-        for _ in range(1, current_attempts):
-            delay = min(delay * self._multiplier, self._max_retry_delay)
-        return int(delay)
+        return int(Backoff(self._initial_delay, self._max_retry_delay, self._multiplier).after(current_attempts))
 
 
 def _positive(name: str, number: Any) -> Any:

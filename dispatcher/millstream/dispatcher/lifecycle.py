@@ -14,7 +14,7 @@ import itertools
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -29,14 +29,16 @@ from millstream.core.logs.logs import REPORTED
 from millstream.core.logs.printable import printable
 from millstream.core.logs.repeats import is_told_at
 from millstream.core.messages import dispatcher as msg
+from millstream.core.messages.queries import JobQuery, JobQueryResult
 from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.results import CollectRequest, CollectResponse
-from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
-from millstream.core.messages.stalls import StallAnswer, StallQuery
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
 from millstream.core.processes.background import BackgroundTasks
 from millstream.core.services.handshake import epoch_of_start
 from millstream.core.services.session import Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.services import HEARTBEAT_TIMEOUT
+from millstream.core.settings.options.submission import JOBSTORE_MAX_CAPACITY
 from millstream.core.store.job_graphs import StoredGraph
 from millstream.core.store.store import StoreError
 from millstream.dispatcher import jobs
@@ -55,7 +57,6 @@ _LOOK_AGAIN = 0.2
 _LATER = "try again"
 """In the error of a job manager that cannot do something now, but later."""
 
-A = TypeVar("A")
 
 ManagerSession = Session[msg.DispatcherMessage, msg.JobManagerMessage]
 
@@ -100,8 +101,8 @@ class JobLifecycle:
     def __init__(self, configuration: Configuration, clock: Clock, background: BackgroundTasks) -> None:
         self._clock = clock
         self._background = background
-        self._grace = configuration.seconds("heartbeat.timeout")
-        self._capacity = configuration.integer("jobstore.max-capacity")
+        self._grace = configuration.get(HEARTBEAT_TIMEOUT)
+        self._capacity = configuration.get(JOBSTORE_MAX_CAPACITY)
         self._session_ids = itertools.count(1)
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -115,13 +116,9 @@ class JobLifecycle:
         self._records: dict[JobId, _Record] = {}
         self._sessions: dict[SessionId, ManagerSession] = {}
         self._managers: dict[SessionId, msg.RegisterJobManager] = {}
-        self._collecting = Relayed[CollectResponse]()
-        self._snapshots = Relayed[SnapshotResult]()
+        self._relayed = Relayed()
         self.taken = TakenSnapshots()
         """Those that clients requested, and that were taken."""
-        self._queries = Relayed[CheckpointAnswer]()
-        self._stall_queries = Relayed[StallAnswer]()
-        self._rescales = Relayed[RescaleResult]()
         self._changed = asyncio.Event()
 
     @property
@@ -155,7 +152,7 @@ class JobLifecycle:
         """The term is over: clients and job managers have to find the next leader."""
         sessions, records = list(self._sessions.values()), list(self._records.values())
         for session_id in self._sessions:
-            self._end_requests(session_id, "the dispatcher does not lead any more")
+            self._relayed.session_ended(session_id, "the dispatcher does not lead any more")
         self._durable = None
         self._begin(recovers=True)
         self._set_timer()
@@ -266,7 +263,9 @@ class JobLifecycle:
         relayed = replace(request, request_id=new_id())
         send = partial(self._send, session_id, relayed)
         try:
-            response = await self._collecting.request(session_id, relayed.request_id, send, RESPONSE_TIMEOUT)
+            response = await self._relayed.request(
+                CollectResponse, session_id, relayed.request_id, send, RESPONSE_TIMEOUT
+            )
         except TimeoutError:
             return CollectResponse(error=f"the job manager did not respond within {RESPONSE_TIMEOUT:g} s")
         except SessionEndedError as error:
@@ -289,7 +288,9 @@ class JobLifecycle:
         except UnreachableError as error:
             return failed(str(error))
         send = partial(self._send, session_id, wanted)
-        response = asyncio.ensure_future(self._snapshots.request(session_id, wanted.trigger_id, send, None))
+        response = asyncio.ensure_future(
+            self._relayed.request(SnapshotResult, session_id, wanted.trigger_id, send, None)
+        )
         ended = asyncio.ensure_future(self._ended(request.job_id))
         try:
             await asyncio.wait((response, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -343,8 +344,8 @@ class JobLifecycle:
         session_id = await self._manager_of(wanted.job_id)
         send = partial(self._send, session_id, wanted)
         try:
-            return await self._rescales.request(
-                session_id, wanted.trigger_id, send, None if wanted.wait else RESPONSE_TIMEOUT
+            return await self._relayed.request(
+                RescaleResult, session_id, wanted.trigger_id, send, None if wanted.wait else RESPONSE_TIMEOUT
             )
         except TimeoutError:
             raise UnreachableError(f"the job manager did not respond within {RESPONSE_TIMEOUT:g} s") from None
@@ -352,19 +353,13 @@ class JobLifecycle:
             why = f"the job manager is disconnected, and may rescale the job or not: {error}"
             raise _JobManagerLostError(why) from error
 
-    async def query_checkpoints(self, query: CheckpointQuery) -> CheckpointAnswer:
-        """The statistics of a job's checkpoints. Raises UnreachableError when none responds."""
-        return await self._query(self._queries, replace(query, request_id=new_id()))
-
-    async def query_stall(self, query: StallQuery) -> StallAnswer:
-        """What holds a job back, by its job manager. Raises UnreachableError when none responds."""
-        return await self._query(self._stall_queries, replace(query, request_id=new_id()))
-
-    async def _query(self, relayed: Relayed[A], query: CheckpointQuery | StallQuery) -> A:
+    async def query(self, query: JobQuery) -> JobQueryResult:
+        """What the job manager of a job knows of it. Raises UnreachableError when none responds."""
         session_id = await self._manager_of(query.job_id)
+        query = replace(query, request_id=new_id())
         send = partial(self._send, session_id, query)
         try:
-            return await relayed.request(session_id, query.request_id, send, RESPONSE_TIMEOUT)
+            return await self._relayed.request(JobQueryResult, session_id, query.request_id, send, RESPONSE_TIMEOUT)
         except TimeoutError:
             raise UnreachableError(f"the job manager did not respond within {RESPONSE_TIMEOUT:g} s") from None
         except SessionEndedError as error:
@@ -432,23 +427,17 @@ class JobLifecycle:
         claim = Claim(details.state, details.epoch)
         self._handle(jobs.JobReported(session, details.job_id, claim), {details.job_id: details})
 
-    def responded(
-        self, message: CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer | RescaleResult
-    ) -> None:
+    def responded(self, message: CollectResponse | SnapshotResult | JobQueryResult | RescaleResult) -> None:
         """A job manager responded to a request."""
         match message:
-            case CollectResponse(request_id):
-                self._collecting.complete(request_id, message)
             case SnapshotResult(trigger_id):
                 if message.location and not message.error:
                     self.taken.add(message.location)
-                self._snapshots.complete(trigger_id, message)
-            case CheckpointAnswer(request_id):
-                self._queries.complete(request_id, message)
-            case StallAnswer(request_id):
-                self._stall_queries.complete(request_id, message)
+                self._relayed.complete(trigger_id, message)
             case RescaleResult(trigger_id):
-                self._rescales.complete(trigger_id, message)
+                self._relayed.complete(trigger_id, message)
+            case CollectResponse(request_id) | JobQueryResult(request_id):
+                self._relayed.complete(request_id, message)
             case _:
                 assert_never(message)
 
@@ -458,13 +447,8 @@ class JobLifecycle:
             return
         self._managers.pop(connection.id, None)
         log.warning("lost the connection to job manager %s: %s", connection.manager, reason)
-        self._end_requests(connection.id, reason)
+        self._relayed.session_ended(connection.id, reason)
         self._handle(jobs.ManagerDisconnected(connection.manager, connection.id, reason))
-
-    def _end_requests(self, session_id: SessionId, reason: str) -> None:
-        """Requests that wait for a response over this session fail."""
-        for relayed in (self._collecting, self._snapshots, self._queries, self._stall_queries, self._rescales):
-            relayed.session_ended(session_id, reason)
 
     def _update(self, job_id: JobId, details: JobDetails) -> None:
         record = self._records[job_id]

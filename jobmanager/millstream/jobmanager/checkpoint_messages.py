@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from millstream.core.errors import MillstreamError
+from millstream.core.jobs.barriers import Barrier, CheckpointOptions
 from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.ids import AllocationId, AttemptId, TaskManagerId
 from millstream.core.messages.checkpoints import (
     CheckpointAck,
     CheckpointDecline,
     CheckpointNotice,
-    CheckpointOptions,
     TriggerCheckpoint,
 )
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.metadata.operator_json import operators_from_json
 from millstream.jobmanager.checkpoints import events as ev
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason as Reason
-from millstream.jobmanager.checkpoints.model import CheckpointId, SavepointFormat, SnapshotMetrics
+from millstream.jobmanager.checkpoints.model import CheckpointId, SnapshotMetrics
 from millstream.jobmanager.job_master.job_slots import Place
 from millstream.jobmanager.snapshot_content import AcknowledgedState
 
@@ -71,20 +71,10 @@ def triggers(
     effect: ev.TriggerBarrier, location: str, place_of: PlaceOf
 ) -> Iterator[tuple[TaskManagerId, TriggerCheckpoint]]:
     """Returns the commands that trigger a checkpoint at the attempts that still run."""
-    options = CheckpointOptions(
-        checkpoint_id=effect.checkpoint_id,
-        timestamp=effect.timestamp_ms,
-        location=location,
-        savepoint=effect.options.is_savepoint,
-        full=effect.options.full,
-        alignment=effect.options.alignment,
-        stop=effect.options.stop,
-        aligned_timeout_ms=effect.options.aligned_timeout_ms,
-        native=effect.options.savepoint_format is SavepointFormat.NATIVE,
-        oldest_base=effect.options.oldest_base,
-    )
+    options = {name: getattr(effect.options, name) for name in CheckpointOptions.__struct_fields__}
+    barrier = Barrier(effect.checkpoint_id, effect.timestamp_ms, location, **options)
     for task_manager, allocation, attempts in _by_slot(effect.attempts, place_of):
-        yield task_manager, TriggerCheckpoint(allocation, attempts, options)
+        yield task_manager, TriggerCheckpoint(allocation, attempts, barrier)
 
 
 def notices(

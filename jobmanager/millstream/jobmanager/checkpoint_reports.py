@@ -8,7 +8,7 @@ from typing import assert_never
 from millstream.core.clock import Instant
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.ids import VertexId
-from millstream.core.messages.snapshots import CheckpointQuery, CheckpointView
+from millstream.core.messages.queries import JobQuery, JobView
 from millstream.jobmanager.checkpoints.model import CheckpointId
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 from millstream.jobmanager.checkpoints.statistics import statistics_json
@@ -22,20 +22,22 @@ class CheckpointReports:
         self._statistics = statistics
         self._config = statistics_json.config(settings, state_backend)
 
-    def query(self, query: CheckpointQuery, now: Instant) -> bytes:
+    def query(self, query: JobQuery, now: Instant) -> bytes:
         """Returns the result of a query; raises MillstreamError when the checkpoint or vertex is unknown."""
         match query.kind:
-            case CheckpointView.OVERVIEW:
+            case JobView.CHECKPOINTS:
                 return _encoded(statistics_json.overview(self._statistics, now))
-            case CheckpointView.CONFIG:
+            case JobView.CHECKPOINT_CONFIG:
                 return _encoded(self._config)
-            case CheckpointView.DETAILS:
+            case JobView.CHECKPOINT_DETAILS:
                 return _encoded(statistics_json.checkpoint(self._checkpoint(query), now, with_tasks=True))
-            case CheckpointView.SUBTASKS:
+            case JobView.CHECKPOINT_SUBTASKS:
                 stats, vertex = self._checkpoint(query), VertexId(query.vertex_id)
                 if vertex not in stats.vertices:
                     raise MillstreamError(f"job {query.job_id} has no vertex {query.vertex_id}")
                 return _encoded(statistics_json.subtasks(stats, vertex, now))
+            case JobView.STALL:
+                raise AssertionError("a stall is no view of checkpoints")
             case _:
                 assert_never(query.kind)
 
@@ -54,7 +56,7 @@ class CheckpointReports:
             }
         )
 
-    def _checkpoint(self, query: CheckpointQuery) -> CheckpointStats:
+    def _checkpoint(self, query: JobQuery) -> CheckpointStats:
         stats = self._statistics.details(CheckpointId(query.checkpoint_id))
         if stats is None:
             raise MillstreamError(

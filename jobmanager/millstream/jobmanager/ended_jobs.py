@@ -16,7 +16,7 @@ from millstream.core.store.checkpoint_pointers import JobPointers
 from millstream.jobmanager.checkpoint_files import storage_of
 from millstream.jobmanager.checkpoints.policies.retention import is_kept
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
-from millstream.jobmanager.job_checkpoints import OUTCOMES
+from millstream.jobmanager.job_checkpoints.kept_checkpoints import OUTCOMES
 
 
 def delete_left_over(

@@ -12,24 +12,21 @@ from collections.abc import Callable
 from typing import Any, TypeVar, assert_never
 
 import grpc
-from msgspec import Struct
 
 from millstream.core.clock import Clock, SystemClock
 from millstream.core.errors import MillstreamError, UnreachableError
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import JobGraph
-from millstream.core.jobs.ids import AllocationId, JobId, JobManagerId, LeaderEpoch, TaskManagerId, new_id
+from millstream.core.jobs.ids import JobId, JobManagerId, LeaderEpoch, TaskManagerId, new_id
 from millstream.core.logs.printable import printable
 from millstream.core.logs.repeats import Repeats
 from millstream.core.messages import dispatcher as dp
 from millstream.core.messages import resource_manager as rm
 from millstream.core.messages import task_manager as tm
-from millstream.core.messages.checkpoints import CheckpointAck, CheckpointDecline, CommitFailed, InputsEnded
+from millstream.core.messages.queries import JobQuery, JobQueryResult
 from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.results import CollectRequest, CollectResponse
-from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
-from millstream.core.messages.sources import ReaderEvent, WatermarkReport
-from millstream.core.messages.stalls import StallAnswer, StallQuery
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
 from millstream.core.metrics.cluster_metrics import ServiceMetrics
 from millstream.core.metrics.model import MetricGroup
 from millstream.core.metrics.registry import MetricRegistry
@@ -42,8 +39,10 @@ from millstream.core.services.leader_lookup import Leader, Role, configured_endp
 from millstream.core.services.lease import Lease, lease_seconds
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.rpc import service_handler
-from millstream.core.services.session import Dialer, Session, serve_session
+from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.metrics import METRICS_FETCHER_UPDATE_INTERVAL
+from millstream.core.settings.options.services import JOBMANAGER_RPC_PORT, REGISTRATION_TIMEOUT
 from millstream.core.store.checkpoint_pointers import JobPointers
 from millstream.core.store.high_availability import HighAvailability, open_high_availability
 from millstream.core.store.store import Leadership
@@ -52,33 +51,23 @@ from millstream.core.wire.contracts import (
     JOB_MANAGER,
     JOB_MANAGER_AT_DISPATCHER,
     JOB_MANAGER_AT_RESOURCE_MANAGER,
-    TASK_MANAGER_AT_JOB_MANAGER,
 )
 from millstream.jobmanager.candidacies import Candidacies
+from millstream.jobmanager.collecting import Collecting
 from millstream.jobmanager.ended_jobs import delete_left_over
 from millstream.jobmanager.job_master import events as ev
+from millstream.jobmanager.jobs import Job, create_job
 from millstream.jobmanager.recalls import Recalls
 from millstream.jobmanager.restore_points import Led
-from millstream.jobmanager.running_job import ForTheJob, RunningJob
 from millstream.jobmanager.snapshot_requests import RequestResults
+from millstream.jobmanager.task_managers import TaskManagers
 
 log = logging.getLogger(__name__)
 
 M = TypeVar("M")
-TaskManagerSession = Session[tm.JobManagerCommand, tm.TaskManagerMessage]
-_Registered = tm.SlotOffer | tm.WorkerProgress | tm.WorkerReady | tm.WorkerLost | tm.FromTasks
-"""The messages of a registered task manager."""
 _TICK = 0.2
 _OFTEN = 60.0  # seconds within which repeated losses of a peer are logged less often
 _SUBTASKS_REPORTED = 10_000  # per second, at most: each takes some 30 µs here, and more at the dispatcher
-_NOT_COLLECTING = "the collecting task is not running"
-
-
-class _TaskManager(Struct, frozen=True):
-    """A connected task manager."""
-
-    session: TaskManagerSession
-    host: str
 
 
 class JobManagerService:
@@ -108,14 +97,14 @@ class JobManagerService:
         self._server: grpc.aio.Server | None = None
         self._failed: asyncio.Future[MillstreamError] | None = None
         self._background = BackgroundTasks()
-        self.jobs: dict[JobId, RunningJob] = {}
+        self.jobs: dict[JobId, Job] = {}
         self._deferred: dict[JobId, list[dp.DispatcherMessage]] = {}  # for jobs whose leadership is not won yet
-        self._task_managers: dict[TaskManagerId, _TaskManager] = {}
+        self._task_managers = TaskManagers(self, configuration, self._epoch)
+        self.collecting = Collecting(self.command, self._to_dispatcher)
         self._dispatcher: Session[dp.JobManagerMessage, dp.DispatcherMessage] | None = None
         self._resource_manager: Session[rm.JobManagerReport, rm.JobManagerNotice] | None = None
         self._requirements: dict[JobId, rm.Requirement] = {}
         self._changed: set[JobId] = set()
-        self._collecting: dict[str, tuple[TaskManagerId, AllocationId]] = {}
         self._snapshots = RequestResults[SnapshotResult]()
         self._rescales = RequestResults[RescaleResult]()
         self._host, _ = configured_endpoint(configuration, Role.JOB_MANAGER)
@@ -125,7 +114,7 @@ class JobManagerService:
         self._reporters: Reporters | None = None
         self._lease: Lease | None = None
         self._registered_at = 0.0
-        self._stopped = False
+        self.is_stopped = False
 
     async def start(self) -> None:
         """Listens, then maintains sessions with the dispatcher and the resource manager."""
@@ -136,7 +125,7 @@ class JobManagerService:
         handlers = [service_handler(JOB_MANAGER, self), inspection_handler(self._configuration, self.metrics)]
         host, port = configured_endpoint(self._configuration, Role.JOB_MANAGER)
         self._server, bound = await self._network.serve(
-            host, port, handlers, self._configuration, "jobmanager.rpc.port"
+            host, port, handlers, self._configuration, JOBMANAGER_RPC_PORT
         )
         self.address = f"{host}:{bound}"
         self._reporters = Reporters("jobmanager", self._configuration, self.metrics)
@@ -161,9 +150,9 @@ class JobManagerService:
 
     async def stop(self) -> None:
         """Stops enumerator processes and sessions; task managers free the jobs' slots after a timeout."""
-        if self._stopped:
+        if self.is_stopped:
             return
-        self._stopped = True
+        self.is_stopped = True
         if self._reporters is not None:
             await self._reporters.stop()
         await asyncio.gather(*(job.stop() for job in self.jobs.values()), return_exceptions=True)
@@ -185,7 +174,7 @@ class JobManagerService:
         """Ignores messages once the job manager stops: it would start jobs or end checkpoints without a store."""
 
         def handle_message(message: M) -> None:
-            if not self._stopped:
+            if not self.is_stopped:
                 handle(message)
 
         return handle_message
@@ -210,7 +199,7 @@ class JobManagerService:
     ) -> None:
         assert self._ha is not None, "start is called first"
         dialer = Dialer(Leader(self._ha.leaders, peer), contract, self._configuration, self._network)
-        timeout = None if self.recovers else self._configuration.seconds("registration.timeout")
+        timeout = None if self.recovers else self._configuration.get(REGISTRATION_TIMEOUT)
         reason = await dialer.keep_connected(peer, started, ended, timeout)
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(UnreachableError(reason))
@@ -221,7 +210,7 @@ class JobManagerService:
         The reports of many jobs are spread over the interval, so that the dispatcher can handle other messages.
         """
         beats = 0
-        every = max(1, round(self._configuration.seconds("metrics.fetcher.update-interval") / _TICK))
+        every = max(1, round(self._configuration.get(METRICS_FETCHER_UPDATE_INTERVAL) / _TICK))
         while True:
             await asyncio.sleep(_TICK)
             beats += 1
@@ -301,8 +290,7 @@ class JobManagerService:
             case (
                 dp.CancelJob(job_id=job_id)
                 | SnapshotRequest(job_id=job_id)
-                | CheckpointQuery(job_id=job_id)
-                | StallQuery(job_id=job_id)
+                | JobQuery(job_id=job_id)
                 | RescaleRequest(job_id=job_id)
             ) if self._leading().is_candidate(job_id):
                 self._deferred.setdefault(job_id, []).append(message)
@@ -314,14 +302,13 @@ class JobManagerService:
                 job = self.jobs.get(job_id)
                 if job is not None and job.master.status.is_terminal:
                     del self.jobs[job_id]
-            case CollectRequest():
-                self._collect(message)
+            case CollectRequest(job_id, operator_id):
+                job = self.jobs.get(job_id)
+                self.collecting.request(message, job.master.collector_of(operator_id) if job is not None else None)
             case SnapshotRequest():
                 self._snapshot(message)
-            case CheckpointQuery():
+            case JobQuery():
                 self._query(message)
-            case StallQuery():
-                self._explain(message)
             case RescaleRequest():
                 self._rescale(message)
             case _:
@@ -340,7 +327,7 @@ class JobManagerService:
 
     def won(self, graph: JobGraph, led: Led) -> None:
         """See `candidacies.Manager`."""
-        job = self.jobs[graph.job_id] = RunningJob(
+        job = self.jobs[graph.job_id] = create_job(
             graph, self._configuration, self, self._background, self._clock, led, self._launch
         )
         name = printable(graph.name)
@@ -361,7 +348,7 @@ class JobManagerService:
     def lost(self, job_id: JobId) -> None:
         """See `candidacies.Manager`."""
         job = self.jobs.get(job_id)
-        if job is not None and not job.is_recorded and not self._stopped:
+        if job is not None and not job.is_recorded and not self.is_stopped:
             self._drop(job_id, "this job manager has lost the leadership of the job")
 
     def _drop(self, job_id: JobId, reason: str) -> None:
@@ -450,45 +437,14 @@ class JobManagerService:
         """Sends the result to the dispatcher, now or after the next registration."""
         self._rescales.add(result)
 
-    def _query(self, query: CheckpointQuery) -> None:
+    def _query(self, query: JobQuery) -> None:
         job = self.jobs.get(query.job_id)
-        if job is not None:
-            response = job.query_checkpoints(query)
-        else:
-            unknown = f"the job manager does not run job {query.job_id}"
-            response = CheckpointAnswer(query.request_id, error=unknown)
+        result = JobQueryResult(query.request_id, error=f"the job manager does not run job {query.job_id}")
+        self._to_dispatcher(job.query(query) if job is not None else result)
+
+    def _to_dispatcher(self, message: JobQueryResult | CollectResponse) -> None:
         if self._dispatcher is not None:
-            self._dispatcher.send(response)
-
-    def _explain(self, query: StallQuery) -> None:
-        job = self.jobs.get(query.job_id)
-        if job is not None:
-            response = StallAnswer(query.request_id, job.stall())
-        else:
-            response = StallAnswer(query.request_id, error=f"the job manager does not run job {query.job_id}")
-        if self._dispatcher is not None:
-            self._dispatcher.send(response)
-
-    def _collect(self, request: CollectRequest) -> None:
-        job = self.jobs.get(request.job_id)
-        place = job.master.collector_of(request.operator_id) if job is not None else None
-        if place is None:
-            self._collected(CollectResponse(request.request_id, error=_NOT_COLLECTING))
-            return
-        task_manager, allocation_id, execution = place
-        self._collecting[request.request_id] = (task_manager, allocation_id)
-        self.command(task_manager, tm.CollectFromTask(allocation_id, execution.attempt_id, request))
-
-    def _collected(self, response: CollectResponse) -> None:
-        self._collecting.pop(response.request_id, None)
-        if self._dispatcher is not None:
-            self._dispatcher.send(response)
-
-    def _lost(self, task_manager: TaskManagerId, allocation_id: AllocationId | None = None) -> None:
-        """Fails the requests for results of a collecting task that was lost."""
-        for request_id, (collecting, slot) in list(self._collecting.items()):
-            if collecting == task_manager and allocation_id in (None, slot):
-                self._collected(CollectResponse(request_id, error=_NOT_COLLECTING))
+            self._dispatcher.send(message)
 
     # The resource manager
 
@@ -528,101 +484,11 @@ class JobManagerService:
 
     async def connect_task_manager(self, _requests: Any, context: Any) -> None:
         """Serves the session of a task manager that holds slots for jobs of this job manager."""
-        connected: list[TaskManagerId] = []
-
-        def started(session: TaskManagerSession) -> Callable[[tm.TaskManagerMessage], None]:
-            def on_message(message: tm.TaskManagerMessage) -> None:
-                match message:
-                    case tm.RegisterAtJobManager(task_manager, host):
-                        if connected or not task_manager:
-                            session.refuse("a registration needs a task manager id, once in a session")
-                            return
-                        connected.append(task_manager)
-                        self._task_manager_connected(task_manager, _TaskManager(session, host))
-                    case _ if connected:
-                        self._task_manager_message(connected[0], message)
-                    case _:
-                        name = type(message).__name__
-                        session.refuse(f"the first message has to be a registration, not '{name}'")
-
-            return self._unless_stopped(on_message)
-
-        reason = await serve_session(
-            context, TASK_MANAGER_AT_JOB_MANAGER, context.peer(), self._configuration, self._epoch, started
-        )
-        for task_manager in connected:
-            self._task_manager_gone(task_manager, reason)
-
-    def _task_manager_connected(self, task_manager: TaskManagerId, connected: _TaskManager) -> None:
-        previous = self._task_managers.get(task_manager)
-        if previous is not None:  # messages in flight on it are lost: end the old session before the new one begins
-            previous.session.close("the task manager reconnected")
-            self._task_manager_gone(task_manager, "it reconnected")
-        self._task_managers[task_manager] = connected
-
-    def _task_manager_gone(self, task_manager: TaskManagerId, reason: str) -> None:
-        known = self._task_managers.get(task_manager)
-        if known is not None and not known.session.is_open and not self._stopped:
-            del self._task_managers[task_manager]
-            log.warning("task manager %s: %s", task_manager, reason)
-            self._lost(task_manager)
-            for job_id in list(self.jobs):
-                self._event(job_id, ev.TaskManagerLost(task_manager, reason))
-
-    def _task_manager_message(self, task_manager: TaskManagerId, message: _Registered) -> None:
-        match message:
-            case tm.SlotOffer(allocation_id, _, job_id, found) if job_id in self.jobs:
-                self._event(job_id, ev.SlotOffered(allocation_id, task_manager, self._host_of(task_manager), found))
-            case tm.SlotOffer(allocation_id):
-                self.command(task_manager, tm.OfferAnswer(allocation_id, accepted=False, unknown_job=True))
-            case tm.WorkerProgress(allocation_id, text):
-                self._by_allocation(allocation_id, ev.WorkerProgressed(allocation_id, text))
-            case tm.WorkerReady(allocation_id, data_address):
-                self._by_allocation(allocation_id, ev.WorkerReadied(allocation_id, data_address))
-            case tm.WorkerLost(allocation_id, reason, end):
-                self._lost(task_manager, allocation_id)
-                self._by_allocation(allocation_id, ev.WorkerLost(allocation_id, reason, end))
-            case tm.TaskUpdate(allocation_id):
-                self._by_allocation(allocation_id, ev.TaskChanged(message))
-            case tm.TaskMetricsReport(allocation_id):
-                self._by_allocation(allocation_id, ev.MetricsReported(message))
-            case ReaderEvent(job_id) | WatermarkReport(job_id):
-                job = self.jobs.get(job_id)
-                if job is not None:
-                    job.task_manager_message(message)
-            case (
-                CheckpointAck(allocation_id)
-                | CheckpointDecline(allocation_id)
-                | InputsEnded(allocation_id)
-                | CommitFailed(allocation_id)
-            ):
-                self._to_holder(allocation_id, message)
-            case CollectResponse():
-                self._collected(message)
-            case _:
-                assert_never(message)
-
-    def _by_allocation(self, allocation_id: AllocationId, event: ev.Event) -> None:
-        for job in self.jobs.values():
-            if job.holds(allocation_id):
-                job.tell(event)
-                return
-
-    def _to_holder(self, allocation_id: AllocationId, message: ForTheJob) -> None:
-        for job in self.jobs.values():
-            if job.holds(allocation_id):
-                job.task_manager_message(message)
-                return
-
-    def _host_of(self, task_manager: TaskManagerId) -> str:
-        connected = self._task_managers.get(task_manager)
-        return connected.host if connected is not None else ""
+        await self._task_managers.serve(context)
 
     def command(self, task_manager: TaskManagerId, command: tm.JobManagerCommand) -> None:
         """Sends a command to a task manager, if it is connected."""
-        connected = self._task_managers.get(task_manager)
-        if connected is not None:
-            connected.session.send(command)
+        self._task_managers.command(task_manager, command)
 
     def _event(self, job_id: JobId, event: ev.Event) -> None:
         job = self.jobs.get(job_id)

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from millstream.core.errors import MillstreamError
 from millstream.core.messages.rescaling import RescaleResult
-from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest, SnapshotResult
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotRequestKind, SnapshotResult
 from millstream.jobmanager.checkpoints.events import CheckpointRequested, SavepointRequested
 from millstream.jobmanager.checkpoints.model import SavepointFormat, TriggerId
 
@@ -23,13 +23,13 @@ R = TypeVar("R", SnapshotResult, RescaleResult)
 def requested_event(request: SnapshotRequest) -> SavepointRequested | CheckpointRequested:
     """Converts a request to an event of the coordinator; raises MillstreamError when it is not valid."""
     trigger_id = TriggerId(request.trigger_id)
-    if request.kind is SnapshotKind.CHECKPOINT:
+    if request.kind is SnapshotRequestKind.CHECKPOINT:
         return CheckpointRequested(trigger_id, request.full)
     wanted = request.format or SavepointFormat.CANONICAL.value
     if wanted not in set(SavepointFormat):
         known = ", ".join(SavepointFormat)
         raise MillstreamError(f"'{wanted}' is not a format of savepoints, which are {known}")
-    stop = request.kind is SnapshotKind.STOP
+    stop = request.kind is SnapshotRequestKind.STOP
     directory = request.target_directory or None
     return SavepointRequested(trigger_id, directory, stop, stop and request.drain, SavepointFormat(wanted))
 

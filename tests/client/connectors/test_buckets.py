@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from sink_harness import SinkHarness, write_all
 
 from millstream.core.clock import ManualClock
-from millstream.core.records.batches import ColumnBatch, RowBatch
+from millstream.core.records.batches import ColumnBatch, RowBatch, lines_of
 from millstream.datastream.connectors.errors import ConnectorError
 from millstream.datastream.connectors.file_system import BucketAssigner, FileSink
-from millstream.datastream.connectors.file_system.sink.part_formats import records_of
 
 NO_BUCKETS = ["/etc", "../up", "a/../b", "a//b", "_hidden", ".hidden", "a/.b", "nul\0"]
 NOON = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
@@ -90,7 +89,7 @@ def test_columns_stay_columns(tmp_path: Path) -> None:
 def test_a_split_keeps_every_record_and_its_order(values: list[int], columns: bool) -> None:
     batch = ColumnBatch(pa.RecordBatch.from_pydict({"value": values})) if columns else RowBatch(values)
     parts = dict(BucketAssigner.custom_bucket_assigner(lambda value: f"b{value % 3}").split(batch, 0))
-    assert {bucket: records_of(part) for bucket, part in parts.items() if len(part)} == {
+    assert {bucket: lines_of(part) for bucket, part in parts.items() if len(part)} == {
         f"b{n}": kept for n in range(3) if (kept := [value for value in values if value % 3 == n])
     }
 

@@ -1,13 +1,15 @@
-"""A snapshot continues with the range of indices that it was taken of. A program with another one is refused."""
+"""A snapshot continues with the input that it was taken of. A program with another one is refused."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from source_harness import SourceHarness
 
 from millstream.core.errors import UnrecoverableError
+from millstream.datastream.connectors import FileSource, StreamFormat
 from millstream.datastream.connectors.base import Source
 from millstream.datastream.connectors.collection import CollectionSource
 from millstream.datastream.connectors.datagen import ColumnDataGeneratorSource, DataGeneratorSource
@@ -81,3 +83,26 @@ def test_a_hybrid_source_without_the_source_that_was_being_read_is_refused() -> 
         snapshot = harness.snapshot()
     with pytest.raises(UnrecoverableError, match="source number 2, and the program now has 1"):
         SourceHarness(HybridSource.builder(NumberSequenceSource(0, 49)).build(), 1, snapshot)
+
+
+def test_a_file_source_continues_with_its_paths_and_others_are_refused(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "lines").write_text("".join(f"{folder}{line}\n" for line in range(9)))
+
+    def of(*folders: str) -> Source:
+        paths = [tmp_path / folder for folder in folders]
+        return FileSource.for_record_stream_format(StreamFormat.text_line_format(), *paths)
+
+    with SourceHarness(of("a", "b"), 1) as harness:
+        choice = 0
+        while not harness.emitted:
+            harness.step(choice, 3)
+            choice += 1
+        snapshot = harness.snapshot()
+    with pytest.raises(UnrecoverableError, match=f"{tmp_path}/a, {tmp_path}/b, and the program now has {tmp_path}/a:"):
+        SourceHarness(of("a"), 1, snapshot)
+    listed = replace(snapshot, enumerator=list(snapshot.enumerator.pending))  # of earlier versions
+    for state in (snapshot, listed):
+        with SourceHarness(of("b", "a"), 1, state) as again:
+            assert len(again.run_to_end()) == 18

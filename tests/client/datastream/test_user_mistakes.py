@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from api_fakes import FakeExecutor
 
-from millstream.common import Configuration, InvalidProgramError, Time
+from millstream.common import Configuration, InvalidProgramError, Time, TimestampAssigner, WatermarkStrategy
 from millstream.core.records.batches import MIN_TIMESTAMP
 from millstream.datastream import (
     CoGroupFunction,
@@ -22,6 +22,7 @@ from millstream.datastream import (
     StreamExecutionEnvironment,
     WindowFunction,
 )
+from millstream.datastream.connectors.datagen import DataGeneratorSource
 from millstream.datastream.connectors.print import PrintSink
 from millstream.datastream.window import MissingTimestampError, TumblingEventTimeWindows
 
@@ -320,3 +321,20 @@ def test_the_class_of_a_function_is_refused(numbers: DataStream[int]) -> None:
 
 def test_other_classes_are_functions_of_a_record(numbers: DataStream[int]) -> None:
     assert repr(numbers.map(float).get_type()) == repr(numbers.map(Scaled(2), float).get_type())
+
+
+class AsyncAssigner(TimestampAssigner[Any]):
+    async def extract_timestamp(self, value: Any, record_timestamp: int) -> Any:
+        return 0
+
+
+@pytest.mark.parametrize("assigner", [fetch, AsyncAssigner()])
+def test_an_async_timestamp_assigner_is_refused(assigner: Any) -> None:
+    with pytest.raises(InvalidProgramError, match=r"^with_timestamp_assigner: an async function"):
+        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(assigner)
+
+
+@pytest.mark.parametrize("rate", [int, "10", True, 0, -1.0])
+def test_a_rate_of_a_generator_is_a_number_above_zero(rate: Any) -> None:
+    with pytest.raises(InvalidProgramError, match=r"^a data generator's rate (is a|must be)"):
+        DataGeneratorSource(str, 10, rate)

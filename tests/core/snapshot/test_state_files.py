@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import io
+import json
 import threading
 import uuid
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,11 @@ from millstream.core.snapshot import (
 )
 from millstream.core.snapshot.storage.storage import StateWriter
 from millstream.core.snapshot.tables import files as state_files
+from millstream.core.snapshot.tables.files import write_parts
 
 JOB = JobId("job")
-TYPES = StateTypes(t.LONG, t.TupleType((t.LONG, t.STRING)))
+PAIR = t.TupleType((t.LONG, t.STRING))
+TYPES = StateTypes(t.LONG, PAIR)
 STATE = TYPES.snapshot("counts", StateKind.VALUE)
 ENTRIES = {i: (i * 2, f"text {i}") for i in range(3000)}
 
@@ -223,6 +226,67 @@ class FullDisk(FileSystemStorage):
         return writer if self.files_left >= 0 else FailingWriter(writer)
 
 
+@settings(max_examples=cases(20))
+@given(st.lists(st.integers(0, 6), max_size=60), st.integers(1, 9), st.integers(1, 40), st.sampled_from(FileFormat))
+def test_a_state_may_be_written_in_parts_of_any_size(
+    groups: list[int], size: int, rows_per_file: int, format: FileFormat
+) -> None:
+    storage = MemoryStorage(JOB)
+    table = pa.table(
+        {
+            "key_group": pa.array(sorted(groups), pa.int32()),
+            "key": pa.array(range(len(groups)), pa.int64()),
+            "value": pa.array([{"f0": n, "f1": str(n)} for n in range(len(groups))], PAIR.arrow_type()),
+        }
+    )
+    parts = (table.slice(start, size) for start in range(0, table.num_rows, size))
+    location = storage.checkpoint_location(1)
+    files = write_parts(
+        storage, location, "op", "counts", 0, parts, format, key_groups=range(7), rows_per_file=rows_per_file
+    )
+    assert sum(file.rows for file in files) == table.num_rows
+    read = [read_state(storage, location, STATE, file) for file in files]
+    assert not read or pa.concat_tables(read).equals(table)
+    some = [range(1, 2), range(4, 6)]
+    found = [read_state(storage, location, STATE, file, key_groups=some) for file in files]
+    chosen = [n for n, group in enumerate(sorted(groups)) if group in (1, 4, 5)]
+    assert [key for part in found for key in part["key"].to_pylist()] == chosen
+
+
+@pytest.mark.parametrize("format", FileFormat)
+def test_another_file_begins_where_columns_have_other_types(local: FileSystemStorage, format: FileFormat) -> None:
+    types = StateTypes(t.LONG, t.TIMESTAMP)
+    values = [datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)]
+    parts = [value_table([key], [value], types, 128, key_groups=[5]) for key, value in enumerate(values)]
+    location = local.checkpoint_location(1)
+    files = write_parts(local, location, "op", "at", 0, parts, format)
+    assert [file.rows for file in files] == [1, 2]
+    state = types.snapshot("at", StateKind.VALUE)
+    read = [read_rows(read_state(local, location, state, file), state, types).content for file in files]
+    assert [value for part in read for value in part] == values
+
+
+def test_an_arrow_file_that_lists_the_key_groups_of_its_batches_is_read(local: FileSystemStorage) -> None:
+    """As versions before this one wrote them."""
+    location = local.checkpoint_location(1)
+    table = value_table(ENTRIES.keys(), ENTRIES.values(), TYPES, 128)
+    halves = [table.slice(0, 1500), table.slice(1500)]
+    listed = [(part["key_group"][0].as_py(), part["key_group"][-1].as_py() + 1, part.num_rows) for part in halves]
+    sink = pa.BufferOutputStream()
+    schema = table.schema.with_metadata({b"millstream.key_groups": json.dumps(listed).encode()})
+    with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as ipc:
+        for part in halves:
+            ipc.write_table(part.replace_schema_metadata(schema.metadata), max_chunksize=len(part))
+    writer = local.create_writer(location, "op", "counts", 0, "arrow")
+    writer.write(sink.getvalue())
+    result = writer.commit()
+    file = StateFile(result.path, 0, 0, 128, len(ENTRIES), result.size, result.checksum)
+    rows = read_rows(read_state(local, location, STATE, file, key_groups=[range(5)]), STATE, TYPES)
+    assert dict(zip(rows.keys, rows.content, strict=True)) == {
+        key: value for key, value in ENTRIES.items() if key_group_of(key, 128) < 5
+    }
+
+
 class FailingWriter:
     def __init__(self, writer: StateWriter) -> None:
         self._writer = writer
@@ -269,7 +333,7 @@ def test_a_lack_of_memory_is_not_permanent(local: FileSystemStorage, monkeypatch
         raise SnapshotError("file", "cannot be read") from pa.ArrowMemoryError("malloc failed")
 
     location, (file,) = written(local, FileFormat.ARROW)
-    monkeypatch.setattr(state_files, "decode_table", decode)
+    monkeypatch.setattr(state_files, "decode_parts", decode)
     with pytest.raises(SnapshotError) as caught:
         read_state(local, location, STATE, file)
     assert not isinstance(caught.value, UnrecoverableError)
@@ -312,7 +376,9 @@ def test_a_snapshot_is_verified_completely(tmp_path: Path, local: FileSystemStor
             verify_snapshot(local, pointer)
 
 
-def test_repetitive_columns_have_a_dictionary_in_parquet_and_other_integers_are_packed() -> None:
+def test_repetitive_columns_have_a_dictionary_in_parquet_and_other_integers_are_packed(
+    local: FileSystemStorage,
+) -> None:
     pairs = pa.array([{"f0": i, "f1": "same"} for i in range(3000)])
     table = pa.table(
         {
@@ -324,9 +390,9 @@ def test_repetitive_columns_have_a_dictionary_in_parquet_and_other_integers_are_
             "namespace": pa.array([i / 7 for i in range(3000)]),
         }
     )
-    sink = io.BytesIO()
-    state_files.encode_table(table, sink, FileFormat.PARQUET)
-    file = pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+    location = local.checkpoint_location(1)
+    (written_file,) = write_state(local, location, "op", "s", 0, table, FileFormat.PARQUET)
+    file = pq.ParquetFile(pa.BufferReader(local.read_file(location, written_file.path)))
     columns = [file.metadata.row_group(0).column(i) for i in range(file.metadata.num_columns)]
     assert {column.path_in_schema for column in columns if "RLE_DICTIONARY" in column.encodings} == {
         "key_group", "key.f1", "element.list.element"

@@ -14,7 +14,6 @@ from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
 from millstream.jobmanager.checkpoints.model import (
     CheckpointId,
     CompletedCheckpoint,
-    SnapshotKind,
     SnapshotMetrics,
     SnapshotOptions,
     TaskRef,
@@ -263,7 +262,7 @@ class CheckpointDriver:
                 self.discarded.update(states)
             case ev.DeleteCheckpoint(checkpoint):
                 assert checkpoint.owned
-                assert checkpoint.content.options.kind is SnapshotKind.CHECKPOINT
+                assert not checkpoint.content.options.is_savepoint
                 assert self.stopped or checkpoint.checkpoint_id < self.completed[-1]
                 self.deleted.update(s.state for s in checkpoint.content.snapshots)
             case (

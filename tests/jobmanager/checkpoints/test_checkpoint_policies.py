@@ -12,7 +12,6 @@ from millstream.jobmanager.checkpoints.model import (
     CheckpointContent,
     CheckpointId,
     CompletedCheckpoint,
-    SnapshotKind,
     SnapshotOptions,
     TriggerId,
 )
@@ -28,7 +27,7 @@ from millstream.jobmanager.checkpoints.policies.requests import (
 from millstream.jobmanager.checkpoints.policies.retention import CompletedCheckpoints
 from millstream.jobmanager.checkpoints.settings import CheckpointSettings
 
-SAVEPOINT = SnapshotOptions(SnapshotKind.SAVEPOINT)
+SAVEPOINT = SnapshotOptions(is_savepoint=True)
 
 
 def user(trigger: str, options: SnapshotOptions | None = None) -> Request:

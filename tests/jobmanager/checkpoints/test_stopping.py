@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millstream.jobmanager.checkpoints.events import SavepointDone, StopOutcome
 from millstream.jobmanager.checkpoints.failures import CheckpointFailureReason
-from millstream.jobmanager.checkpoints.model import CheckpointId, SnapshotKind, SnapshotOptions, TriggerId
+from millstream.jobmanager.checkpoints.model import CheckpointId, SnapshotOptions, TriggerId
 from millstream.jobmanager.checkpoints.pending import PendingCheckpoint
 from millstream.jobmanager.checkpoints.policies.requests import Origin, Request
 from millstream.jobmanager.checkpoints.stopping import StopWithSavepoint
@@ -20,7 +20,7 @@ def test_only_the_failure_of_its_own_savepoint_lets_the_job_continue() -> None:
 
 
 def test_a_request_gets_one_response_when_the_job_has_ended() -> None:
-    stop, options = StopWithSavepoint(), SnapshotOptions(SnapshotKind.SAVEPOINT)
+    stop, options = StopWithSavepoint(), SnapshotOptions(is_savepoint=True)
     request = Request(Origin.USER, options, TriggerId("t"))
     stop.begin(CheckpointId(3))
     assert stop.completed(PendingCheckpoint(CheckpointId(3), request, options, 0, 0, pointer="file:///s"), False) == []

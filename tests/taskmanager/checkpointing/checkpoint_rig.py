@@ -12,13 +12,12 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 from worker_rig import ALLOCATION, RowsSource, WorkerRig, chain
 
-from millstream.core.jobs.barriers import Alignment, StopMode
+from millstream.core.jobs.barriers import Alignment, Barrier, StopMode
 from millstream.core.jobs.plan import plan
 from millstream.core.messages.checkpoints import (
     CheckpointAck,
     CheckpointDecline,
     CheckpointNotice,
-    CheckpointOptions,
     TriggerCheckpoint,
 )
 from millstream.core.messages.deployment import InputGate, ResultPartition, TaskDeployment
@@ -244,12 +243,11 @@ class CheckpointRig(WorkerRig):
         savepoint: bool = False, full: bool = False, stop: StopMode = StopMode.NONE, timestamp: int = 77,
         timeout: int | None = None, native: bool = False, oldest_base: int = 0,
     ) -> None:  # fmt: skip
-        options = CheckpointOptions(
-            checkpoint_id=checkpoint, timestamp=timestamp, aligned_timeout_ms=timeout,
-            location=location or self.location(checkpoint), savepoint=savepoint, full=full, alignment=alignment,
-            stop=stop, native=native, oldest_base=oldest_base,
+        barrier = Barrier(
+            checkpoint, timestamp, location or self.location(checkpoint), aligned_timeout_ms=timeout,
+            is_savepoint=savepoint, full=full, alignment=alignment, stop=stop, native=native, oldest_base=oldest_base,
         )  # fmt: skip
-        self.post(TriggerCheckpoint(ALLOCATION, tuple(task.attempt_id for task in tasks), options))
+        self.post(TriggerCheckpoint(ALLOCATION, tuple(task.attempt_id for task in tasks), barrier))
 
     def checkpoint(self, checkpoint: int, *tasks: TaskDeployment, **options: Any) -> list[CheckpointAck]:
         """Triggers a checkpoint, and turns until all tasks have acknowledged it."""

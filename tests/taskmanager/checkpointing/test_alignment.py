@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import cases
 
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.records.batches import Barrier
 from millstream.taskmanager.worker.checkpointing.alignment import (
     COORDINATOR,
@@ -21,7 +22,7 @@ def barrier(number: int) -> Barrier:
 
 
 def loose(number: int) -> Barrier:
-    return Barrier(number, number * 1000, aligned=False)
+    return Barrier(number, number * 1000, alignment=Alignment.AT_LEAST_ONCE)
 
 
 def timed(number: int) -> Barrier:
@@ -78,7 +79,7 @@ def test_only_an_aligned_barrier_with_a_timeout_has_a_timeout() -> None:
     assert aligner.received(1, barrier(1)) == [Block(1)]
     assert aligner.next_timeout is None
     assert aligner.tick(10_000) == []
-    turned = Barrier(2, 2000, unaligned=True, aligned_timeout_ms=100)
+    turned = Barrier(2, 2000, alignment=Alignment.UNALIGNED, aligned_timeout_ms=100)
     aligner = BarrierAligner([1, 2])
     assert aligner.received(1, turned) == [Block(1)]
     assert aligner.next_timeout is None

@@ -10,6 +10,7 @@ import pytest
 from checkpoint_rig import CheckpointRig, PositionedSource, state_of, stored_state
 from worker_rig import chain, edge, local_pair, turn_all_until, wire, writing, written
 
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.ids import ChannelId
 from millstream.core.jobs.plan import plan
@@ -86,7 +87,8 @@ class Join:
 
 
 def barrier(rig: CheckpointRig, checkpoint: int, aligned: bool = True) -> Barrier:
-    return Barrier(checkpoint, 77, location=rig.location(checkpoint), aligned=aligned)
+    alignment = Alignment.ALIGNED if aligned else Alignment.AT_LEAST_ONCE
+    return Barrier(checkpoint, 77, location=rig.location(checkpoint), alignment=alignment)
 
 
 def test_records_behind_a_barrier_wait_for_the_other_input(rig: CheckpointRig) -> None:

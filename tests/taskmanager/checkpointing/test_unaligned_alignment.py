@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 from thoroughness import cases
 
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.records.batches import Barrier
 from millstream.taskmanager.worker.checkpointing.alignment import (
     COORDINATOR,
@@ -26,7 +27,7 @@ ALL = frozenset({1, 2, 3})
 
 
 def overtaking(number: int) -> Barrier:
-    return Barrier(number, number * 1000, unaligned=True)
+    return Barrier(number, number * 1000, alignment=Alignment.UNALIGNED)
 
 
 def timed(number: int, timeout: int = 100) -> Barrier:
@@ -67,7 +68,7 @@ def test_an_aligned_checkpoint_becomes_unaligned_when_its_timeout_expires() -> N
     assert aligner.next_timeout == 1100
     assert aligner.received(1, timed(1)) == [Block(1)]
     assert aligner.tick(1099) == []
-    assert aligner.tick(1100) == taken(replace(timed(1), unaligned=True), 2, 3)
+    assert aligner.tick(1100) == taken(replace(timed(1), alignment=Alignment.UNALIGNED), 2, 3)
     assert aligner.next_timeout is None
 
 
@@ -81,7 +82,7 @@ def test_an_aligned_checkpoint_in_time_records_nothing() -> None:
 def test_one_producer_that_became_unaligned_makes_the_task_unaligned() -> None:
     aligner = BarrierAligner({1, 2}, {1, 2})
     assert aligner.received(1, timed(1)) == [Block(1)]
-    turned = replace(timed(1), unaligned=True)
+    turned = replace(timed(1), alignment=Alignment.UNALIGNED)
     assert aligner.announced(turned) == taken(turned, 2)
 
 
@@ -200,7 +201,10 @@ class EveryRecordOnce(RuleBasedStateMachine):
 
     def barrier(self, unaligned: bool) -> Barrier:
         return Barrier(
-            self.number, self.started, unaligned=unaligned, aligned_timeout_ms=50 if self.kind == "timed" else None
+            self.number,
+            self.started,
+            alignment=Alignment.UNALIGNED if unaligned else Alignment.ALIGNED,
+            aligned_timeout_ms=50 if self.kind == "timed" else None,
         )
 
     @precondition(lambda self: self.running)

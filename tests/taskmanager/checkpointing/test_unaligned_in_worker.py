@@ -25,6 +25,7 @@ from millstream.core.records.types import PICKLED
 from millstream.core.snapshot import StateKind, read_rows, read_state, storage_at
 from millstream.core.snapshot.metadata.operator_json import operators_from_json, operators_to_json
 from millstream.datastream.functions import KeyedProcessFunction, RuntimeContext
+from millstream.taskmanager.worker.checkpointing.checkpoint_records import Stage
 from millstream.taskmanager.worker.network.codecs import Codec, PickledRows
 from millstream.taskmanager.worker.tasks.task_life import Phase
 from millstream.taskmanager.worker.tasks.task_pacing import StepResult
@@ -292,7 +293,14 @@ def test_a_timeout_makes_stuck_barriers_unaligned(workers: list[CheckpointRig], 
     job.trigger(1, timestamp=workers[0].clock.now_ms() + behind * 1000, timeout=100)
     tasks = [workers[0].running(source) for source in job.sources]
     beside = workers[0].running(job.counters[0]).checkpoints  # its timeout starts with the first barrier
-    job.turn_until(lambda: all(task.checkpoints._held for task in tasks) and bool(beside._arrivals) and job.is_quiet())
+    held = {Stage.HELD}
+    job.turn_until(
+        lambda: (
+            all(held <= {r.stage for r in task.checkpoints.records} for task in tasks)
+            and Stage.ARRIVED in {r.stage for r in beside.records}
+            and job.is_quiet()
+        )
+    )
     for rig in workers:
         rig.clock.set_wall_clock(set_by)
         rig.clock.advance(0.09)
@@ -458,7 +466,7 @@ class Single:
         self.rig.turns(20)
 
     def barrier(self, checkpoint: int, **options: Any) -> Barrier:
-        return Barrier(checkpoint, 77, location=self.rig.location(checkpoint), unaligned=True, **options)
+        return Barrier(checkpoint, 77, location=self.rig.location(checkpoint), alignment=Alignment.UNALIGNED, **options)
 
     def seen(self, checkpoint: int) -> list[int]:
         (ack,) = self.rig.acknowledged(checkpoint, self.deployment)

@@ -29,11 +29,11 @@ from millstream.datastream.state.descriptors import ListStateDescriptor, MapStat
 from millstream.taskmanager.testing import DEPLOYMENT
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
 from millstream.taskmanager.worker.checkpointing.writing import SnapshotTarget, write_snapshot
-from millstream.taskmanager.worker.state.capturing import arrow_tables
-from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, keyed_table
+from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, joined, keyed_table
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
 from millstream.taskmanager.worker.state.heap import HeapKeyedStateBackend, HeapOperatorStateBackend
-from millstream.taskmanager.worker.state.heap.captured import HeapCapture
+from millstream.taskmanager.worker.state.heap import captured as heap_captures
+from millstream.taskmanager.worker.state.heap.captured import GroupColumn, HeapCapture
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
 KEYS = 40_000
@@ -82,7 +82,7 @@ def test_a_state_of_several_steps(
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
     location = storage.checkpoint_location(1)
     captured = CapturedTask((CapturedOperator("op", "op", "op", backend.capture(1, shared)),))
-    target = SnapshotTarget(storage, Barrier(1, 0, False, location), DEPLOYMENT, shared)
+    target = SnapshotTarget(storage, Barrier(1, 0, location), DEPLOYMENT, shared)
     with ThreadPoolExecutor(1) as writer:
         written = writer.submit(write_snapshot, captured, target).result()
     captured.release()
@@ -114,7 +114,7 @@ def test_state_of_a_key_of_another_subtask_is_not_written(tmp_path: Path, shared
             state.update(1)
         captured = CapturedTask((CapturedOperator("op", "op", "counter", backend.capture(number, incremental)),))
         target = SnapshotTarget(
-            storage, Barrier(number, 0, False, storage.checkpoint_location(number)), deployment, shared, bases
+            storage, Barrier(number, 0, storage.checkpoint_location(number)), deployment, shared, bases
         )
         if number == 1:
             bases[1] = write_snapshot(captured, target).layout
@@ -144,7 +144,7 @@ def test_an_unwritable_value_is_reported_with_its_operator_and_state(
     state.update(value)
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
     captured = CapturedTask((CapturedOperator("op", "op", "counter", backend.capture(1)),))
-    target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), DEPLOYMENT)
+    target = SnapshotTarget(storage, Barrier(1, 0, storage.checkpoint_location(1)), DEPLOYMENT)
     with pytest.raises(SnapshotError, match=f"^{message}"):
         write_snapshot(captured, target)
 
@@ -154,9 +154,14 @@ def test_unwritable_operator_state_is_reported_the_same_way(tmp_path: Path) -> N
     backend.store.get_list_state("offsets", int).add("x")
     storage = FileSystemStorage(str(tmp_path), JobId("job"))
     captured = CapturedTask((CapturedOperator("op", "op", "counter", operator=backend.capture(1)),))
-    target = SnapshotTarget(storage, Barrier(1, 0, False, storage.checkpoint_location(1)), DEPLOYMENT)
+    target = SnapshotTarget(storage, Barrier(1, 0, storage.checkpoint_location(1)), DEPLOYMENT)
     with pytest.raises(SnapshotError, match=r"^counter: state 'offsets': cannot be written: column 'element', row 0"):
         write_snapshot(captured, target)
+
+
+def captured_values(declaration: StateDeclaration, values: dict[int, int]) -> HeapCapture:
+    index = KeyGroupIndex(128)
+    return HeapCapture(declaration, values, index, lambda entries: GroupColumn().of(entries, False, 0, index))
 
 
 def test_rows_that_are_too_large_together_are_converted_in_smaller_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,12 +172,10 @@ def test_rows_that_are_too_large_together_are_converted_in_smaller_steps(monkeyp
             raise OversizedColumnError("too much")
         return keyed_table(declaration, rows, max_parallelism)
 
-    monkeypatch.setattr(arrow_tables, "keyed_table", limited)
+    monkeypatch.setattr(heap_captures, "keyed_table", limited)
     declaration = StateDeclaration("s", StateKind.VALUE, StateTypes(t.LONG, t.LONG))
-    index = KeyGroupIndex(128)
-    captured = HeapCapture(declaration, {n: -n for n in range(1000)}, index, index.column)
-    table = captured.table()
-    assert dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)) == captured.entries
+    (table,) = joined(captured_values(declaration, {n: -n for n in range(1000)}).parts())
+    assert dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)) == {n: -n for n in range(1000)}
     groups = table["key_group"].to_pylist()
     assert groups == sorted(groups)
 
@@ -181,8 +184,7 @@ def test_one_value_that_is_too_large_is_reported(monkeypatch: pytest.MonkeyPatch
     def full(declaration: StateDeclaration, rows: StateRows, max_parallelism: int) -> Any:
         raise OversizedColumnError("too much")
 
-    monkeypatch.setattr(arrow_tables, "keyed_table", full)
+    monkeypatch.setattr(heap_captures, "keyed_table", full)
     declaration = StateDeclaration("s", StateKind.VALUE, StateTypes(t.LONG, t.LONG))
-    index = KeyGroupIndex(128)
     with pytest.raises(OversizedColumnError):
-        HeapCapture(declaration, {1: 1, 2: 2}, index, index.column).table()
+        list(captured_values(declaration, {1: 1, 2: 2}).parts())

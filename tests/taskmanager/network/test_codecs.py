@@ -565,6 +565,14 @@ def test_a_record_that_cannot_be_pickled_is_reported() -> None:
             ElementCodec(record_type).encode(RowBatch([1, threading.Lock()]))
 
 
+def test_the_result_of_an_async_function_is_reported() -> None:
+    async def fetch(number: int) -> int:
+        return number
+
+    with pytest.raises(UnsendableRecordError, match=r"fetch.* because it is a coroutine.*AsyncDataStream"):
+        ElementCodec(t.PICKLED).encode(RowBatch([1, fetch(2)]))
+
+
 def column_batch(rows: int) -> pa.RecordBatch:
     names = pa.array([None if n % 3 == 0 else f"name {n}" for n in range(rows)], pa.string())
     lists = pa.array([[n, None] for n in range(rows)], pa.list_(pa.int64()))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from thoroughness import cases
 
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.plan import plan
 from millstream.core.records import types as t
 from millstream.core.records.batches import Barrier, Batch, ColumnBatch, RowBatch
@@ -115,7 +116,7 @@ def test_a_barrier_is_sent_behind_all_waiting_rows() -> None:
 def test_a_barrier_overtakes_rows_that_were_not_encoded() -> None:
     link = LimitedLink()
     link.partition.emit(RowBatch(list(range(50))))
-    (passage,) = link.partition.barrier(Barrier(1, 0, unaligned=True))
+    (passage,) = link.partition.barrier(Barrier(1, 0, alignment=Alignment.UNALIGNED))
     overtaken = decoded(passage.overtaken)
     link.carry_data()
     received = decoded(link.input.queue)

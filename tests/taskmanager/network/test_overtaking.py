@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from msgspec.structs import replace
 from thoroughness import cases
 
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.plan import plan
 from millstream.core.records import types as t
 from millstream.core.records.batches import END_OF_INPUT, Barrier, RowBatch
@@ -26,7 +27,7 @@ from millstream.taskmanager.worker.network.outputs import LocalOutputChannel
 from millstream.taskmanager.worker.network.overtaking import Passage, is_overtakable, overtake
 from millstream.taskmanager.worker.network.recording import Recording, buffer_of
 
-BARRIER = Barrier(1, 1000, unaligned=True)
+BARRIER = Barrier(1, 1000, alignment=Alignment.UNALIGNED)
 TIMED = Barrier(1, 1000, aligned_timeout_ms=50)
 
 
@@ -97,7 +98,7 @@ def test_a_blocked_aligned_barrier_can_be_made_to_overtake() -> None:
     passage.hurry(TIMED)
     assert not passage.is_open
     assert overtaken_by(passage) == [2]
-    assert flat(wire.take_all()) == [0, 1, replace(TIMED, unaligned=True), 2, 3]
+    assert flat(wire.take_all()) == [0, 1, replace(TIMED, alignment=Alignment.UNALIGNED), 2, 3]
 
 
 def test_an_aligned_barrier_that_was_sent_overtakes_nothing() -> None:

@@ -47,7 +47,9 @@ def test_every_signal_has_a_tag_of_its_own_that_no_codec_has() -> None:
     assert not any(map(is_signal, Codec))
 
 
-@pytest.mark.parametrize("signal", [END_OF_INPUT, Barrier(3, 5, True, "there", stop=StopMode.DRAIN), Made(7, ("a",))])
+@pytest.mark.parametrize(
+    "signal", [END_OF_INPUT, Barrier(3, 5, "there", is_savepoint=True, stop=StopMode.DRAIN), Made(7, ("a",))]
+)
 def test_a_signal_is_decoded(made_up: None, signal: Signal) -> None:
     assert decode_signal(*encode_signal(signal)) == signal
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from exchange_link import CONSUMER, TO_FIRST_FIELD, Link, gate_of, router, rows_in
 
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.ids import ChannelId
 from millstream.core.jobs.plan import plan
 from millstream.core.records import types as t
@@ -30,7 +31,7 @@ from millstream.taskmanager.worker.network.inputs import InputChannel, InputGate
 from millstream.taskmanager.worker.network.output_channel import OutputChannel
 from millstream.taskmanager.worker.network.outputs import LocalOutputChannel, RemoteOutputChannel, ResultPartition
 
-BARRIER = Barrier(1, 0, False, "", unaligned=True)
+BARRIER = Barrier(1, 0, alignment=Alignment.UNALIGNED)
 Record = tuple[int, bytes]
 
 

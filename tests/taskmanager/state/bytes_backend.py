@@ -26,7 +26,7 @@ from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.restore import Rows
 from millstream.datastream.state import MapState
 from millstream.taskmanager.worker.state.address import Address, AnyAddress
-from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, stepwise_table
+from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, keyed_table
 from millstream.taskmanager.worker.state.capturing.captured import (
     CapturedKeyedState,
     NativeFile,
@@ -36,13 +36,12 @@ from millstream.taskmanager.worker.state.capturing.captured import (
     Work,
 )
 from millstream.taskmanager.worker.state.capturing.restored_rows import owned_rows
-from millstream.taskmanager.worker.state.columns import ColumnAccess
 from millstream.taskmanager.worker.state.declarations import check_namespaces
 from millstream.taskmanager.worker.state.expiring import Expiry, unexpired
 from millstream.taskmanager.worker.state.heap import HeapOperatorStateBackend
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.worker.state.keyed_tables import KeyedTables
-from millstream.taskmanager.worker.state.table import MISSING
+from millstream.taskmanager.worker.state.table import MISSING, taken_one_after_another
 from millstream.taskmanager.worker.state.table_states import AddressedState, MergingListState
 from millstream.taskmanager.worker.state.timers import DueTimers, TimeDomain, Timer
 
@@ -66,15 +65,14 @@ class StoredRows:
         group = self.index.of(key).to_bytes(2, "big")
         return self.prefix + group + between + b"".join(framed(key_bytes(part, kind)) for part, kind in parts)
 
-    def load_native(self, files: Sequence[RestoredFile]) -> None:
-        for file in files:
-            assert file.format == "bytes"
-            group, rows = pickle.loads(file.data)
-            for row, data in rows if group in self.index.owned else ():
-                self.store.put(self.prefix + group.to_bytes(2, "big") + row, data)
+    def load_native(self, file: RestoredFile) -> None:
+        assert file.format == "bytes"
+        group, rows = pickle.loads(file.data)
+        for row, data in rows if group in self.index.owned else ():
+            self.store.put(self.prefix + group.to_bytes(2, "big") + row, data)
 
 
-class BytesTable(StoredRows, ColumnAccess):
+class BytesTable(StoredRows):
     """The rows of one state."""
 
     def __init__(
@@ -130,6 +128,9 @@ class BytesTable(StoredRows, ColumnAccess):
             else:
                 self.put(entry, value)
 
+    def take_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
+        return taken_one_after_another(self, keys, namespaces)
+
     def fold(
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
         handover: Handover | None = None, *, namespaces: Iterable[Any] | None = None,
@@ -166,15 +167,16 @@ class BytesTable(StoredRows, ColumnAccess):
     def sweep(self, entries: int, now: int) -> None:
         """Does nothing: like RocksDB, it would drop expired values in compactions."""
 
-    def load(self, rows: Rows) -> None:
-        chosen = owned_rows(rows, self.index)
-        if self.declaration.kind is StateKind.LIST:
-            chosen = sorted(chosen, key=rows.detail.__getitem__)
-        for row in chosen:
+    def load(self, parts: Iterable[Rows]) -> None:
+        for rows in parts:
+            self._load(rows)
+
+    def _load(self, rows: Rows) -> None:
+        for row in owned_rows(rows, self.index):
             entry = (rows.keys[row], rows.namespaces[row]) if self.declaration.namespaced else rows.keys[row]
             match self.declaration.kind:
                 case StateKind.LIST:
-                    self.append(entry, rows.content[row])
+                    self.write(self.row(entry) + rows.detail[row].to_bytes(8, "big"), rows.content[row])
                 case StateKind.MAP:
                     self.write(self.map_row(entry, rows.detail[row]), rows.content[row])
                 case _:
@@ -213,10 +215,26 @@ class CapturedBytes:
     def _scan(self, group: int) -> Iterator[tuple[bytes, bytes]]:
         return iter(()) if self._store is None else self._store.scan(self._prefix + group.to_bytes(2, "big"))
 
-    def _scan_groups(self, key_groups: Collection[int] | None) -> Iterator[tuple[int, bytes, bytes]]:
+    def parts(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> Iterator[pa.Table]:
+        """One part for each key group with rows."""
+        is_empty = True
         for group in sorted(self._index.owned if key_groups is None else key_groups):
-            for row, data in self._scan(group):
-                yield group, row, data
+            with work():
+                part = self._table(group, list(self._scan(group)))
+            if part.num_rows:
+                yield part
+                is_empty = False
+        if is_empty:
+            yield self._table(0, [])
+
+    def _table(self, group: int, rows: list[tuple[bytes, bytes]]) -> pa.Table:
+        return keyed_table(self.declaration, self._rows(group, rows), self._index.max_parallelism)
+
+    def _rows(self, group: int, rows: list[tuple[bytes, bytes]]) -> StateRows:
+        raise NotImplementedError
+
+    def entries(self, key_groups: Collection[int], work: Work = nullcontext) -> int:
+        return sum(1 for group in key_groups for _ in self._scan(group))
 
     def native_files(self) -> NativeFiles:
         files = []
@@ -242,28 +260,26 @@ class BytesCapture(CapturedBytes):
         self._values = values
         self._drop_expired_at = drop_expired_at
 
-    def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
-        found: dict[tuple[int, bytes, bytes], Any] = {}
-        for group, row, data in self._scan_groups(key_groups):
+    def _rows(self, group: int, rows: list[tuple[bytes, bytes]]) -> StateRows:
+        found: dict[tuple[bytes, bytes], Any] = {}
+        for row, data in rows:
             key, rest = unframed(row)
             namespace, rest = unframed(rest) if self.declaration.namespaced else (b"", rest)
             value = self._values.decode(data)
             match self.declaration.kind:
                 case StateKind.LIST:
-                    found.setdefault((group, key, namespace), []).append(value)
+                    found.setdefault((key, namespace), []).append(value)
                 case StateKind.MAP:
-                    found.setdefault((group, key, namespace), {})[pickle.loads(rest)] = value
+                    found.setdefault((key, namespace), {})[pickle.loads(rest)] = value
                 case _:
-                    found[group, key, namespace] = value
+                    found[key, namespace] = value
         if self._drop_expired_at is not None:
             alive_of, now = unexpired(self.declaration.kind), self._drop_expired_at
             left = {entry: alive_of(value, now) for entry, value in found.items()}
             found = {entry: value for entry, value in left.items() if value is not None}
-        keys = [pickle.loads(key) for _, key, _ in found]
-        namespaces = [pickle.loads(namespace) for _, _, namespace in found] if self.declaration.namespaced else None
-        groups = np.array([group for group, _, _ in found], np.int32)
-        rows = StateRows(list(found.values()), keys, namespaces, groups)
-        return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)
+        keys = [pickle.loads(key) for key, _ in found]
+        namespaces = [pickle.loads(namespace) for _, namespace in found] if self.declaration.namespaced else None
+        return StateRows(list(found.values()), keys, namespaces, np.full(len(found), group, np.int32))
 
 
 # Lists and maps; everything else works over any table
@@ -344,7 +360,11 @@ class BytesTimers(StoredRows):
         self.address = address
         self.event, self.processing = (BytesTimerQueue(self, domain) for domain in TimeDomain)
 
-    def load(self, rows: Rows) -> None:
+    def load(self, parts: Iterable[Rows]) -> None:
+        for rows in parts:
+            self._load(rows)
+
+    def _load(self, rows: Rows) -> None:
         for row in owned_rows(rows, self.index):
             queue = self.event if rows.detail[row] == "event" else self.processing
             namespaces = rows.namespaces[row : row + 1] if self.declaration.namespaced else None
@@ -435,18 +455,15 @@ class TimerRow(NamedTuple):
 
 
 class BytesTimerCapture(CapturedBytes):
-    def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
+    def _rows(self, group: int, rows: list[tuple[bytes, bytes]]) -> StateRows:
         times: list[tuple[int, str]] = []
         entries: list[tuple[Any, ...]] = []
-        groups: list[int] = []
-        for group, row, _ in self._scan_groups(key_groups):
+        for row, _ in rows:
             timer = TimerRow.of(b"", row[1:], self.declaration.namespaced)
             times.append((timer.timestamp, "event" if row[:1] == b"e" else "processing"))
             entries.append(timer.entry)
-            groups.append(group)
         namespaces = [entry[1] for entry in entries] if self.declaration.namespaced else None
-        rows = StateRows(times, [entry[0] for entry in entries], namespaces, np.array(groups, np.int32))
-        return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)
+        return StateRows(times, [entry[0] for entry in entries], namespaces, np.full(len(entries), group, np.int32))
 
 
 # Backends

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -27,7 +27,13 @@ from millstream.datastream.state import (
     ValueStateDescriptor,
 )
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend, StateBackend
-from millstream.taskmanager.worker.state.capturing.captured import CapturedKeyedState, CapturedTable, StateDeclaration
+from millstream.taskmanager.worker.state.capturing.arrow_tables import joined
+from millstream.taskmanager.worker.state.capturing.captured import (
+    CapturedKeyedState,
+    CapturedTable,
+    RestoredFile,
+    StateDeclaration,
+)
 from millstream.taskmanager.worker.state.heap import HashMapStateBackend
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 
@@ -70,13 +76,16 @@ class DecodedState:
     declaration: StateDeclaration
     decoded: Rows
 
-    def rows(self, declared: StateTypes | None) -> Rows:
+    def rows(self, declared: StateTypes | None) -> Iterator[Rows]:
         """The rows, unconverted."""
-        return self.decoded
+        return iter([self.decoded])
 
-    def native_files(self, declared: StateTypes | None) -> tuple[()]:
+    def native_files(self, declared: StateTypes | None) -> Iterator[RestoredFile]:
         """None: everything is in rows."""
-        return ()
+        return iter(())
+
+    def hold(self) -> None:
+        """Everything is in memory."""
 
 
 class Average(AggregateFunction):
@@ -172,11 +181,17 @@ def decoded(table: CapturedTable, key_groups: Collection[int] | None = None) -> 
     return DecodedState(table.declaration, read_rows(checked, stored, table.declaration.types, unpickle=True))
 
 
+def whole(table: CapturedTable, key_groups: Collection[int] | None = None) -> pa.Table:
+    """All parts as one table."""
+    (joined_parts,) = joined(table.parts(key_groups))
+    return joined_parts
+
+
 def stored_table(table: CapturedTable, key_groups: Collection[int] | None = None) -> tuple[pa.Table, StateSnapshot]:
     """As a file holds it, and as the metadata describes it."""
     declaration = table.declaration
     stored = replace(declaration.types.snapshot(declaration.name, declaration.kind), ttl=declaration.ttl)
-    return check_table(table.table(key_groups), stored, "file"), stored
+    return check_table(whole(table, key_groups), stored, "file"), stored
 
 
 def changes_do_not_show(keyed: Keyed, descriptor: StateDescriptor, write: Any, change: Any) -> None:

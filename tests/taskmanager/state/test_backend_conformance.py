@@ -7,13 +7,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from state_rig import REDUCING, Average, Keyed, contents, fresh, state_of, ttl
 
 from millstream.core.records import types as t
-from millstream.core.row import Row
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.datastream.state import (
     AggregatingStateDescriptor,
@@ -302,38 +299,6 @@ def test_batches_require_namespaces_exactly_if_they_were_declared(keyed: Keyed) 
             use(plain, namespaces=[1])
     with pytest.raises(StateAccessError, match="state 'timers' has namespaces, and none were given"):
         keyed.backend.timers("timers", t.LONG).event.register_all([1], ["a"])
-
-
-@pytest.mark.parametrize("expires", [False, True])
-def test_several_columns(keyed: Keyed, expires: bool) -> None:
-    """As an operator on columns does: it reads the accumulators of distinct entries, computes, and writes them."""
-    keyed = Keyed(keyed.make, t.TupleType((t.STRING, t.LONG)))
-    accumulator = t.RowType((t.LONG, t.DOUBLE), ("count", "sum"))
-    config = ttl().build() if expires else None
-    table = keyed.backend.table("totals", accumulator, StateKind.AGGREGATING, t.LONG, config)
-    keys = pa.array([("a", 1), ("b", 1), ("a", 1)], pa.struct({"f0": pa.string(), "f1": pa.int64()}))
-    windows, amounts = pa.array([0, 0, 60]), pa.array([1.5, 2.5, 3.5])
-    for _ in range(2):
-        counts, sums = table.get_columns(keys, windows).flatten()
-        columns = [pc.add(pc.fill_null(counts, 0), 1), pc.add(pc.fill_null(sums, 0), amounts)]
-        table.put_columns(keys, pa.StructArray.from_arrays(columns, ["count", "sum"]), windows)
-    found = table.get_all([("a", 1), ("b", 1), ("a", 2)], [60, 0, 0])
-    assert found == [Row(count=2, sum=7.0), Row(count=2, sum=5.0), MISSING]
-    gone = pa.array([None], table.get_columns(keys, windows).type)
-    table.put_columns(keys[:1], gone, windows[:1])
-    assert table.get_columns(keys, windows).is_valid().to_pylist() == [False, True, True]
-
-
-def test_a_column_of_numbers(keyed: Keyed) -> None:
-    table = keyed.backend.table("sum", t.DOUBLE)
-    table.put_columns(pa.array([1, 2, 1]), pa.array([1.5, 2.5, 3.5]))
-    assert table.get_columns(pa.array([2, 1, 3])).to_pylist() == [2.5, 3.5, None]
-    assert table.fold([1], iter([1.0]), lambda a, b: a + b) == [4.5]
-    table.put_columns(pa.array(["a", "b"]), pa.array([1.0, None]))
-    assert table.get_columns(pa.array(["b", "a"])).to_pylist() == [None, 1.0]
-    undeclared = keyed.backend.table("anything", t.PICKLED)
-    with pytest.raises(StateAccessError, match="state 'anything' has no declared type"):
-        undeclared.get_columns(pa.array([1]))
 
 
 class Sums(Average):

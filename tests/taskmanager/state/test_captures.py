@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, make_dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -33,6 +34,7 @@ from state_rig import (
     state_of,
     stored_table,
     ttl,
+    whole,
 )
 from waiting import DEADLINE
 
@@ -208,7 +210,7 @@ def test_keys_are_restored(keyed: Keyed, key_type: t.TypeInformation, keys: list
     assert [keyed.at(again(key)) and state.value() for key in keys] == expected
     capture = captured(keyed.backend, "s")
     groups = {key_group_of(key, GROUPS): 0 for key in keys}
-    assert set(capture.table()["key_group"].to_pylist()) == groups.keys()
+    assert set(whole(capture)["key_group"].to_pylist()) == groups.keys()
     part = decoded(capture)
     found: list[int] = [0] * len(keys)
     for owned in (range(7), range(7, GROUPS)):
@@ -295,7 +297,7 @@ def test_unrequested_state_is_kept(keyed: Keyed) -> None:
     requested: list[StateTypes | None] = []
 
     class Part(DecodedState):
-        def rows(self, declared: StateTypes | None) -> Rows:
+        def rows(self, declared: StateTypes | None) -> Iterator[Rows]:
             requested.append(declared)
             return super().rows(declared)
 
@@ -329,12 +331,12 @@ def test_unrequested_state_is_kept_when_its_class_is_missing(
         state = keyed.at(("a", 1)).backend.state(descriptor)
         write(state, module.Removed())
         table = captured(keyed.backend, "s")
-        before = table.table()
+        before = whole(table)
     other = keyed.again()
     described = table.declaration.types.snapshot("s", table.declaration.kind)
     other.backend.restore([StoredState(described, (ReadFile("file", before),))])
     kept = captured(other.backend, "s")
-    assert kept.table().equals(before)
+    assert whole(kept).equals(before)
 
 
 @pytest.mark.parametrize("config", [None, ttl().cleanup_incrementally(5, True)])
@@ -431,7 +433,7 @@ def test_deadlines_do_not_change_in_a_capture(keyed: Keyed) -> None:
     lists.update([[1]])
     maps.put_all({1: [1], 2: [2]})
     capture = keyed.backend.capture(1)
-    before = [state.table() for state in capture.states]
+    before = [whole(state) for state in capture.states]
     assert [table["expires_at"].to_pylist() for table in before] == [[1_010_000], [1_010_000] * 2]
     keyed.clock.advance(5)
     lists.get()
@@ -439,7 +441,7 @@ def test_deadlines_do_not_change_in_a_capture(keyed: Keyed) -> None:
     maps.get(1)
     maps.put(3, [3])
     maps.remove(2)
-    assert [state.table() for state in capture.states] == before
+    assert [whole(state) for state in capture.states] == before
 
 
 def test_folding_does_not_affect_a_capture(keyed: Keyed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from millstream.core.records.types import BOOLEAN, LONG, STRING, TupleType
 from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.table import StateTypes
 from millstream.datastream.state import StateAccessError
-from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
+from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, StateDeclaration
 from millstream.taskmanager.worker.state.column_state import Freeze, KeyedColumns
 
 SPAN = TupleType((LONG, LONG), ("start", "end"))
@@ -31,8 +32,11 @@ class StoredColumns:
     def tables(self, declared: StateTypes) -> list[pa.Table]:
         return [self.table]
 
-    def native_files(self, declared: StateTypes | None) -> tuple[()]:
-        return ()
+    def native_files(self, declared: StateTypes | None) -> Iterator[RestoredFile]:
+        return iter(())
+
+    def hold(self) -> None:
+        """The table is at hand."""
 
 
 def frozen(keys: list[str], values: Any, map_keys: Any = None) -> Freeze:
@@ -79,7 +83,7 @@ def test_a_capture_keeps_its_contents_until_it_is_released(keyed: Keyed) -> None
     assert len(contents(state_of(keyed.backend.capture(2), "c"))) == 2
     capture.release()
     with pytest.raises(RuntimeError, match="released"):
-        state_of(capture, "c").table()
+        next(state_of(capture, "c").parts())
 
 
 def test_a_name_of_columns_belongs_to_one_operator(keyed: Keyed) -> None:

@@ -47,7 +47,7 @@ class Job:
 
     def write(self, backend: KeyedStateBackend, number: int, savepoint: bool = False) -> WrittenSnapshot:
         captured = CapturedTask((CapturedOperator("op", "op", "op", backend.capture(number, not savepoint)),))
-        barrier = Barrier(number, 0, savepoint, self.storage.checkpoint_location(number))
+        barrier = Barrier(number, 0, self.storage.checkpoint_location(number), is_savepoint=savepoint)
         deployment = replace(DEPLOYMENT, max_parallelism=GROUPS)
         written = write_snapshot(captured, SnapshotTarget(self.storage, barrier, deployment, not savepoint, self.bases))
         captured.release()

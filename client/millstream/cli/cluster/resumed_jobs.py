@@ -23,12 +23,23 @@ _WHY_NONE = "it has completed no checkpoint, and has no restart strategy"
 
 
 def jobs_that_stop(configuration: Configuration) -> list[str]:
-    """A line for each job that has not ended, before the cluster stops; none when the cluster does not respond."""
+    """A line for each job that has not ended, before the cluster or its job manager stops."""
+    return _of_running_jobs(configuration, lambda client, job: _when_stopped(job, _latest(client, job)))
+
+
+def jobs_that_lose_tasks(configuration: Configuration) -> list[str]:
+    """A line for each job that has not ended, before task managers stop."""
+    outcome = "its tasks there are restarted in slots of other task managers, and wait while there are too few"
+    return _of_running_jobs(configuration, lambda _, job: f"{_named(job)} is {job['state']}: {outcome}.")
+
+
+def _of_running_jobs(configuration: Configuration, line: Callable[[RestClient, dict[str, Any]], str]) -> list[str]:
     client = RestClient(configuration, timeout=_STEP, advises=False)
-    with contextlib.suppress(MillstreamError):
+    try:
         jobs = [job for job in client.get("/jobs/overview")["jobs"] if not _has_ended(job)]
-        return [_when_stopped(job, _latest(client, job)) for job in jobs]
-    return []
+    except MillstreamError:
+        return [f"The REST API at {client.address} does not respond, so the running jobs are not known."]
+    return [line(client, job) for job in jobs]
 
 
 def jobs_that_start(

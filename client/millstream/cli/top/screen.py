@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from millstream.cli.tables import shares
 from millstream.cli.top import cells
 from millstream.cli.top.figures import ClusterFigures, VertexFigures
 from millstream.cli.top.keys import Key
@@ -15,7 +16,7 @@ from millstream.core.logs.printable import printable
 from millstream.core.logs.short_ids import short_id
 
 _HOT, _WARM = 80.0, 50.0  # percent
-_WIDE = 110  # columns of a terminal on which job ids are shown whole
+_SHORTEST = 16  # letters of names and causes for which ids give way
 
 
 class Screen:
@@ -46,30 +47,31 @@ class Screen:
                 self.job_id, self.chosen = "", 0
         return True
 
-    def drawn(self, figures: ClusterFigures, trouble: str = "", width: int = _WIDE) -> RenderableType:
+    def drawn(self, figures: ClusterFigures, trouble: str = "", width: int = 110) -> RenderableType:
         """What is shown of these figures on a terminal of this width. `trouble`: why there are no newer ones."""
         job = next((job for job in figures.jobs if job.id == self.job_id), None) if self.job_id else None
         self._listed = [v.id for v in job.vertices] if job is not None else [j.id for j in figures.jobs]
         self.chosen = min(self.chosen, max(0, len(self._listed) - 1))
         lines = [Text(cells.cluster_line(figures), style="bold")]
         lines += [Text(printable(line)) for line in cells.job_lines(job)] if job is not None else []
-        table = self._vertices(job.vertices) if job is not None else self._jobs(figures, width)
+        table = self._vertices(job.vertices, width) if job is not None else self._jobs(figures, width)
         keys = "q quit   up/down choose   " + ("backspace jobs" if self.job_id else "enter vertices")
         return Group(*lines, Text(), table, Text(), Text(trouble or keys, style="red" if trouble else "dim"))
 
     def _jobs(self, figures: ClusterFigures, width: int) -> Table:
         rows = [_texts(cells.job_cells(job)) for job in figures.jobs]
-        if width < _WIDE:
+        least = _least_widths(cells.JOBS, _wanted_widths(cells.JOBS, rows), _SHORTEST)
+        if sum(least) > _room(cells.JOBS, width):
             for job, row in zip(figures.jobs, rows, strict=True):
                 row[_JOB_ID] = Text(short_id(job.id))
-        table = _table(cells.JOBS, rows)
+        table = _table(cells.JOBS, rows, width)
         for index, row in enumerate(rows):
             table.add_row(*row, style="reverse" if index == self.chosen else None)
         return table
 
-    def _vertices(self, vertices: tuple[VertexFigures, ...]) -> Table:
+    def _vertices(self, vertices: tuple[VertexFigures, ...], width: int) -> Table:
         rows = [_texts(cells.vertex_cells(vertex)) for vertex in vertices]
-        table = _table(cells.VERTICES, rows)
+        table = _table(cells.VERTICES, rows, width)
         for index, (vertex, row) in enumerate(zip(vertices, rows, strict=True)):
             for column, share in zip(_SHARES, (vertex.busy, vertex.backpressured, vertex.busiest), strict=True):
                 row[column].stylize(_heat(share))
@@ -77,15 +79,28 @@ class Screen:
         return table
 
 
-def _table(headers: tuple[str, ...], rows: list[list[Text]]) -> Table:
+def _least_widths(headers: tuple[str, ...], wanted: list[int], shortest: int) -> list[int]:
     """Where there is little room, names and causes are shortened, and figures are not."""
+    return [min(size, shortest) if header in _GIVES_WAY else size for header, size in zip(headers, wanted, strict=True)]
+
+
+def _wanted_widths(headers: tuple[str, ...], rows: list[list[Text]]) -> list[int]:
+    return [max([len(header), *(row[index].cell_len for row in rows)]) for index, header in enumerate(headers)]
+
+
+def _table(headers: tuple[str, ...], rows: list[list[Text]], width: int) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for index, header in enumerate(headers):
-        whole = max(len(header), *(row[index].cell_len for row in rows)) if rows else len(header)
-        least = None if header in _GIVES_WAY else whole
+    wanted = _wanted_widths(headers, rows)
+    least = _least_widths(headers, wanted, 1)
+    given = shares(wanted, least, _room(headers, width), [header in _GIVES_WAY for header in headers])
+    for header, size in zip(headers, given, strict=True):
         justify: Literal["left", "right"] = "right" if header in _NUMBERS else "left"
-        table.add_column(header, no_wrap=header != "", min_width=least, justify=justify)
+        table.add_column(header, no_wrap=header != "", width=size, justify=justify)
     return table
+
+
+def _room(headers: tuple[str, ...], width: int) -> int:
+    return width - 2 * (len(headers) - 1)  # there are two spaces between columns
 
 
 _NUMBERS = frozenset({"TASKS", "RESTARTS", *cells.VERTICES[3:]})

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import Any
 
+from millstream.core.aggregates import PlannedAggregate
 from millstream.core.errors import InvalidProgramError
-from millstream.core.jobs.plan.column_windows import Aggregation, PlannedAggregate
 from millstream.core.jobs.plan.plan import KeySelector
-from millstream.core.records.types import (
-    BIG_DEC,
-    BYTE,
-    DOUBLE,
-    FLOAT,
-    INT,
-    LONG,
-    SHORT,
-    BasicType,
-    RowType,
-    TupleType,
-    TypeInformation,
-)
-from millstream.datastream.adapters.fields import field_type
+from millstream.core.records.types import LONG, RowType, TupleType, TypeInformation
+from millstream.datastream.adapters.fields import described_columns, field_type
 from millstream.datastream.aggregates import ColumnAggregate
 from millstream.datastream.window import (
     EventTimeSessionWindows,
@@ -40,9 +28,6 @@ _ASSIGNERS = (
     TumblingEventTimeWindows, SlidingEventTimeWindows, EventTimeSessionWindows, TumblingProcessingTimeWindows,
     SlidingProcessingTimeWindows, ProcessingTimeSessionWindows,
 )  # fmt: skip
-_SUMS: dict[TypeInformation, TypeInformation] = {
-    BYTE: LONG, SHORT: LONG, INT: LONG, LONG: LONG, FLOAT: DOUBLE, DOUBLE: DOUBLE, BIG_DEC: BIG_DEC,
-}  # fmt: skip
 
 
 def check_windows(assigner: Any, trigger: Any, evictor: Any) -> None:
@@ -68,7 +53,7 @@ def key_columns_of(selector: KeySelector, record_type: TypeInformation) -> tuple
     if selector.function is not None:
         raise InvalidProgramError(
             "aggregate: windows aggregated by columns need a key of columns, as in key_by('user') or "
-            f"key_by(['user', 'day']), and not a function; the stream has {_described(record_type)}"
+            f"key_by(['user', 'day']), and not a function; the stream has {described_columns(record_type)}"
         )
     names = _names(record_type)
     columns = tuple(names[field] if isinstance(field, int) else field for field in selector.fields)
@@ -115,49 +100,28 @@ def result_type(
     return RowType((*types, *(aggregate.result for aggregate in aggregates), LONG, LONG), tuple(names))
 
 
-def _planned(aggregate: ColumnAggregate, record_type: TypeInformation) -> PlannedAggregate:
-    call = aggregate.aggregation
-    if aggregate.column is None:
-        return PlannedAggregate(call, None, LONG, aggregate.name, LONG)
-    kind = _type_of(call.value, aggregate.column, record_type)
-    return PlannedAggregate(call, aggregate.column, kind, aggregate.name, _result(call, aggregate.column, kind))
-
-
-def _result(call: Aggregation, column: str, kind: TypeInformation) -> TypeInformation:
-    match call:
-        case Aggregation.COUNT:
-            return LONG
-        case Aggregation.SUM | Aggregation.AVG:
-            if kind not in _SUMS:
-                raise _wrong_type(call, column, kind, "it takes numbers")
-            return _SUMS[kind] if call is Aggregation.SUM or kind == BIG_DEC else DOUBLE
-        case Aggregation.MIN | Aggregation.MAX:
-            if not isinstance(kind, BasicType):
-                raise _wrong_type(call, column, kind, "it takes single values that have an order")
-            return kind
-        case Aggregation.FIRST | Aggregation.LAST:
-            return kind
-        case Aggregation.COUNT_DISTINCT:
-            if not isinstance(kind, BasicType):
-                raise _wrong_type(call, column, kind, "it takes single values")
-            return LONG
-        case _:
-            assert_never(call)
-
-
-def _wrong_type(call: Aggregation, column: str, kind: TypeInformation, wants: str) -> InvalidProgramError:
-    return InvalidProgramError(f"{call.value}: column '{column}' is of type {kind.describe()}, and {wants}")
+def _planned(given: ColumnAggregate, record_type: TypeInformation) -> PlannedAggregate:
+    aggregate, column = given.aggregate, given.column
+    kind = LONG if column is None else _type_of(aggregate.name, column, record_type)
+    result = aggregate.result_type(kind)
+    if result is None:
+        raise InvalidProgramError(
+            f"{aggregate.name}: column '{column}' is of type {kind.describe()}, and {aggregate.takes}"
+        )
+    return PlannedAggregate(aggregate, column, kind, given.name, result)
 
 
 def _type_of(call: str, column: str, record_type: TypeInformation) -> TypeInformation:
     if column not in _names(record_type):
-        raise InvalidProgramError(f"{call}: there is no column '{column}'; the stream has {_described(record_type)}")
+        raise InvalidProgramError(
+            f"{call}: there is no column '{column}'; the stream has {described_columns(record_type)}"
+        )
     kind = field_type(column, record_type)
     if kind is None or kind.arrow_type() is None:
         declared = "no declared type" if kind is None else f"the type {kind.describe()}"
         raise InvalidProgramError(
             f"{call}: column '{column}' has {declared}, of which there are no columns; the stream has "
-            f"{_described(record_type)}"
+            f"{described_columns(record_type)}"
         )
     return kind
 
@@ -172,11 +136,3 @@ def _names(record_type: TypeInformation) -> list[str]:
             "of Arrow batches likewise"
         )
     return names
-
-
-def _described(record_type: TypeInformation) -> str:
-    names = record_type.field_names() or []
-    columns = [f"{name} ({kind.describe()})" for name in names if (kind := field_type(name, record_type)) is not None]
-    if not columns:
-        return f"records of type {record_type.describe()}, without columns"
-    return f"the columns {', '.join(columns)}"

@@ -145,3 +145,12 @@ def field_type(field: Field, record_type: TypeInformation) -> TypeInformation | 
             return record_type.field_types()[position]
         case _:
             return None
+
+
+def described_columns(record_type: TypeInformation) -> str:
+    """What the records of a stream have as columns, for messages."""
+    names = record_type.field_names() or []
+    columns = [f"{name} ({kind.describe()})" for name in names if (kind := field_type(name, record_type)) is not None]
+    if not columns:
+        return f"records of type {record_type.describe()}, without columns"
+    return f"the columns {', '.join(columns)}"

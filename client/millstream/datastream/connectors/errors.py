@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.core.errors import MillstreamError
+from millstream.core.errors import MillstreamError, UnrecoverableError
 
 
 class ConnectorError(MillstreamError):
@@ -18,3 +18,14 @@ class MalformedInputError(ConnectorError):
         self.reason = reason
         self.offset = offset
         self.raw = raw
+
+
+class ChangedInputError(UnrecoverableError):
+    """A snapshot holds positions in another input than the program's."""
+
+    def __init__(self, was: str, now: str) -> None:
+        super().__init__(
+            f"the snapshot was taken of {was}, and the program now has {now}: the splits in the snapshot would be read "
+            "as they are, and the change ignored. Restore with what it was before, or give the source another uid and "
+            "start with --allowNonRestoredState: then it starts from the beginning"
+        )

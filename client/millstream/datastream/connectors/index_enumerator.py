@@ -10,14 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from millstream.core.errors import UnrecoverableError
 from millstream.datastream.connectors.base import SplitEnumeratorContext
+from millstream.datastream.connectors.errors import ChangedInputError
 from millstream.datastream.connectors.index_split import IndexSplit
 from millstream.datastream.connectors.split_queue import QueueEnumerator
-
-
-class ChangedRangeError(UnrecoverableError):
-    """A snapshot holds positions in another range than the program's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +25,9 @@ class IndexRange:
     end: int | None
 
     def check(self, other: IndexRange) -> None:
-        """Raises ChangedRangeError if this is the program's range and `other`, the snapshot's, is a different one."""
+        """Raises ChangedInputError if this is the program's range and `other`, the snapshot's, is a different one."""
         if (self.start, self.end) != (other.start, other.end):
-            raise ChangedRangeError(
-                f"the snapshot was taken of a source of {other}, and the program now has {self}: the splits in the "
-                "snapshot would be read as they are, and the change ignored. Restore with what it was before, or give "
-                "the source another uid and start with --allowNonRestoredState: then it starts from the beginning"
-            )
+            raise ChangedInputError(f"a source of {other}", str(self))
 
     def check_splits(self, splits: Iterable[IndexSplit]) -> None:
         """Performs the check for a snapshot without a range, as far as it can be derived from the splits."""
@@ -73,7 +65,7 @@ class IndexEnumerator(QueueEnumerator[IndexSplit]):
     def restored(
         context: SplitEnumeratorContext[IndexSplit], indices: IndexRange, state: Any
     ) -> IndexEnumerator:
-        """With the state of a snapshot. Raises ChangedRangeError."""
+        """With the state of a snapshot. Raises ChangedInputError."""
         if isinstance(state, IndexState):
             indices.check(state.range)
             return IndexEnumerator(context, indices, state.pending)

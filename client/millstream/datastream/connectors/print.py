@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.core.logs.named_prints import plain
-from millstream.core.records.batches import Batch, ColumnBatch
-from millstream.core.records.conversion import VALUE_COLUMN
+from millstream.core.records.batches import Batch, lines_of
 from millstream.core.records.texts import as_printed, printed
 from millstream.core.records.types import PICKLED, TypeInformation
 from millstream.datastream.connectors.base import Sink, SinkWriter
@@ -52,16 +51,11 @@ class _PrintWriter(SinkWriter):
     def write(self, batch: Batch) -> None:
         """One write for the batch, so that lines of other subtasks never come between."""
         prefix, text = self._prefix, self._text
-        rows = _records(batch, text) if isinstance(batch, ColumnBatch) else batch.records()
+        rows = lines_of(batch)
+        if batch.in_columns and text is str:
+            rows = as_printed(rows)
         lines = [f"{prefix}{text(row)}\n" for row in rows]
         if lines:
             stream = plain(sys.stderr if self._to_stderr else sys.stdout)
             stream.write("".join(lines))
             stream.flush()
-
-
-def _records(batch: ColumnBatch, text: Callable[[Any], str]) -> list[Any]:
-    rows = batch.records()
-    if batch.data.schema.names == [VALUE_COLUMN]:
-        return [row[0] for row in rows]
-    return as_printed(rows) if text is str else rows

@@ -89,13 +89,18 @@ class QueueEnumerator(SplitEnumerator[SplitT]):
 class DiscoveringEnumerator(QueueEnumerator[SplitT]):
     """Finds its splits with blocking work off the enumerators' thread; requests wait until they are found.
 
-    Its state is None until then, so that a restored enumerator searches again.
+    Its state is None until then, so that a restored enumerator searches again. With `found` it does not search.
     """
 
-    def __init__(self, context: SplitEnumeratorContext[SplitT], discover: Callable[[], list[SplitT]]) -> None:
-        super().__init__(context, ())
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[SplitT],
+        discover: Callable[[], list[SplitT]],
+        found: Iterable[SplitT] | None = None,
+    ) -> None:
+        super().__init__(context, found or ())
         self._discover = discover
-        self._found = False
+        self._found = found is not None
         self._given = GivenSplits({})
         self._waiting: list[tuple[int, str]] = []
 
@@ -111,7 +116,8 @@ class DiscoveringEnumerator(QueueEnumerator[SplitT]):
 
     @override
     def start(self) -> None:
-        self._context.call_async(self._discover, self._discovered)
+        if not self._found:
+            self._context.call_async(self._discover, self._discovered)
 
     def _discovered(self, splits: list[SplitT] | None, error: BaseException | None) -> None:
         if error is not None:

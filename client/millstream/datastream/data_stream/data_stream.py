@@ -21,6 +21,7 @@ from millstream.core.jobs.plan.function_ends_plan import SinkFunctionSpec
 from millstream.core.jobs.plan.plan import (
     BroadcastPartitioner,
     CollectSpec,
+    CommittingWriterSpec,
     CustomPartitioner,
     FilterSpec,
     FlatMapSpec,
@@ -40,7 +41,9 @@ from millstream.core.jobs.plan.plan import (
 )
 from millstream.core.records.type_variables import T_co
 from millstream.core.records.types import PICKLED, AnyType, TypeInformation
+from millstream.core.row import Row
 from millstream.datastream.adapters.batch_functions import map_batches_function_of
+from millstream.datastream.adapters.computed import Computed
 from millstream.datastream.adapters.fields import checked_field
 from millstream.datastream.adapters.function_ends import sink_function_of
 from millstream.datastream.adapters.key_selectors import key_selector_of
@@ -55,7 +58,8 @@ from millstream.datastream.adapters.signatures import (
 )
 from millstream.datastream.adapters.united_types import may_be_united
 from millstream.datastream.connectors.base import Sink, SupportsPreprocessing
-from millstream.datastream.data_stream.data_stream_sink import DataStreamSink
+from millstream.datastream.connectors.global_commit import CommitterOf, GlobalCommitSink
+from millstream.datastream.data_stream.data_stream_sink import CommittedSink, DataStreamSink
 from millstream.datastream.data_stream.operator_settings import OperatorSettings, checked_buffer_timeout
 from millstream.datastream.functions import (
     Context,
@@ -88,6 +92,7 @@ if TYPE_CHECKING:
     from millstream.datastream.data_stream.joined_streams import CoGroupedStreams, JoinedStreams
     from millstream.datastream.data_stream.keyed_stream import KeyedStream
     from millstream.datastream.execution.collecting import CloseableIterator
+    from millstream.datastream.expressions import Expression, RowExpression
     from millstream.datastream.state import MapStateDescriptor
     from millstream.datastream.stream_execution_environment import StreamExecutionEnvironment
     from millstream.datastream.window import WindowAssigner
@@ -213,6 +218,12 @@ class DataStream(OperatorSettings, Generic[T_co]):
         return CachedDataStream(self._environment, cache, self._type)
 
     @overload
+    def map(self, func: RowExpression) -> DataStream[Row]: ...
+
+    @overload
+    def map(self, func: Expression) -> DataStream[Any]: ...
+
+    @overload
     def map(self, func: Callable[[T_co], OUT] | MapFunction[T_co, OUT]) -> DataStream[OUT]: ...
 
     @overload
@@ -238,12 +249,22 @@ class DataStream(OperatorSettings, Generic[T_co]):
         """Returns the stream of the results of a function that is called for each record: one result for each.
 
         `func` is a callable or a MapFunction, and `output_type` the type of the results: `Types.…`, a type hint or a
-        dataclass; without it, the annotation of the function's result. Raises `InvalidProgramError` for a generator
-        function, an async function, and a function that cannot be called with one argument.
+        dataclass; without it, the annotation of the function's result. Or `func` is an expression, or a `row` of some,
+        which has its own type and is computed for whole batches (see `millstream.datastream.expressions`). Raises
+        `InvalidProgramError` for a generator function, an async function, and a function that cannot be called with
+        one argument; and for an expression that does not fit the columns of the stream.
 
             lines.map(len)
             lines.map(lambda line: (line, 1), output_type=Types.TUPLE([Types.STRING(), Types.INT()]))
+            orders.map(row(col("user"), (col("amount") * 2).alias("twice")))
         """
+        if isinstance(func, Computed):
+            from millstream.datastream.adapters.calculations import map_of
+
+            if output_type is not None:
+                raise InvalidProgramError("map: an expression has its own type; leave output_type out, or cast it")
+            spec, kind = map_of(func, self._type)
+            return self._then("Map", spec, kind)
         target = checked_callable("map", func, "map", 1)
         refuse_generator("map", target, "use flat_map for any number of results")
         return self._then("Map", MapSpec(func), result_type(target, output_type))
@@ -284,14 +305,21 @@ class DataStream(OperatorSettings, Generic[T_co]):
         target = checked_callable("flat_map", func, "flat_map", 1)
         return self._then("Flat Map", FlatMapSpec(func), element_type(target, output_type))
 
-    def filter(self, func: Callable[[T_co], object] | FilterFunction[T_co]) -> DataStream[T_co]:
-        """Returns the stream of the records for which a function returns true.
+    def filter(self, func: Callable[[T_co], object] | FilterFunction[T_co] | Expression) -> DataStream[T_co]:
+        """Returns the stream of the records for which a function returns true, or an expression is true.
 
-        `func` is a callable or a FilterFunction. Raises `InvalidProgramError` for a generator function, an async
-        function, and a function that cannot be called with one argument.
+        `func` is a callable, a FilterFunction, or an expression, which is computed for whole batches (see
+        `millstream.datastream.expressions`). Raises `InvalidProgramError` for a generator function, an async function,
+        and a function that cannot be called with one argument; and for an expression that is no condition or does not
+        fit the columns of the stream.
 
             lines.filter(lambda line: not line.startswith("#"))
+            orders.filter(col("amount") > 100)
         """
+        if isinstance(func, Computed):
+            from millstream.datastream.adapters.calculations import filter_of
+
+            return self._then("Filter", filter_of(func, self._type), self._type)
         target = checked_callable("filter", func, "filter", 1)
         refuse_generator("filter", target, "a filter returns true or false")
         return self._then("Filter", FilterSpec(func), self._type)
@@ -725,7 +753,8 @@ class DataStream(OperatorSettings, Generic[T_co]):
         sink = sink.for_type(self._type)
         transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
         stream: DataStream[T_co] = self if transformer is None else transformer.apply(self)
-        return stream._sink(type(sink).__name__, sink)
+        name = type(sink).__name__
+        return stream._committed(name, sink) if isinstance(sink, GlobalCommitSink) else stream._sink(name, sink)
 
     def add_sink(self, sink_func: SinkFunction[T_co] | Callable[[T_co], object] | Sink[T_co]) -> DataStreamSink:
         """Calls `sink_func` for every record: a SinkFunction, or a callable `(value)`; a Sink is used as by `sink_to`.
@@ -789,6 +818,17 @@ class DataStream(OperatorSettings, Generic[T_co]):
 
     def _sink(self, name: str, sink: Sink[Any]) -> DataStreamSink:
         return DataStreamSink(self._add(name, SinkSpec(sink), PICKLED))
+
+    def _committed(self, name: str, sink: GlobalCommitSink[Any, Any]) -> DataStreamSink:
+        """The writers, and behind them one committer.
+
+        On this exchange barriers do not overtake records: what writers emit before a barrier is in its checkpoint.
+        """
+        writer = self._add(name, CommittingWriterSpec(sink), PICKLED)
+        committables = PartitionTransformation(writer, RescalePartitioner())
+        committer = self._environment.add_operator(name, committables, SinkSpec(CommitterOf(sink)), PICKLED)
+        committer.parallelism, committer.non_parallel = 1, True
+        return CommittedSink(writer, committer)
 
     def _add(self, name: str, spec: OperatorSpec, record_type: TypeInformation) -> OperatorTransformation:
         return self._environment.add_operator(name, self._transformation, spec, record_type)

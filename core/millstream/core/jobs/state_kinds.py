@@ -19,7 +19,6 @@ class StateKind(Enum):
     BROADCAST = "broadcast"
     SPLITS = "splits"
     SINK_TRANSACTIONS = "sink-transactions"
-    WINDOW_CONTENTS = "window-contents"
     IN_FLIGHT = "in-flight"
 
     @property
@@ -29,10 +28,7 @@ class StateKind(Enum):
 
 
 KEYED = frozenset(
-    {
-        StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING, StateKind.TIMERS,
-        StateKind.WINDOW_CONTENTS,
-    }
-)  # fmt: skip
+    {StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING, StateKind.TIMERS}
+)
 OPERATOR = frozenset({StateKind.OPERATOR_LIST, StateKind.OPERATOR_UNION, StateKind.BROADCAST})
 """The kinds of state of functions that belong to a subtask, not to a key."""

@@ -4,32 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from millstream.core.jobs.barriers import Alignment, StopMode
+from millstream.core.jobs.barriers import Barrier
 from millstream.core.jobs.failure_kinds import DeclineReason
 from millstream.core.jobs.failures import TaskFailure
 from millstream.core.jobs.ids import AllocationId, AttemptId
-
-
-class CheckpointOptions(Struct, frozen=True):
-    """The options of a checkpoint for tasks."""
-
-    checkpoint_id: int
-    timestamp: int
-    """When the coordinator triggered it, in milliseconds."""
-    location: str
-    """The folder for state files."""
-    savepoint: bool = False
-    """Whether it is in the portable format and owned by the user."""
-    full: bool = False
-    """Whether it must not refer to files of earlier checkpoints."""
-    alignment: Alignment = Alignment.ALIGNED
-    stop: StopMode = StopMode.NONE
-    aligned_timeout_ms: int | None = None
-    """The time after which an aligned checkpoint becomes unaligned."""
-    native: bool = False
-    """A savepoint in the files of checkpoints."""
-    oldest_base: int = 0
-    """The oldest checkpoint whose files it may refer to."""
 
 
 class TriggerCheckpoint(Struct, frozen=True):
@@ -37,7 +15,7 @@ class TriggerCheckpoint(Struct, frozen=True):
 
     allocation_id: AllocationId
     attempt_ids: tuple[AttemptId, ...]
-    options: CheckpointOptions
+    barrier: Barrier
 
 
 class CheckpointNotice(Struct, frozen=True):

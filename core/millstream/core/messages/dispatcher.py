@@ -7,10 +7,10 @@ from msgspec import Struct
 from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.graph import Artifact, JobGraph
 from millstream.core.jobs.ids import ANY_EPOCH, JobId, JobManagerId, LeaderEpoch
+from millstream.core.messages.queries import JobQuery, JobQueryResult
 from millstream.core.messages.rescaling import RescaleRequest, RescaleResult
 from millstream.core.messages.results import CollectRequest, CollectResponse
-from millstream.core.messages.snapshots import CheckpointAnswer, CheckpointQuery, SnapshotRequest, SnapshotResult
-from millstream.core.messages.stalls import StallAnswer, StallQuery
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotResult
 
 # Calls of programs
 
@@ -69,9 +69,7 @@ class RegisterJobManager(Struct, frozen=True):
     jobs: tuple[JobDetails, ...] = ()
 
 
-JobManagerMessage = (
-    RegisterJobManager | JobDetails | CollectResponse | SnapshotResult | CheckpointAnswer | StallAnswer | RescaleResult
-)
+JobManagerMessage = RegisterJobManager | JobDetails | CollectResponse | SnapshotResult | JobQueryResult | RescaleResult
 """From a job manager to the dispatcher."""
 
 
@@ -106,14 +104,6 @@ class AbandonJob(Struct, frozen=True):
 
 
 DispatcherMessage = (
-    StartJob
-    | CancelJob
-    | ForgetJob
-    | AbandonJob
-    | CollectRequest
-    | SnapshotRequest
-    | CheckpointQuery
-    | StallQuery
-    | RescaleRequest
+    StartJob | CancelJob | ForgetJob | AbandonJob | CollectRequest | SnapshotRequest | JobQuery | RescaleRequest
 )
 """From the dispatcher to a job manager."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from millstream.core.errors import MillstreamError
-from millstream.core.records.batches import RowBatch
+from millstream.core.records.batches import Batch, RowBatch
 from millstream.core.records.copying import ATOMIC, is_plain, private_copy
 
 _OWN_REFERENCES = 4  # to an object in `_uncopied`: that list, the record that it is in, the loop, the call that counts
@@ -132,9 +132,9 @@ class Handover:
             raise RecordCopyError(uncopied[0], "it is both kept as state and handed over")
         return copied
 
-    def to_another(self, batch: RowBatch) -> RowBatch:
-        """Returns copies for another consumer of the records."""
-        if batch.plain:
+    def to_another(self, batch: Batch) -> Batch:
+        """Returns copies for another consumer of the records; columns cannot be changed, and are shared."""
+        if not isinstance(batch, RowBatch) or batch.plain:
             return batch
         copies = self._each(batch.rows)
         if self._uncopied:

@@ -13,12 +13,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
+from millstream.core.backoff import Backoff
 from millstream.core.errors import MillstreamError
 from millstream.core.logs.repeats import Repeats
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_BACKOFF = Backoff(0.5, 30.0)  # seconds
 
 
 class NoContentError(MillstreamError):
@@ -77,12 +78,12 @@ class MemoryContents(Generic[T]):
 
 async def until_reached(call: Callable[[], Awaitable[T]]) -> T:
     """Returns the result of the call, which is retried while the storage of the content is unreachable."""
-    pause, repeats, loop = _FIRST_PAUSE, Repeats(), asyncio.get_running_loop()
+    pauses, repeats, loop = _BACKOFF.delays(), Repeats(), asyncio.get_running_loop()
     while True:
+        pause = next(pauses)
         try:
             return await call()
         except UnreachableContentError as error:
             if repeats.is_told(str(error), loop.time()):
                 log.warning("retrying in %g s%s: %s", pause, repeats.times, error)
         await asyncio.sleep(pause)
-        pause = min(pause * 2, _LONGEST_PAUSE)

@@ -145,7 +145,8 @@ class _Converters:
         )
         same = [name for name, (encode, _) in fields.items() if encode is _same]
         encoders = [(name, attrgetter(name), encode) for name, (encode, _) in fields.items() if encode is not _same]
-        decoders = [fields[name][1] if name in fields else decode_kind for name in names]
+        by_name = [(name, fields[name][1]) for name in names if name not in cls.__match_args__]  # keyword-only
+        decoders = [fields[name][1] if name in fields else decode_kind for name in cls.__match_args__]
         get_same = _attributes(same)
 
         def encode(value: Any) -> Any:
@@ -159,7 +160,11 @@ class _Converters:
         def decode(message: Any) -> Any:
             return cls(*[convert(message) for convert in decoders if convert is not None])
 
-        return encode, decode
+        def decode_with_names(message: Any) -> Any:
+            values = [convert(message) for convert in decoders if convert is not None]
+            return cls(*values, **{name: convert(message) for name, convert in by_name})
+
+        return encode, decode_with_names if by_name else decode
 
     def _kind(self, union: Any, descriptor: Descriptor) -> tuple[Convert, Convert]:
         """Returns the conversions of a `oneof kind`: to a keyword of the message's constructor, and back."""

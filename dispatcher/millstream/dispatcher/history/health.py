@@ -19,7 +19,7 @@ from millstream.core.jobs.details import JobDetails
 from millstream.core.jobs.ids import JobId
 from millstream.core.jobs.stalls import FindingKind
 from millstream.core.jobs.states import JobStatus
-from millstream.core.messages.stalls import StallQuery
+from millstream.core.messages.queries import JobQuery, JobView
 from millstream.dispatcher.lifecycle import JobLifecycle
 
 _FRESH_S = 3.0
@@ -111,7 +111,7 @@ class JobHealth:
         found = self._known[job_id][1] if job_id in self._known else None
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                response = await self._lifecycle.query_stall(StallQuery(job_id))
+                response = await self._lifecycle.query(JobQuery(job_id, JobView.STALL))
             if not response.error:
                 findings = msgspec.json.decode(response.json, type=_Findings).findings
                 found = [(finding.kind, finding.message) for finding in findings]

@@ -7,19 +7,12 @@ from typing import NewType
 
 from msgspec import Struct, field
 
-from millstream.core.jobs.barriers import Alignment, StopMode
+from millstream.core.jobs.barriers import CheckpointOptions, StopMode
 from millstream.core.jobs.ids import AttemptId
 from millstream.jobmanager.failover.topology import Subtask
 
 CheckpointId = NewType("CheckpointId", int)
 TriggerId = NewType("TriggerId", str)
-
-
-class SnapshotKind(StrEnum):
-    """Who owns a snapshot: the job, or the user."""
-
-    CHECKPOINT = "CHECKPOINT"
-    SAVEPOINT = "SAVEPOINT"
 
 
 class SavepointFormat(StrEnum):
@@ -29,27 +22,21 @@ class SavepointFormat(StrEnum):
     NATIVE = "NATIVE"
 
 
-class SnapshotOptions(Struct, frozen=True):
-    """The options that a barrier carries.
+class SnapshotOptions(CheckpointOptions, frozen=True, kw_only=True):
+    """The options of a snapshot that is requested or pending.
 
-    `aligned_timeout_ms` is set when an aligned checkpoint turns unaligned after that long. `full` forbids referring to
-    files of earlier checkpoints, and `oldest_base` to those of checkpoints that are no longer retained, since tasks may
-    not have been notified yet that a newer one is complete.
+    `full` forbids referring to files of earlier checkpoints, and `oldest_base` to those of checkpoints that are no
+    longer retained, since tasks may not have been notified yet that a newer one is complete.
     """
 
-    kind: SnapshotKind = SnapshotKind.CHECKPOINT
-    alignment: Alignment = Alignment.ALIGNED
-    aligned_timeout_ms: int | None = None
-    full: bool = False
-    stop: StopMode = StopMode.NONE
-    savepoint_format: SavepointFormat | None = None
     target_directory: str | None = None
-    oldest_base: int = 0
 
     @property
-    def is_savepoint(self) -> bool:
-        """Whether the user owns it."""
-        return self.kind is SnapshotKind.SAVEPOINT
+    def savepoint_format(self) -> SavepointFormat | None:
+        """The format of a savepoint."""
+        if not self.is_savepoint:
+            return None
+        return SavepointFormat.NATIVE if self.native else SavepointFormat.CANONICAL
 
     @property
     def is_stop(self) -> bool:

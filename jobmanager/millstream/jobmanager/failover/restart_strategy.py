@@ -12,6 +12,7 @@ from typing import Protocol, assert_never
 
 from msgspec import Struct
 
+from millstream.core.backoff import Backoff
 from millstream.jobmanager.failover.settings import (
     ExponentialDelay,
     FailureRate,
@@ -114,7 +115,7 @@ class ExponentialDelayStrategy:
     def __init__(self, settings: ExponentialDelay, random: Random) -> None:
         self._settings = settings
         self._random = random
-        self._backoff_ms = float(settings.initial_ms)
+        self._backoff = Backoff(float(settings.initial_ms), float(settings.max_ms), settings.multiplier)  # milliseconds
         self._attempts = 0
         self._restart_at: int | None = None
 
@@ -124,9 +125,7 @@ class ExponentialDelayStrategy:
         if self._restart_at is not None and now_ms <= self._restart_at:
             return Restart(self._restart_at - now_ms, new_attempt=False)
         if self._restart_at is None or now_ms - self._restart_at >= settings.reset_threshold_ms:
-            self._backoff_ms, self._attempts = float(settings.initial_ms), 0
-        else:
-            self._backoff_ms = min(self._backoff_ms * settings.multiplier, float(settings.max_ms))
+            self._attempts = 0
         self._attempts += 1
         if self._attempts > settings.attempts_before_reset:
             return GiveUp(
@@ -135,7 +134,7 @@ class ExponentialDelayStrategy:
                 f"{settings.attempts_before_reset}"
             )
         jitter = self._random.uniform(-settings.jitter, settings.jitter)
-        delay = min(round(self._backoff_ms * (1 + jitter)), settings.max_ms)
+        delay = min(round(self._backoff.after(self._attempts) * (1 + jitter)), settings.max_ms)
         self._restart_at = now_ms + delay
         return Restart(delay)
 

@@ -23,8 +23,8 @@ def checked_parts(data: Any, file: StateFile, state: StateSnapshot, where: str) 
     """The parts of a verified file that has the columns, and as many rows, as the metadata lists."""
     parts: FileParts = _read(where, lambda: open_parts(data, file, where))
     check_table(parts.schema.empty_table(), state, where)
-    if parts.rows != file.rows:
-        raise SnapshotError(where, f"has {parts.rows} rows, and the metadata lists {file.rows}")
+    if (rows := _read(where, lambda: parts.rows)) != file.rows:
+        raise SnapshotError(where, f"has {rows} rows, and the metadata lists {file.rows}")
     return parts
 
 

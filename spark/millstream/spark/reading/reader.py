@@ -39,7 +39,6 @@ _METHODS = {
     StateKind.BROADCAST: "read_broadcast_state",
     StateKind.MAP: "read_map_state",
     StateKind.TIMERS: "read_timers",
-    StateKind.WINDOW_CONTENTS: "read_window_state",
     StateKind.SPLITS: "read_source_positions",
 }
 

@@ -68,7 +68,7 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
 
     def reader(self, schema: StructType) -> StateSourceReader:
         """A reader of the columns in the schema, which has to be the state's own or a part of it."""
-        wanted = self._checked(self._open(schema.fieldNames()).pruned(schema.fieldNames()))
+        wanted = self._checked(self._open(known=True).pruned(schema.fieldNames()))
         for field, column in zip(schema.fields, wanted.columns, strict=True):
             if not fits(column.type, field.dataType):
                 detail = f"{column.spark_type.simpleString()}, and the schema requires {field.dataType.simpleString()}"
@@ -77,7 +77,7 @@ class StateSource(DataSource):  # type: ignore[misc]  # PySpark is not followed
             wanted, schema, self._rows_per_partition(), self._key_groups(wanted), self._keys(wanted)
         )
 
-    def _open(self, known: Sequence[str] | None = None) -> OpenState:
+    def _open(self, known: bool = False) -> OpenState:
         options = {name.lower() for name in _OPTIONS}
         for name in self.options:
             if name.lower() not in options:

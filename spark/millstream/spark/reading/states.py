@@ -109,11 +109,11 @@ class OpenState(Struct, frozen=True):
 
 def open_state(
     pointer: str, snapshot: OpenedSnapshot, operator: OperatorSnapshot, state: StateSnapshot,
-    times: Times = Times.STORED, known: Sequence[str] | None = None,
+    times: Times = Times.STORED, known: bool = False,
 ) -> OpenState:  # fmt: skip
     """The state with all of its columns. Refuses what Spark cannot read.
 
-    A caller which already has its columns and their types passes their names: then no file is read.
+    With `known`, the caller already has its columns and their types: then no file is read.
     """
     opened = OpenState(
         pointer, snapshot.location, operator.uid or operator.operator_id, operator.max_parallelism, state, ()
@@ -123,8 +123,8 @@ def open_state(
         raise opened.refused(
             f"is in the format of the state backend {native}, which only a job with it reads: take a savepoint"
         )
-    found = _found(snapshot, opened.files, state) if known is None and _must_look(state, times) else []
-    names = columns_for(state, found[0].names if found else known or ())
+    found = _found(snapshot, opened.files, state) if not known and _must_look(state, times) else []
+    names = columns_for(state)
     types = column_types(state)
     columns = [Column(SUBTASK, t.INT)] if not state.kind.keyed and state.kind is not StateKind.BROADCAST else []
     for name in names:
@@ -137,10 +137,8 @@ def open_state(
 
 def _must_look(state: StateSnapshot, times: Times) -> bool:
     """Whether only the files say which columns there are, or which types they have."""
-    if state.kind is StateKind.WINDOW_CONTENTS:
-        return True
     types = column_types(state)
-    kinds = (types[name] for name in columns_for(state, ()))
+    kinds = (types[name] for name in columns_for(state))
     return times is Times.STORED and any(kind is not None and holds_times(kind) for kind in kinds)
 
 

@@ -39,6 +39,10 @@ from millstream.core.services.lease import leaderless_seconds
 from millstream.core.services.network import GRPC, Network
 from millstream.core.services.session import Dialer, Session
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.execution import CHECKPOINTING_LOCAL_BACKUP_ENABLED
+from millstream.core.settings.options.scheduling import TASKMANAGER_NUMBER_OF_TASK_SLOTS
+from millstream.core.settings.options.services import REGISTRATION_TIMEOUT, TASKMANAGER_HOST, TASKMANAGER_RPC_PORT
+from millstream.core.settings.variables import PROVIDER_TOKEN
 from millstream.core.store.high_availability import FoundLeaders, open_leaders
 from millstream.core.wire.contracts import (
     TASK_MANAGER_AT_JOB_MANAGER,
@@ -49,7 +53,7 @@ from millstream.taskmanager.supervisor.local_state import LocalState
 from millstream.taskmanager.supervisor.metrics import MeasuredSlot, TaskManagerMetrics
 from millstream.taskmanager.supervisor.py_spy import PySpy
 from millstream.taskmanager.supervisor.slot_table import Allocation, SlotTable
-from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker
+from millstream.taskmanager.supervisor.supervised_worker import SupervisedWorker, WorkerOnThread
 from millstream.taskmanager.supervisor.worker_logs import WorkerLogs
 
 log = logging.getLogger(__name__)
@@ -68,6 +72,7 @@ class TaskManagerService:
         leaders: FoundLeaders | None = None,
         network: Network = GRPC,
         launch: Launcher = start_job_process,
+        on_thread: WorkerOnThread | None = None,
     ) -> None:
         self.address = ""
         self.id = TaskManagerId("")
@@ -76,8 +81,9 @@ class TaskManagerService:
         self._leaders = leaders
         self._network = network
         self._launch = launch
-        self._host = configuration.string("taskmanager.host")
-        self._table = SlotTable(configuration.integer("taskmanager.numberOfTaskSlots"))
+        self._on_thread = on_thread
+        self._host = configuration.get(TASKMANAGER_HOST)
+        self._table = SlotTable(configuration.get(TASKMANAGER_NUMBER_OF_TASK_SLOTS))
         self._server: grpc.aio.Server | None = None
         self._failed: asyncio.Future[MillstreamError] | None = None
         self._background = BackgroundTasks()
@@ -88,7 +94,7 @@ class TaskManagerService:
         self._workers: dict[AllocationId, SupervisedWorker] = {}
         self._local_state: LocalState | None = None
         self._logs = WorkerLogs(configuration)
-        self._figures = TaskManagerMetrics(configuration.boolean("execution.local.in-process"))
+        self._figures = TaskManagerMetrics(on_thread is not None)
         self.metrics = MetricRegistry(self._measured)
         """All that is measured here."""
         self._inspection = TaskManagerInspection(self._logs, self.metrics, self._held_workers, PySpy(configuration))
@@ -101,9 +107,9 @@ class TaskManagerService:
         work_directory(self._configuration)  # raises at once when it cannot be used
         self._leaders = self._leaders or open_leaders(self._configuration)
         handlers = self._inspection.handlers()
-        port = self._configuration.integer("taskmanager.rpc.port")
+        port = self._configuration.get(TASKMANAGER_RPC_PORT)
         self._server, bound = await self._network.serve(
-            self._host, port, handlers, self._configuration, "taskmanager.rpc.port"
+            self._host, port, handlers, self._configuration, TASKMANAGER_RPC_PORT
         )
         self.address = f"{self._host}:{bound}"
         self.id = TaskManagerId(f"{self.address}-{new_id()[:6]}")
@@ -165,7 +171,7 @@ class TaskManagerService:
             "resource manager",
             self._registering,
             self._resource_manager_lost,
-            self._configuration.seconds("registration.timeout"),
+            self._configuration.get(REGISTRATION_TIMEOUT),
         )
         self._fail(UnreachableError(reason))
 
@@ -183,7 +189,7 @@ class TaskManagerService:
                 cpu_cores=os.cpu_count() or 1,
                 memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
                 slots=self._slot_status(),
-                provider_token=os.environ.get("MILLSTREAM_PROVIDER_TOKEN", ""),
+                provider_token=os.environ.get(PROVIDER_TOKEN, ""),
             )
         )
         log.info("registered at the resource manager")
@@ -365,7 +371,7 @@ class TaskManagerService:
         configuration = self._configuration.for_job(start.configuration).merged(
             {**self._logs.options, **certificates_of_secret(self._configuration)}
         )
-        copies = configuration.boolean("execution.checkpointing.local-backup.enabled")
+        copies = configuration.get(CHECKPOINTING_LOCAL_BACKUP_ENABLED)
         worker = SupervisedWorker(
             replace(
                 start,
@@ -378,6 +384,7 @@ class TaskManagerService:
             lambda text: self._to_job_manager(allocation, msg.WorkerProgress(allocation.allocation_id, text)),
             lambda: self._logs.open(allocation.job_id, allocation.index),
             self._launch,
+            self._on_thread,
         )
         jobs = {a.job_id for a in self._table.report() if a is not None}
         self._background.spawn(asyncio.to_thread(self._logs.remove_old, jobs))

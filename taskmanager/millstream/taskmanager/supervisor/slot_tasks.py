@@ -11,13 +11,12 @@ from typing import assert_never
 
 from msgspec import Struct, field
 
-from millstream.core.jobs.barriers import StopMode
+from millstream.core.jobs.barriers import Barrier, StopMode
 from millstream.core.jobs.details import Accumulator, TaskMetrics
 from millstream.core.jobs.ids import AttemptId, VertexId
 from millstream.core.jobs.states import ExecutionState
 from millstream.core.messages.checkpoints import (
     CheckpointNotice,
-    CheckpointOptions,
     InputsEnded,
     TriggerCheckpoint,
 )
@@ -109,13 +108,13 @@ class _Task(Struct):
             reader=None if deployment.inputs else _Reader(),
         )
 
-    def triggered(self, options: CheckpointOptions) -> None:
-        if not options.savepoint or options.stop is not StopMode.NONE:  # there is no notice of the outcome of others
-            self.under_way.add(options.checkpoint_id)
-        if options.stop is StopMode.DRAIN:
-            self.drained_by = options.checkpoint_id
+    def triggered(self, barrier: Barrier) -> None:
+        if not barrier.is_savepoint or barrier.stop is not StopMode.NONE:  # there is no notice of the outcome of others
+            self.under_way.add(barrier.checkpoint_id)
+        if barrier.stop is StopMode.DRAIN:
+            self.drained_by = barrier.checkpoint_id
         if self.reader is not None:
-            self.reader.captures(options.checkpoint_id)
+            self.reader.captures(barrier.checkpoint_id)
 
     def notified(self, notice: CheckpointNotice) -> None:
         number = notice.checkpoint_id
@@ -179,9 +178,9 @@ class SlotTasks:
                         task.state = ExecutionState.CANCELING
             case EnumeratorEvent():
                 self._from_enumerator(command)
-            case TriggerCheckpoint(_, attempts, options):
+            case TriggerCheckpoint(_, attempts, barrier):
                 for task in self._of(attempts):
-                    task.triggered(options)
+                    task.triggered(barrier)
             case CheckpointNotice(attempt_ids=attempts):
                 for task in self._of(attempts):
                     task.notified(command)

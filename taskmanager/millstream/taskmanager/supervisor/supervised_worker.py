@@ -28,6 +28,7 @@ from millstream.core.messages.task_manager import (
     WorkerReady,
 )
 from millstream.core.processes.child import Child, ChildProcess, ChildThread
+from millstream.core.processes.control_pipe import ControlPipe
 from millstream.core.processes.job_process import JobProcess, Launcher, start_job_process
 from millstream.core.processes.memory import amount
 from millstream.core.processes.supervised_child import SupervisedChild
@@ -35,9 +36,10 @@ from millstream.core.processes.titles import ROOM, worker_title
 from millstream.core.services.liveness import Liveness
 from millstream.core.services.silence import accepts_connections, reason_of_silence, until_silent
 from millstream.core.settings.configuration import Configuration
+from millstream.core.settings.options.scheduling import TASK_CANCELLATION_TIMEOUT, WORKER_START_TIMEOUT
 from millstream.core.wire.pipes import WORKER_COMMAND, WORKER_MESSAGE
 from millstream.core.wire.wire import WireError
-from millstream.taskmanager.supervisor.memory_limit import OPTION, VARIABLES, limit_of
+from millstream.taskmanager.memory_limit import OPTION, VARIABLES, limit_of
 from millstream.taskmanager.supervisor.slot_tasks import SlotTasks
 from millstream.taskmanager.supervisor.worker_places import WorkerPlaces
 
@@ -45,6 +47,10 @@ log = logging.getLogger(__name__)
 _STOP_GRACE = 5.0
 _DEAF = "its threads do not run, and it accepts no connection"
 _SILENT = "it does not respond: native code that it runs holds the interpreter lock, or the machine is overloaded"
+
+
+WorkerOnThread = Callable[[ControlPipe, str], None]
+"""Runs a slot worker with this end of its pipe and its host, on a thread of this process."""
 
 
 class SupervisedWorker:
@@ -59,6 +65,7 @@ class SupervisedWorker:
         on_progress: Callable[[str], None],
         outputs: Callable[[], tuple[int, int] | None] = lambda: None,
         launch: Launcher = start_job_process,
+        on_thread: WorkerOnThread | None = None,
     ) -> None:
         self.allocation_id = start.allocation_id
         self._start = start
@@ -68,6 +75,7 @@ class SupervisedWorker:
         self._on_progress = on_progress
         self._outputs = outputs
         self._launcher = launch
+        self._on_thread = on_thread
         self._was_put_down = False
         self._was_silent = False
         self.tasks = SlotTasks()
@@ -151,7 +159,7 @@ class SupervisedWorker:
     async def cancel(self, cancel: CancelTasks) -> None:
         """Cancels tasks, and kills the worker when they do not end in time."""
         self.send(cancel)
-        timeout = self._configuration.seconds("task.cancellation.timeout")
+        timeout = self._configuration.get(TASK_CANCELLATION_TIMEOUT)
         await asyncio.sleep(timeout)
         stuck = self._running & set(cancel.attempt_ids)
         if stuck:
@@ -202,7 +210,7 @@ class SupervisedWorker:
             raise WireError(f"it sent a {type(message).__name__} of another slot or job")
 
     async def _watch_process(self) -> None:
-        timeout = self._configuration.seconds("worker.start.timeout")
+        timeout = self._configuration.get(WORKER_START_TIMEOUT)
         try:
             await asyncio.wait_for(self._ready.wait(), timeout)
         except TimeoutError:
@@ -230,10 +238,9 @@ class SupervisedWorker:
         return child
 
     async def _start_child(self) -> Child:
-        if self._configuration.boolean("execution.local.in-process"):
-            from millstream.taskmanager.worker.process import run_worker
-
-            return await ChildThread.start(lambda pipe: run_worker(pipe, self._host), "slot worker")
+        on_thread = self._on_thread
+        if on_thread is not None:
+            return await ChildThread.start(lambda pipe: on_thread(pipe, self._host), "slot worker")
         process = JobProcess(
             "millstream.taskmanager.worker.main",
             ["--host", self._host, "--title", worker_title(self._start, ()).ljust(ROOM)],

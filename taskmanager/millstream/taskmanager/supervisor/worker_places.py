@@ -8,7 +8,7 @@ from millstream.core.jobs.details import TaskMetrics
 from millstream.core.jobs.ids import AttemptId
 from millstream.core.messages.inspection import PlacedTask
 from millstream.core.messages.task_manager import TaskMetricsReport, TaskUpdate, WorkerMessage
-from millstream.taskmanager.worker.stack_reading import FOR_INPUT, FOR_OTHERS, FOR_SOURCES, WAITING
+from millstream.taskmanager.stack_reading import FOR_INPUT, FOR_OTHERS, FOR_SOURCES, WAITING
 
 
 class WorkerPlaces:

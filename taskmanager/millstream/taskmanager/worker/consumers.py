@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from millstream.core.records.batches import Batch, RowBatch
+from millstream.core.records.batches import Batch
 from millstream.core.records.handover import Handover, RecordCopyError
 from millstream.taskmanager.worker.operators.base import OperatorError
 from millstream.taskmanager.worker.operators.output import Emit
@@ -42,10 +42,6 @@ class Consumers(Struct):
         handover = Handover()
 
         def emit(batch: Batch) -> None:
-            if not isinstance(batch, RowBatch):
-                for target in (*owners, *others):
-                    target(batch)
-                return
             try:
                 copies = [handover.to_another(batch) for _ in owners]
             except RecordCopyError as error:

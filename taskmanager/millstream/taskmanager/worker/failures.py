@@ -11,7 +11,7 @@ from millstream.core.jobs.failures import TaskFailure
 from millstream.core.keys.key_groups import UnhashableKeyError
 from millstream.core.logs.tracebacks import encodable, error_signature, one_line, user_traceback
 from millstream.core.messages.deployment import TaskDeployment
-from millstream.taskmanager.supervisor.memory_limit import blamed_for
+from millstream.taskmanager.memory_limit import blamed_for
 from millstream.taskmanager.worker.operators.base import NO_RECORD, OperatorError
 from millstream.taskmanager.worker.outages import is_outage
 from millstream.taskmanager.worker.partitioning import PartitioningError

@@ -16,7 +16,7 @@ from millstream.core.jobs.plan import plan
 from millstream.core.keys.key_groups import combine_hashes, key_group_of, stable_hash_column, stable_hashes, subtask_of
 from millstream.core.keys.key_values import hashable, is_all_its_fields
 from millstream.core.logs.tracebacks import one_line
-from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.records.batches import Batch, ColumnBatch
 from millstream.core.records.conversion import record_batch_to_rows
 from millstream.core.records.copying import is_immutable_type
 from millstream.core.records.function_code import getter, picked
@@ -84,11 +84,11 @@ class _Broadcast:
         self._handover = Handover()
 
     def route(self, batch: Batch) -> Routed:
-        if isinstance(batch, ColumnBatch) or not self._copied:
+        if not self._copied:
             return [(index, batch) for index in self._channels]
         return [(index, self._copy(batch) if index in self._copied else batch) for index in self._channels]
 
-    def _copy(self, batch: RowBatch) -> RowBatch:
+    def _copy(self, batch: Batch) -> Batch:
         try:
             return self._handover.to_another(batch)
         except RecordCopyError as error:

@@ -17,7 +17,7 @@ from millstream.core.inspection.frames import SeenFrame
 from millstream.core.inspection.running_threads import taking_time, thread_name
 from millstream.core.inspection.threads import current_stacks
 from millstream.core.messages.inspection import PlacedTask, SampledStack, SampleRequest
-from millstream.taskmanager.worker.stack_reading import (
+from millstream.taskmanager.stack_reading import (
     FOR_INPUT,
     FOR_OTHERS,
     FOR_SOURCES,

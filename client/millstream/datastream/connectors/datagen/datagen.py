@@ -42,6 +42,12 @@ class _GeneratorSource(Source[IndexSplit, T_co]):
     ) -> None:
         if count is not None and count < 0:
             raise InvalidProgramError(f"a data generator's count must not be negative, got {count}")
+        if rate_per_second is not None and (
+            isinstance(rate_per_second, bool) or not isinstance(rate_per_second, int | float)
+        ):
+            raise InvalidProgramError(
+                f"a data generator's rate is a number of records/s, got {rate_per_second!r}; its type is type_info="
+            )
         if rate_per_second is not None and not rate_per_second > 0:
             raise InvalidProgramError(f"a data generator's rate must be above 0 records/s, got {rate_per_second}")
         self._count = count

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from millstream.datastream.connectors.base import SplitEnumerator, SplitEnumeratorContext
 from millstream.datastream.connectors.errors import ConnectorError, MalformedInputError
@@ -108,8 +107,3 @@ class MonitoringEnumerator(SplitEnumerator[FileSplit]):
     def snapshot_state(self, checkpoint_id: int) -> MonitoringState:
         """What a new one needs to find every file once."""
         return MonitoringState(list(self._pending), sorted(self._known))
-
-
-def pending_of(state: Any) -> Collection[FileSplit]:
-    """The splits not handed out, in the state of an enumerator that monitored or of one that did not."""
-    return state.pending if isinstance(state, MonitoringState) else state

@@ -28,11 +28,8 @@ from millstream.datastream.connectors.file_system.csv.format import CsvFormat
 from millstream.datastream.connectors.file_system.enumerating import FileEnumeratorProvider, FileSplitAssignerProvider
 from millstream.datastream.connectors.file_system.lines.json_format import JsonLinesFormat
 from millstream.datastream.connectors.file_system.lines.text_format import StreamFormat
-from millstream.datastream.connectors.file_system.monitoring import (
-    MonitoringEnumerator,
-    MonitoringState,
-    pending_of,
-)
+from millstream.datastream.connectors.file_system.listing import ListingEnumerator
+from millstream.datastream.connectors.file_system.monitoring import MonitoringEnumerator, MonitoringState
 from millstream.datastream.connectors.file_system.parquet.format import ParquetFormat
 from millstream.datastream.connectors.file_system.paths import FoundFile, PathLike, absolute, find_files
 from millstream.datastream.connectors.file_system.splits import WHOLE, FileFormat, FileSplit, FormatReader
@@ -44,7 +41,7 @@ from millstream.datastream.connectors.malformed import (
     MalformedRecords,
     OnError,
 )
-from millstream.datastream.connectors.split_queue import DiscoveringEnumerator, OneSplitReader, QueueEnumerator
+from millstream.datastream.connectors.split_queue import OneSplitReader
 from millstream.datastream.functions import OutputTag
 
 RECORD = TypeVar("RECORD")
@@ -341,7 +338,7 @@ class FileSource(Source[FileSplit, T_co]):
     @override
     def create_enumerator(self, context: SplitEnumeratorContext[FileSplit]) -> SplitEnumerator[FileSplit]:
         if self._interval is None:
-            return DiscoveringEnumerator(context, self._discover)
+            return ListingEnumerator(context, tuple(self._paths), self._discover)
         return MonitoringEnumerator(context, self._list, self._cut, self._interval)
 
     @override
@@ -349,7 +346,7 @@ class FileSource(Source[FileSplit, T_co]):
         if state is None:
             return self.create_enumerator(context)
         if self._interval is None:
-            return QueueEnumerator(context, pending_of(state))
+            return ListingEnumerator(context, tuple(self._paths), self._discover, state)
         if not isinstance(state, MonitoringState):
             raise ConnectorError(
                 "file source: the snapshot is of a source that did not monitor its files, so it does not record "

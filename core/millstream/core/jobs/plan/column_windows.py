@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from millstream.core.aggregates import PlannedAggregate
 from millstream.core.jobs.plan.plan import BatchInput, KeySelector, OperatorSpec
 from millstream.core.overriding import override
 from millstream.core.records.types import TypeInformation
-
-
-class Aggregation(Enum):
-    """The aggregation of the values of a column."""
-
-    COUNT = "count"
-    SUM = "sum"
-    MIN = "min"
-    MAX = "max"
-    AVG = "avg"
-    FIRST = "first"
-    LAST = "last"
-    COUNT_DISTINCT = "count_distinct"
-
-
-class PlannedAggregate(Struct, frozen=True):
-    """An aggregate over a column of known type; without one, over the records themselves."""
-
-    aggregation: Aggregation
-    column: str | None
-    type: TypeInformation  # of the column
-    name: str  # of the result
-    result: TypeInformation
 
 
 class ColumnWindowSpec(OperatorSpec, Struct, frozen=True):

@@ -8,6 +8,9 @@ emitted.
 
 from __future__ import annotations
 
+from typing import Any
+
+from millstream.core.jobs.barriers import Barrier
 from millstream.core.records.batches.columns import ColumnBatch
 from millstream.core.records.batches.kinds import ChangedRecordError
 from millstream.core.records.batches.rows import TIMESTAMP, RowBatch
@@ -16,7 +19,6 @@ from millstream.core.records.batches.signals import (
     LAST_WATERMARK,
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,
-    Barrier,
     EndOfInput,
     LatencyMarker,
     Signal,
@@ -24,6 +26,7 @@ from millstream.core.records.batches.signals import (
     Watermark,
     WatermarkStatus,
 )
+from millstream.core.records.conversion import VALUE_COLUMN
 
 Batch = RowBatch | ColumnBatch
 Element = Batch | Signal
@@ -37,6 +40,14 @@ def may_join(first: Batch, other: Batch) -> bool:
 def joined(batches: list[Batch]) -> Batch:
     """The records of batches that may join, in one."""
     return batches[0] if len(batches) == 1 else type(batches[0]).concat(batches)  # type: ignore[arg-type]  # of one class
+
+
+def lines_of(batch: Batch) -> list[Any]:
+    """The records as a sink writes them in lines; of columns with the single name `value`, those are the values."""
+    rows = batch.records()
+    if isinstance(batch, ColumnBatch) and batch.data.schema.names == [VALUE_COLUMN]:
+        return [row[0] for row in rows]
+    return rows
 
 
 __all__ = [
@@ -58,5 +69,6 @@ __all__ = [
     "Watermark",
     "WatermarkStatus",
     "joined",
+    "lines_of",
     "may_join",
 ]

@@ -70,11 +70,13 @@ class ColumnBatch:
     # Selection
 
     def filter(self, mask: Mask) -> ColumnBatch:
-        """The records that the mask selects, which has a truth value for each."""
+        """The records that the mask selects, which has a truth value for each; it may be an Arrow array, too."""
         import numpy as np
         import pyarrow as pa
 
-        chosen = pa.array(np.frombuffer(mask, np.bool_) if isinstance(mask, bytes) else mask, pa.bool_())
+        chosen: Any = mask
+        if not isinstance(mask, pa.Array):
+            chosen = pa.array(np.frombuffer(mask, np.bool_) if isinstance(mask, bytes) else mask, pa.bool_())
         return self._each(lambda part: part.filter(chosen))
 
     def take(self, indices: Indices) -> ColumnBatch:
@@ -160,7 +162,7 @@ class ColumnBatch:
         kinds = None if self.kinds is None else _kind_bytes(self.kinds)
         return rows_of_kinds(record_batch_to_rows(self.data, type), self.row_times(), kinds)
 
-    def to_columns(self, type: TypeInformation) -> ColumnBatch:
+    def to_columns(self, type: TypeInformation, only: Sequence[str] | None = None) -> ColumnBatch:
         """The batch itself."""
         return self
 

@@ -223,14 +223,17 @@ class RowBatch:
         """The batch itself."""
         return self
 
-    def to_columns(self, type: TypeInformation) -> ColumnBatch:
-        """The records as columns, with their timestamps and kinds. `Row`s hand their kinds over to the batch."""
+    def to_columns(self, type: TypeInformation, only: Sequence[str] | None = None) -> ColumnBatch:
+        """The records as columns of the declared type, or some of these, with their timestamps and kinds.
+
+        `Row`s hand their kinds over to the batch.
+        """
         from millstream.core.records.batches.columns import ColumnBatch, kinds_column
 
         rows, kinds = self.rows, self.kinds
         if kinds is None and (kinds := own_kinds(rows)) is not None:
             rows = without_kinds(rows, kinds)
-        return ColumnBatch(rows_to_record_batch(rows, type), self.column_times(), kinds_column(kinds))
+        return ColumnBatch(rows_to_record_batch(rows, type, only), self.column_times(), kinds_column(kinds))
 
 
 def rows_of_kinds(rows: list[Any], timestamps: array[int] | None, kinds: bytes | None) -> RowBatch:

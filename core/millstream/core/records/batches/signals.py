@@ -9,35 +9,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from millstream.core.jobs.barriers import StopMode
+from millstream.core.jobs.barriers import Barrier
 
 
 class EndOfInput(Struct, frozen=True):
     """The producer has finished: no elements follow on this channel."""
-
-
-class Barrier(Struct, frozen=True):
-    """Divides the stream: records before it belong to the checkpoint, records after it do not.
-
-    It carries the options of the checkpoint, because the coordinator triggers only sources.
-    """
-
-    checkpoint_id: int
-    timestamp: int  # when the coordinator triggered it, in milliseconds
-    is_savepoint: bool = False
-    location: str = ""  # the folder for state files
-    aligned: bool = True  # exactly-once: channels that delivered it wait for the others
-    full: bool = False  # refers to no file of an earlier checkpoint
-    stop: StopMode = StopMode.NONE
-    unaligned: bool = False  # exactly-once without waiting: it overtakes records, which become part of the checkpoint
-    aligned_timeout_ms: int | None = None  # aligned until it is this old, then unaligned
-    native: bool = False  # a savepoint in the files of checkpoints
-    oldest_base: int = 0  # the oldest checkpoint whose files it may refer to; older ones may be deleted
-
-    @property
-    def may_overtake(self) -> bool:
-        """Whether it overtakes records where it can, at once or when it is old enough."""
-        return self.unaligned or self.aligned_timeout_ms is not None
 
 
 class StreamSignal:

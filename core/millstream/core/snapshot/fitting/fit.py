@@ -27,9 +27,7 @@ from millstream.core.snapshot.metadata.model import (
     enumerator_property,
 )
 
-_UNDECLARED = frozenset(
-    {StateKind.SPLITS, StateKind.SINK_TRANSACTIONS, StateKind.TIMERS, StateKind.WINDOW_CONTENTS, StateKind.IN_FLIGHT}
-)
+_UNDECLARED = frozenset({StateKind.SPLITS, StateKind.SINK_TRANSACTIONS, StateKind.TIMERS, StateKind.IN_FLIGHT})
 """The kinds of state that operators keep internally and functions never declare."""
 
 

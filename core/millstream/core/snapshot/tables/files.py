@@ -2,33 +2,36 @@
 
 Rows are sorted by key group, and record batches and row groups end where a key group ends, so that a reader decodes
 only those of the key groups it wants; only a key group that is large by itself is cut. A file is compared with its
-checksum before anything in it is read. A big state becomes several files, so that a rescaled restore does not even
-fetch what it does not need, and no column in one comes near the 2 GiB that Arrow can address.
+checksum before anything in it is read. Both directions work part by part: what a writer or a reader has in memory is
+one part, and what the storage has of one file. So a big state becomes several files, and a rescaled restore does not
+even fetch those that it does not need.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from millstream.core.snapshot.errors import SnapshotError, UnusableFileError, one_line
 from millstream.core.snapshot.metadata.model import StateFile, StateSnapshot, is_uri
 from millstream.core.snapshot.storage.storage import FileSource, FileTarget, StateWriter, WrittenFile
 from millstream.core.snapshot.tables.encodings import encodings_of
-from millstream.core.snapshot.tables.parts import ARROW, KEY_GROUPS_OF_BATCHES, PARQUET, native_suffix, open_parts
-from millstream.core.snapshot.tables.restore import check_keys, check_table, select_key_groups
+from millstream.core.snapshot.tables.parts import ARROW, PARQUET, FileParts, native_suffix, open_parts
+from millstream.core.snapshot.tables.restore import OWNER, check_keys, check_table, select_key_groups
 from millstream.core.snapshot.tables.table import KEY_GROUP, key_groups_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_PER_BATCH = 64 * 1024
-BYTES_PER_BATCH = 128 * 1024 * 1024
+BYTES_PER_BATCH = 4 * 1024 * 1024
 ROWS_PER_FILE = 4 * 1024 * 1024
-BYTES_PER_FILE = 512 * 1024 * 1024
+BYTES_PER_FILE = 32 * 1024 * 1024
 _BLOCK = 1024 * 1024
 
 
@@ -61,28 +64,112 @@ def write_state(
     `key_groups` is what the subtask owns; without it the files say what they hold. An `attempt` is part of the names
     of the files, where several may write the same part at a time.
     """
-    written: list[tuple[WrittenFile, StateFile]] = []
-    writer: StateWriter | None = None
-    slices = list(_slices(table, rows_per_file, bytes_per_file))
+    return write_parts(
+        storage, location, operator, state, subtask, [table], format, key_groups=key_groups, shared=shared,
+        inline_below=inline_below, first_part=first_part, rows_per_file=rows_per_file, bytes_per_file=bytes_per_file,
+        attempt=attempt,
+    )  # fmt: skip
+
+
+def write_parts(
+    storage: FileTarget,
+    location: str,
+    operator: str,
+    state: str,
+    subtask: int,
+    parts: Iterable[pa.Table],
+    format: FileFormat,
+    *,
+    key_groups: range | None = None,
+    shared: bool = False,
+    inline_below: int = 0,
+    first_part: int = 0,
+    rows_per_file: int = ROWS_PER_FILE,
+    bytes_per_file: int = BYTES_PER_FILE,
+    attempt: str = "",
+    work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> tuple[StateFile, ...]:
+    """The same for a state that comes in parts, which together are sorted by key group.
+
+    One part is taken after the one before is encoded, each encoded inside of a `work()`. Where the types of the columns
+    change, another file begins.
+    """
+    create = partial(
+        storage.create_writer, location, operator, state, subtask,
+        f"{attempt}.{format.value}" if attempt else format.value, shared=shared, inline_below=inline_below,
+    )  # fmt: skip
+    files = _StateFiles(lambda number: create(part=first_part + number), format, rows_per_file, bytes_per_file)
     try:
-        for number, part in enumerate(slices):
-            writer = storage.create_writer(
-                location, operator, state, subtask, f"{attempt}.{format.value}" if attempt else format.value,
-                part=first_part + number, shared=shared, inline_below=inline_below,
-            )  # fmt: skip
-            encode_table(part, writer, format)
-            result = writer.commit()
-            start, end = _key_groups(part, key_groups if len(slices) == 1 else None)
-            file = StateFile(
-                result.path, subtask, start, end, part.num_rows, result.size, result.checksum, result.inline
-            )
-            written.append((result, file))
+        for part in parts:
+            with work():
+                files.write(part)
+        with work():
+            files.close()
     except BaseException:
-        if writer is not None:
-            writer.abort()
-        _remove(storage, location, [result.path for result, _ in written if result.inline is None])
+        _remove(storage, location, files.abort())
         raise
-    return tuple(file for _, file in written)
+    return files.committed(subtask, key_groups)
+
+
+class _StateFiles:
+    """The files of one state, of which only the last is open."""
+
+    def __init__(self, create: Callable[[int], StateWriter], format: FileFormat, rows: int, size: int) -> None:
+        self._create, self._format = create, format
+        self._most_rows, self._most_bytes = rows, size
+        self._writer: StateWriter | None = None
+        self._encoder: _Encoder | None = None
+        self._rows = self._bytes = 0
+        self._ends: tuple[int, int] | None = None
+        self._written: list[tuple[WrittenFile, tuple[int, int] | None, int]] = []
+
+    def write(self, part: pa.Table) -> None:
+        """Appends rows, and begins another file where the open one is full."""
+        rows, size = min(ROWS_PER_BATCH, self._most_rows), min(BYTES_PER_BATCH, self._most_bytes)
+        for piece in _slices(part, rows, size):
+            ends = _ends(piece) if KEY_GROUP in piece.column_names else None
+            if self._encoder is not None and (self._is_full or not piece.schema.equals(self._encoder.schema)):
+                self.close()
+            if self._encoder is None:
+                self._writer = self._create(len(self._written))
+                self._encoder = _Encoder(self._writer, self._format, piece)
+            self._encoder.write(piece)
+            self._rows += piece.num_rows
+            self._bytes += piece.nbytes
+            self._ends = ends if ends is None or self._ends is None else (self._ends[0], ends[1])
+
+    @property
+    def _is_full(self) -> bool:
+        return self._rows >= self._most_rows or self._bytes >= self._most_bytes
+
+    def close(self) -> None:
+        """Commits the open file, if there is one."""
+        if self._encoder is None or self._writer is None:
+            return
+        self._encoder.close()
+        self._written.append((self._writer.commit(), self._ends, self._rows))
+        self._writer = self._encoder = self._ends = None
+        self._rows = self._bytes = 0
+
+    def abort(self) -> list[str]:
+        """Deletes the open file; returns the paths of those that were committed."""
+        if self._encoder is not None:
+            self._encoder.abandon()
+        if self._writer is not None:
+            self._writer.abort()
+        return [result.path for result, _, _ in self._written if result.inline is None]
+
+    def committed(self, subtask: int, owned: range | None) -> tuple[StateFile, ...]:
+        """All files. A single one has the key groups that the subtask owns; several, those of their rows."""
+        files = []
+        for result, ends, rows in self._written:
+            start, end = ends or (None, None)
+            if ends is not None and owned is not None and len(self._written) == 1:
+                start, end = owned.start, owned.stop
+            files.append(
+                StateFile(result.path, subtask, start, end, rows, result.size, result.checksum, result.inline)
+            )
+        return tuple(files)
 
 
 def write_native(
@@ -124,14 +211,6 @@ def _remove(storage: FileTarget, location: str, paths: list[str]) -> None:
         return  # the checkpoint's folder is deleted as a whole when it fails
 
 
-def _key_groups(table: pa.Table, owned: range | None) -> tuple[int | None, int | None]:
-    if KEY_GROUP not in table.column_names:
-        return None, None
-    if owned is not None:
-        return owned.start, owned.stop
-    return _ends(table)
-
-
 def _slices(table: pa.Table, rows: int, size: int) -> Iterator[pa.Table]:
     """Parts of about so many rows, fewer if they are large, that end where a key group ends unless that is far away."""
     import numpy as np
@@ -156,18 +235,40 @@ def _slices(table: pa.Table, rows: int, size: int) -> Iterator[pa.Table]:
 # Encoding
 
 
-def encode_table(table: pa.Table, sink: Any, format: FileFormat) -> None:
-    """Writes one table into a stream."""
-    import pyarrow as pa
+class _Encoder:
+    """Encodes tables of one schema into one stream. The first decides how the columns of a Parquet file are encoded."""
 
-    output = pa.PythonFile(_Sink(sink), mode="w")
-    try:
+    def __init__(self, sink: Any, format: FileFormat, first: pa.Table) -> None:
+        import pyarrow as pa
+
+        self.schema = first.schema
+        self._format = format
+        self._sink = _Sink(sink)
+        self._output = pa.PythonFile(self._sink, mode="w")
+        self._writer: Any
         if format is FileFormat.ARROW:
-            _encode_arrow(table, output)
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            self._writer = pa.ipc.new_file(self._output, self.schema.remove_metadata(), options=options)
         else:
-            _encode_parquet(table, output)
-    finally:
-        output.close()
+            self._writer = _parquet_writer(self._output, first)
+
+    def write(self, table: pa.Table) -> None:
+        """Appends a record batch, or a row group."""
+        if self._format is FileFormat.ARROW:
+            self._writer.write_batch(_one_batch(table))
+        else:
+            self._writer.write_table(table, row_group_size=table.num_rows)
+
+    def close(self) -> None:
+        """Completes the content; the stream remains open."""
+        self._writer.close()
+        self._output.close()
+
+    def abandon(self) -> None:
+        """Ends without writing anything more, which the libraries would do when they are collected."""
+        self._sink.write = len
+        with contextlib.suppress(Exception):
+            self.close()
 
 
 class _Sink:
@@ -186,18 +287,6 @@ class _Sink:
         self.closed = True
 
 
-def _encode_arrow(table: pa.Table, output: Any) -> None:
-    import pyarrow as pa
-
-    parts = list(_slices(table, ROWS_PER_BATCH, BYTES_PER_BATCH))
-    ranges = [(*_key_groups(part, None), part.num_rows) for part in parts]
-    schema = table.schema.with_metadata({KEY_GROUPS_OF_BATCHES: json.dumps(ranges).encode()})
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_file(output, schema, options=options) as writer:
-        for part in parts:
-            writer.write_batch(_one_batch(part).replace_schema_metadata(schema.metadata))
-
-
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
     import pyarrow as pa
 
@@ -206,16 +295,14 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     )
 
 
-def _encode_parquet(table: pa.Table, output: Any) -> None:
+def _parquet_writer(output: Any, first: pa.Table) -> Any:
     import pyarrow.parquet as pq
 
-    encodings = encodings_of(table)
-    with pq.ParquetWriter(
-        output, table.schema, compression="zstd", version="2.6", use_dictionary=encodings.repeated or False,
+    encodings = encodings_of(first)
+    return pq.ParquetWriter(
+        output, first.schema, compression="zstd", version="2.6", use_dictionary=encodings.repeated or False,
         column_encoding=dict.fromkeys(encodings.packed, "DELTA_BINARY_PACKED") or None,
-    ) as writer:  # fmt: skip
-        for part in _slices(table, ROWS_PER_BATCH, BYTES_PER_BATCH):
-            writer.write_table(part, row_group_size=part.num_rows)
+    )  # fmt: skip
 
 
 # Decoding
@@ -230,21 +317,41 @@ def read_state(
     key_groups: Sequence[range] | None = None,
     max_parallelism: int | None = None,
 ) -> pa.Table:
-    """The checked rows of one file in the wanted key groups; all of them without any given.
+    """The checked rows of one file in the wanted key groups; all of them without any given."""
+    import pyarrow as pa
 
-    With the max parallelism, each key is also checked to be in its key group and to be there once; worth it for
-    savepoints, which others may have written.
+    data, where = fetch(storage, location, file), file_name(location, file)
+    parts = read_parts(data, state, file, where, key_groups=key_groups, max_parallelism=max_parallelism)
+    return pa.concat_tables(parts)
+
+
+def read_parts(
+    data: Any,
+    state: StateSnapshot,
+    file: StateFile,
+    where: str,
+    *,
+    key_groups: Sequence[range] | None = None,
+    max_parallelism: int | None = None,
+) -> Iterator[pa.Table]:
+    """The checked rows of a fetched file in the wanted key groups, part by part; at least one, which may be empty.
+
+    With the max parallelism, each key is also checked to be in its key group and to be there once, before the first
+    rows; worth it for savepoints, which others may have written.
     """
-    where, data = file_name(location, file), fetch(storage, location, file)
     try:
-        table = check_table(decode_table(data, file, where, key_groups), state, where)
-        if max_parallelism is not None:
-            check_keys(table, state, max_parallelism, where)
+        parts = decode_parts(data, file, where, key_groups)
+        first = check_table(next(parts), state, where)
+        if max_parallelism is not None and state.kind.keyed:
+            owners = decode_table(data, file, where, key_groups, OWNER)
+            check_keys(check_table(owners, state, where, pruned=True), state, max_parallelism, where)
+        yield first
+        for part in parts:
+            yield check_table(part, state, where)
     except SnapshotError as error:
         if isinstance(error.__cause__, MemoryError):  # there may be more another time
             raise
         raise UnusableFileError(error.path, error.reason) from error
-    return table
 
 
 def file_name(location: str, file: StateFile) -> str:
@@ -270,58 +377,81 @@ def checksum_of(data: Any) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def decode_table(data: Any, file: StateFile, where: str, key_groups: Iterable[range] | None = None) -> pa.Table:
-    """The rows of a verified file in the wanted key groups."""
+def decode_table(
+    data: Any, file: StateFile, where: str, key_groups: Iterable[range] | None = None,
+    columns: Collection[str] | None = None,
+) -> pa.Table:  # fmt: skip
+    """The rows of a verified file in the wanted key groups, with the columns that it has of these, or with all."""
     import pyarrow as pa
 
+    return pa.concat_tables(decode_parts(data, file, where, key_groups, columns))
+
+
+def decode_parts(
+    data: Any, file: StateFile, where: str, key_groups: Iterable[range] | None = None,
+    columns: Collection[str] | None = None,
+) -> Iterator[pa.Table]:  # fmt: skip
+    """The same, one part of the file after the other; at least one, which may be empty."""
     owned = file.key_groups
     wanted = None if key_groups is None or owned is None else [r for r in key_groups if len(r)]
-    try:
-        decoded = _decode(data, file, where, wanted)
-        decoded.table.validate(full=True)  # offsets and text that do not fit crash Arrow's kernels later
-    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise SnapshotError(where, f"cannot be read: {one_line(error)}") from error
-    if decoded.rows != file.rows:
-        raise SnapshotError(where, f"has {decoded.rows} rows, and the metadata lists {file.rows}")
-    if owned is None:
-        return decoded.table
-    if KEY_GROUP not in decoded.table.column_names:
+    parts: FileParts = _explained(where, lambda: open_parts(data, file, where))
+    if (rows := _explained(where, lambda: parts.rows)) != file.rows:
+        raise SnapshotError(where, f"has {rows} rows, and the metadata lists {file.rows}")
+    names = parts.schema.names
+    if owned is not None and KEY_GROUP not in names:
         raise SnapshotError(where, f"has no column {KEY_GROUP}")
-    table = select_key_groups(decoded.table, None, where)
-    held = [*decoded.skipped, *([_ends(table)] if table.num_rows else [])]
-    if any(start < owned.start or end > owned.stop for start, end in held):
-        start, end = min(start for start, _ in held), max(end for _, end in held)
+    read = None if columns is None else [name for name in names if name in columns]
+    last = given = 0
+    for number in range(parts.count):
+        held = None if wanted is None else _explained(where, lambda: parts.ranges)[number]
+        if held is None or wanted is None or _meets(held, wanted):
+            table = _explained(where, partial(_valid_part, parts, number, read))
+            held = None
+            if owned is not None:
+                table = select_key_groups(table, None, where)  # refuses rows that are not sorted
+                held = _ends(table) if table.num_rows else None
+        else:
+            table = None
+        if held is not None and owned is not None:
+            _check_range(held, owned, where)
+            if held[0] < last:
+                raise SnapshotError(where, f"is not sorted by {KEY_GROUP}")
+            last = held[1] - 1
+        if table is not None:
+            yield table if owned is None else select_key_groups(table, wanted, where)
+            given += 1
+    if not given:
+        yield _explained(where, lambda: parts.read([], read))
+
+
+def _valid_part(parts: FileParts, number: int, columns: list[str] | None) -> pa.Table:
+    table = parts.read([number], columns)
+    table.validate(full=True)  # offsets and text that do not fit crash Arrow's kernels later
+    return table
+
+
+def _check_range(held: tuple[int, int], owned: range, where: str) -> None:
+    if held[0] < owned.start or held[1] > owned.stop:
         raise SnapshotError(
             where,
-            f"holds the key groups {start} to {end - 1}, and the metadata promises only {owned.start} to "
+            f"holds the key groups {held[0]} to {held[1] - 1}, and the metadata promises only {owned.start} to "
             f"{owned.stop - 1}",
         )
-    return select_key_groups(table, wanted, where)
 
 
-class _Decoded(NamedTuple):
-    """What was read of a file, all of its rows counted, and the key groups of the parts that were not read."""
+def _explained(where: str, read: Callable[[], Any]) -> Any:
+    """Converts what Arrow finds wrong with a file."""
+    import pyarrow as pa
 
-    table: pa.Table
-    rows: int
-    skipped: list[tuple[int, int]]
+    try:
+        return read()
+    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise SnapshotError(where, f"cannot be read: {one_line(error)}") from error
 
 
 def _ends(table: pa.Table) -> tuple[int, int]:
     groups = table.column(KEY_GROUP)
     return groups[0].as_py(), groups[-1].as_py() + 1
-
-
-def _decode(data: Any, file: StateFile, where: str, wanted: list[range] | None) -> _Decoded:
-    parts = open_parts(data, file, where)
-    chosen = list(range(parts.count))
-    if wanted is not None:
-        chosen = [number for number, held in enumerate(parts.ranges) if held is None or _meets(held, wanted)]
-    table = parts.read(chosen)
-    if wanted is None or len(chosen) == parts.count:
-        return _Decoded(table, table.num_rows, [])
-    skipped = [held for held in parts.ranges if held is not None and not _meets(held, wanted)]
-    return _Decoded(table, parts.rows, skipped)
 
 
 def _meets(held: tuple[int, int], wanted: list[range]) -> bool:

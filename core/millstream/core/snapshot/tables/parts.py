@@ -3,14 +3,15 @@
 A reader takes those that it wants, and of those the columns that it wants; the others are not decoded. What the file
 lists as its parts is trusted, so it has to be one that was compared with its checksum.
 
-Of a Parquet file, PyArrow's metadata of column chunks and their statistics are not used: where these are invalid, even
-in one byte, they end the process (PyArrow 26 does not translate the exceptions of C++ there). The ranges of its parts
-are read from the column of key groups.
+The key groups of the parts are read from their column, which is small: a file is written part by part, when those that
+follow are not known yet. Of a Parquet file, PyArrow's metadata of column chunks and their statistics are not used:
+where these are invalid, even in one byte, they end the process (PyArrow 26 does not translate the exceptions of C++
+there).
 """
 
 from __future__ import annotations
 
-import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ARROW, PARQUET = "arrow", "parquet"
-KEY_GROUPS_OF_BATCHES = b"millstream.key_groups"  # in an Arrow file's schema: of each, the key groups and the rows
 _NATIVE = ".native"
 
 Ends = tuple[int, int]
@@ -33,9 +33,13 @@ class FileParts(Protocol):
     """An opened file."""
 
     schema: pa.Schema
-    rows: int
     count: int
     """Of parts."""
+
+    @property
+    def rows(self) -> int:
+        """All rows."""
+        ...
 
     @property
     def ranges(self) -> Sequence[Ends | None]:
@@ -70,21 +74,42 @@ def open_parts(data: Any, file: StateFile, where: str) -> FileParts:
     raise SnapshotError(where, "has a name that ends neither with .arrow nor with .parquet")
 
 
-class _ArrowParts:
+class _Parts(ABC):
+    """What both formats have in common."""
+
+    schema: pa.Schema
+    count: int
+
+    @cached_property
+    def ranges(self) -> Sequence[Ends | None]:
+        return [self._range(number) for number in range(self.count)]
+
+    @abstractmethod
+    def read(self, numbers: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of some parts."""
+
+    def _range(self, number: int) -> Ends | None:
+        """The key groups of a part; None if it has no rows, or no such column of integers."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if KEY_GROUP not in self.schema.names or not pa.types.is_integer(self.schema.field(KEY_GROUP).type):
+            return None
+        found = pc.min_max(self.read([number], [KEY_GROUP]).column(0))
+        least, most = found["min"].as_py(), found["max"].as_py()
+        return None if least is None else (least, most + 1)
+
+
+class _ArrowParts(_Parts):
     def __init__(self, data: Any) -> None:
         self._data = data
         with self._open() as reader:
             self.schema = reader.schema.remove_metadata()
-            parts = json.loads((reader.schema.metadata or {}).get(KEY_GROUPS_OF_BATCHES, b"[]"))
-            if len(parts) == reader.num_record_batches:
-                self.rows = sum(rows for _, _, rows in parts)
-                self.ranges: Sequence[Ends | None] = [
-                    None if start is None else (start, end) for start, end, _ in parts
-                ]
-            else:
-                self.rows = reader.read_all().num_rows
-                self.ranges = [None] * reader.num_record_batches
-            self.count = len(self.ranges)
+            self.count = reader.num_record_batches
+
+    @cached_property
+    def rows(self) -> int:
+        return sum(self.read([number], self.schema.names[:1]).num_rows for number in range(self.count))
 
     def _open(self, options: Any = None) -> Any:
         import pyarrow as pa
@@ -104,7 +129,7 @@ class _ArrowParts:
         return table if columns is None else table.select(columns)
 
 
-class _ParquetParts:
+class _ParquetParts(_Parts):
     def __init__(self, data: Any) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -114,21 +139,6 @@ class _ParquetParts:
         self.rows = self._reader.metadata.num_rows
         self.count = self._reader.num_row_groups
 
-    @cached_property
-    def ranges(self) -> Sequence[Ends | None]:
-        return [self._range(number) for number in range(self.count)]
-
     def read(self, numbers: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         wanted = None if columns is None else list(columns)
         return self._reader.read_row_groups(list(numbers), columns=wanted).replace_schema_metadata(None)
-
-    def _range(self, number: int) -> Ends | None:
-        """The key groups of a row group; None if it has no rows, or no such column of integers."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if KEY_GROUP not in self.schema.names or not pa.types.is_integer(self.schema.field(KEY_GROUP).type):
-            return None
-        found = pc.min_max(self._reader.read_row_group(number, columns=[KEY_GROUP]).column(0))
-        least, most = found["min"].as_py(), found["max"].as_py()
-        return None if least is None else (least, most + 1)

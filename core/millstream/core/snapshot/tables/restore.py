@@ -7,7 +7,7 @@ order of key groups, and, on request, that each key is in its key group.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 NEVER_NULL = (KEY_GROUP, POSITION, TIMESTAMP, DOMAIN)
 """The columns in which nulls are refused."""
+
+OWNER = frozenset({KEY_GROUP, KEY, NAMESPACE, MAP_KEY, POSITION})
+"""The columns that say whose a row is; timers may be there more than once."""
 
 _CONTENT: dict[StateKind, tuple[str, ...]] = {
     StateKind.VALUE: (VALUE,),
@@ -85,14 +88,11 @@ class Rows(Struct, frozen=True):
         return self.keys[row], self.namespaces[row] if self.namespaces else None
 
 
-def columns_for(state: StateSnapshot, found: Sequence[str]) -> tuple[str, ...]:
-    """The columns that a file of this state, in which these were found, must have."""
-    content = _CONTENT.get(state.kind)
-    if content is None:  # window contents are a list, or one accumulator
-        content = (ELEMENT, POSITION) if ELEMENT in found else (VALUE,)
+def columns_for(state: StateSnapshot) -> tuple[str, ...]:
+    """The columns that a file of this state must have."""
     keyed = (KEY_GROUP, KEY) if state.kind.keyed else ()
     namespace = (NAMESPACE,) if state.kind.keyed and state.namespace_type is not None else ()
-    return (*keyed, *namespace, *content, *((EXPIRES_AT,) if state.ttl is not None else ()))
+    return (*keyed, *namespace, *_CONTENT[state.kind], *((EXPIRES_AT,) if state.ttl is not None else ()))
 
 
 def column_types(state: StateSnapshot) -> dict[str, t.TypeInformation | None]:
@@ -112,7 +112,7 @@ def check_table(table: pa.Table, state: StateSnapshot, where: str, *, pruned: bo
     """
     import pyarrow as pa
 
-    wanted = tuple(table.column_names) if pruned else columns_for(state, table.column_names)
+    wanted = tuple(table.column_names) if pruned else columns_for(state)
     if sorted(table.column_names) != sorted(wanted):
         found = ", ".join(table.column_names) or "none"
         raise SnapshotError(where, f"has the columns {found}, and must have {', '.join(wanted)}")
@@ -132,7 +132,7 @@ def check_table(table: pa.Table, state: StateSnapshot, where: str, *, pruned: bo
 
 
 def check_keys(table: pa.Table, state: StateSnapshot, max_parallelism: int, where: str) -> None:
-    """Refuses a checked table in which a key is not in its own key group, or has two values.
+    """Refuses a checked table in which a key is not in its own key group, or has two values. It may lack the values.
 
     No subtask would find the one, and which of the others holds would be chance. Pickled keys are not loaded, and so
     their key groups are not checked.
@@ -142,8 +142,6 @@ def check_keys(table: pa.Table, state: StateSnapshot, max_parallelism: int, wher
     key_type = StateTypes.of(state).key
     if not state.kind.keyed or state.key_type is None or key_type is None:
         return
-    content = [name for name in (VALUE, MAP_VALUE) if name in table.column_names]  # holds nothing of the keys
-    table = table.drop_columns(content)
     if not holds_pickled(state.key_type):
         expected = (key_hashes(_whole(table, KEY), state.key_type) % np.uint64(max_parallelism)).astype(np.int32)
         wrong = np.flatnonzero(expected != _groups(table))
@@ -248,7 +246,7 @@ def read_rows(
         changed = evolve or (declared is not None and name in (KEY, MAP_KEY))
         return from_array(column, kind, f"{where}: column {name}", unpickle=load, new_fields=changed)
 
-    columns = columns_for(state, table.column_names)
+    columns = columns_for(state)
     content, detail = {
         VALUE: (VALUE, None), ELEMENT: (ELEMENT, POSITION), MAP_KEY: (MAP_VALUE, MAP_KEY),
         TIMESTAMP: (TIMESTAMP, DOMAIN),

@@ -96,7 +96,7 @@ def list_table(
     key_groups: Sequence[int] | None = None,
     pickler: Dumps = dumps,
 ) -> pa.Table:
-    """List state and window contents: one row for each element. `expires_at` is parallel to the lists."""
+    """List state: one row for each element. `expires_at` is parallel to the lists."""
     import numpy as np
 
     columns = _Columns(types, max_parallelism, pickler)
@@ -140,11 +140,12 @@ def map_entry_table(
     max_parallelism: int,
     *,
     namespaces: Collection[Any] | None = None,
+    key_groups: Sequence[int] | None = None,
     pickler: Dumps = dumps,
 ) -> pa.Table:
     """Map state whose entries are given as columns: one row for each entry."""
     columns = _Columns(types, max_parallelism, pickler)
-    columns.keys(keys, namespaces, None)
+    columns.keys(keys, namespaces, key_groups)
     columns.add(MAP_KEY, map_keys, types.map_key)
     columns.add(MAP_VALUE, values, types.value)
     return columns.table()
@@ -185,6 +186,15 @@ def broadcast_table(entries: Mapping[Any, Any], types: StateTypes, *, pickler: D
     columns.add(MAP_KEY, list(entries), types.map_key)
     columns.add(MAP_VALUE, list(entries.values()), types.value)
     return columns.table()
+
+
+def column_of_keys(keys: Collection[Any], types: StateTypes) -> tuple[pa.Array, t.TypeInformation]:
+    """The column of keys, and their stored type."""
+    key_type = types.stored().key
+    if key_type is None:
+        raise SnapshotError(KEY, "has no type, which keyed state needs")
+    column: Any = keys if is_array(keys) or isinstance(keys, list | tuple) else list(keys)
+    return to_array(column, key_type, KEY, held=Held.AS_KEYS), key_type
 
 
 def key_groups_of(

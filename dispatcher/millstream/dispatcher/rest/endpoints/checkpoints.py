@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millstream.core.errors import UnreachableError
-from millstream.core.messages.snapshots import CheckpointQuery, CheckpointView
+from millstream.core.messages.queries import JobQuery, JobView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import schemas
 from millstream.dispatcher.rest import snapshot_schemas as snapshots
@@ -39,28 +39,28 @@ class CheckpointEndpoints:
 
     async def overview(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints`."""
-        return await self._response(CheckpointQuery(job_id_of(request), CheckpointView.OVERVIEW))
+        return await self._response(JobQuery(job_id_of(request), JobView.CHECKPOINTS))
 
     async def config(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints/config`."""
-        return await self._response(CheckpointQuery(job_id_of(request), CheckpointView.CONFIG))
+        return await self._response(JobQuery(job_id_of(request), JobView.CHECKPOINT_CONFIG))
 
     async def details(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints/details/:checkpointid`."""
         checkpoint = _checkpoint_id(request)
-        return await self._response(CheckpointQuery(job_id_of(request), CheckpointView.DETAILS, checkpoint))
+        return await self._response(JobQuery(job_id_of(request), JobView.CHECKPOINT_DETAILS, checkpoint))
 
     async def subtasks(self, request: Request) -> Response:
         """`GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`."""
         checkpoint, vertex = _checkpoint_id(request), request.path_params["vertexid"]
-        return await self._response(CheckpointQuery(job_id_of(request), CheckpointView.SUBTASKS, checkpoint, vertex))
+        return await self._response(JobQuery(job_id_of(request), JobView.CHECKPOINT_SUBTASKS, checkpoint, vertex))
 
-    async def _response(self, query: CheckpointQuery) -> Response:
+    async def _response(self, query: JobQuery) -> Response:
         details = self._lifecycle.details(query.job_id)
         if details.state.is_terminal:
             return _json(json.dumps(_left_behind(details.checkpoints, query)).encode())
         try:
-            response = await self._lifecycle.query_checkpoints(query)
+            response = await self._lifecycle.query(query)
         except UnreachableError as error:
             raise RestError(503, str(error)) from error
         if response.error:
@@ -68,25 +68,27 @@ class CheckpointEndpoints:
         return _json(response.json)
 
 
-def _left_behind(content: bytes, query: CheckpointQuery) -> Any:
+def _left_behind(content: bytes, query: JobQuery) -> Any:
     """The part of what an ended job left of its checkpoints."""
     if not content:
         raise RestError(404, f"nothing is known of the checkpoints of job {query.job_id}")
     known, checkpoint = json.loads(content), str(query.checkpoint_id)
     match query.kind:
-        case CheckpointView.OVERVIEW:
+        case JobView.CHECKPOINTS:
             return known["overview"]
-        case CheckpointView.CONFIG:
+        case JobView.CHECKPOINT_CONFIG:
             return known["config"]
         case _ if checkpoint not in known["details"]:
             raise RestError(404, f"job {query.job_id} has no checkpoint {checkpoint}, or it is no longer remembered")
-        case CheckpointView.DETAILS:
+        case JobView.CHECKPOINT_DETAILS:
             return known["details"][checkpoint]
-        case CheckpointView.SUBTASKS:
+        case JobView.CHECKPOINT_SUBTASKS:
             vertices = known["subtasks"].get(checkpoint, {})
             if query.vertex_id not in vertices:
                 raise RestError(404, f"checkpoint {checkpoint} of job {query.job_id} has no vertex {query.vertex_id}")
             return vertices[query.vertex_id]
+        case JobView.STALL:
+            raise AssertionError("the stall of an ended job is not stored")
         case _:
             assert_never(query.kind)
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from millstream.core.errors import MillstreamError
 from millstream.core.jobs.ids import JobId, stable_id
-from millstream.core.messages.snapshots import SnapshotKind, SnapshotRequest
+from millstream.core.messages.snapshots import SnapshotRequest, SnapshotRequestKind
 from millstream.dispatcher.callers import Role
 from millstream.dispatcher.lifecycle import JobEndedError, JobLifecycle
 from millstream.dispatcher.operations import OperationKey, OperationKind, Outcome
@@ -61,7 +61,7 @@ class SnapshotEndpoints:
         body = await json_object(request, schemas.SAVEPOINT_REQUEST)
         wanted = SnapshotRequest(
             job_id_of(request),
-            kind=SnapshotKind.SAVEPOINT,
+            kind=SnapshotRequestKind.SAVEPOINT,
             target_directory=location(body, "target-directory") or "",
             format=choice(body, "formatType", schemas.FORMATS),
         )
@@ -73,7 +73,7 @@ class SnapshotEndpoints:
         body = await json_object(request, schemas.STOP_REQUEST)
         wanted = SnapshotRequest(
             job_id_of(request),
-            kind=SnapshotKind.STOP,
+            kind=SnapshotRequestKind.STOP,
             target_directory=location(body, "targetDirectory") or "",
             drain=flag(body, "drain"),
             format=choice(body, "formatType", schemas.FORMATS),
@@ -84,7 +84,7 @@ class SnapshotEndpoints:
         """`POST /jobs/:jobid/checkpoints`."""
         body = await json_object(request, schemas.CHECKPOINT_REQUEST)
         full = choice(body, "checkpointType", schemas.CHECKPOINT_TYPES) == "FULL"
-        wanted = SnapshotRequest(job_id_of(request), kind=SnapshotKind.CHECKPOINT, full=full)
+        wanted = SnapshotRequest(job_id_of(request), kind=SnapshotRequestKind.CHECKPOINT, full=full)
         return self._trigger(body, OperationKind.CHECKPOINT, wanted, self._take)
 
     async def savepoint_status(self, request: Request) -> Json:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from millstream.core.clock import Clock
 from millstream.core.errors import UnreachableError
 from millstream.core.jobs.stalls import ended
-from millstream.core.messages.stalls import StallQuery
+from millstream.core.messages.queries import JobQuery, JobView
 from millstream.dispatcher.lifecycle import JobLifecycle
 from millstream.dispatcher.rest import job_json, stall_schemas
 from millstream.dispatcher.rest.requests import job_id_of, vertex_of
@@ -40,12 +40,12 @@ class StallEndpoints:
 
     async def stall(self, request: Request) -> Response:
         """`GET /jobs/:jobid/stall`."""
-        query = StallQuery(job_id_of(request))
+        query = JobQuery(job_id_of(request), JobView.STALL)
         details = self._lifecycle.details(query.job_id)
         if details.state.is_terminal:
             return _json(json.dumps(ended(details, self._clock.now_ms()).as_json()).encode())
         try:
-            response = await self._lifecycle.query_stall(query)
+            response = await self._lifecycle.query(query)
         except UnreachableError as error:
             raise RestError(503, str(error)) from error
         if response.error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millstream.core.jobs.barriers import Alignment, StopMode
 from millstream.jobmanager.checkpoints.events import SavepointRequested
-from millstream.jobmanager.checkpoints.model import SnapshotKind, SnapshotOptions
+from millstream.jobmanager.checkpoints.model import SavepointFormat, SnapshotOptions
 from millstream.jobmanager.checkpoints.settings import CheckpointingMode, CheckpointSettings
 
 
@@ -22,10 +22,10 @@ def savepoint_options(settings: CheckpointSettings, wanted: SavepointRequested) 
     stop = (StopMode.DRAIN if wanted.drain else StopMode.SUSPEND) if wanted.stop else StopMode.NONE
     loose = settings.mode is CheckpointingMode.AT_LEAST_ONCE and not wanted.stop
     return SnapshotOptions(
-        SnapshotKind.SAVEPOINT,
-        Alignment.AT_LEAST_ONCE if loose else Alignment.ALIGNED,
+        is_savepoint=True,
+        alignment=Alignment.AT_LEAST_ONCE if loose else Alignment.ALIGNED,
         full=True,
         stop=stop,
-        savepoint_format=wanted.savepoint_format,
+        native=wanted.savepoint_format is SavepointFormat.NATIVE,
         target_directory=wanted.target_directory or settings.savepoint_directory,
     )

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.records.batches import Barrier
 
 COORDINATOR = -1
@@ -132,7 +133,7 @@ class BarrierAligner:
         """Makes aligned checkpoints unaligned whose timeout has expired."""
         for pending in self._pending.values():
             if (at := pending.turns_at) is not None and at <= now_ms:
-                pending.barrier = replace(pending.barrier, unaligned=True)
+                pending.barrier = replace(pending.barrier, alignment=Alignment.UNALIGNED)
         return self._complete()
 
     def aborted(self, checkpoint_id: int) -> list[Action]:

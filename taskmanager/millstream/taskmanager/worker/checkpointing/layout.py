@@ -7,16 +7,11 @@ amount is in proportion to what was modified, and large enough that there are no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from msgspec import Struct
 
 from millstream.core.snapshot.metadata.model import StateFile
-from millstream.core.snapshot.tables.table import KEY_GROUP
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ROWS = 4096
 _CHUNKS = 64
@@ -29,6 +24,7 @@ class Chunk(Struct, frozen=True):
     files: tuple[StateFile, ...]
     name: str = ""
     """The name of the backend's own file; in a native format, a state has one chunk per file."""
+    entries: int = 0
 
 
 Layout = tuple[Chunk, ...]
@@ -43,24 +39,15 @@ def is_touched(chunk: Chunk, touched: Collection[int]) -> bool:
     return any(group in touched for group in chunk.key_groups)
 
 
-def cut(table: pa.Table, key_groups: range, total_rows: int) -> Iterator[tuple[range, pa.Table]]:
-    """Divides rows sorted by key group into chunks that cover all of the key groups."""
-    import numpy as np
+def cut(key_groups: range, entries: Callable[[range], int], total: int) -> Iterator[tuple[range, int]]:
+    """Divides key groups into chunks by the number of entries that they have, which it returns with each; all of them.
 
-    least = max(_ROWS, total_rows // _CHUNKS)
-    bounds = range(key_groups.start, key_groups.stop + 1)
-    positions = np.searchsorted(table.column(KEY_GROUP).to_numpy(), np.asarray(bounds))
-    first = 0
-    for last in range(1, len(bounds)):
-        rows = int(positions[last] - positions[first])
-        if rows >= least or last == len(bounds) - 1:
-            yield range(bounds[first], bounds[last]), table.slice(int(positions[first]), rows)
-            first = last
-
-
-def slice_of(table: pa.Table, key_groups: range) -> pa.Table:
-    """The rows of a range of key groups."""
-    import numpy as np
-
-    start, end = np.searchsorted(table.column(KEY_GROUP).to_numpy(), [key_groups.start, key_groups.stop])
-    return table.slice(int(start), int(end - start))
+    `total` are those of the state.
+    """
+    least = max(_ROWS, total // _CHUNKS)
+    first, held = key_groups.start, 0
+    for group in key_groups:
+        held += entries(range(group, group + 1))
+        if held >= least or group == key_groups.stop - 1:
+            yield range(first, group + 1), held
+            first, held = group + 1, 0

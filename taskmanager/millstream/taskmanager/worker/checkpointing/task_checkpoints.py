@@ -11,7 +11,6 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from millstream.core.jobs.barriers import StopMode
@@ -32,7 +31,13 @@ from millstream.taskmanager.worker.checkpointing.alignment import (
     Unblock,
 )
 from millstream.taskmanager.worker.checkpointing.capture import CapturedTask, capture_chain
-from millstream.taskmanager.worker.checkpointing.layout import TaskLayout
+from millstream.taskmanager.worker.checkpointing.checkpoint_records import (
+    Arrival,
+    CheckpointRecord,
+    CheckpointRecords,
+    Stage,
+)
+from millstream.taskmanager.worker.checkpointing.task_commits import TaskCommits
 from millstream.taskmanager.worker.checkpointing.unaligned import InFlightRecords
 from millstream.taskmanager.worker.checkpointing.writer_thread import (
     CheckpointServices,
@@ -52,17 +57,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_REMEMBERED = 64  # acknowledged checkpoints without a notification
-_COMMIT_ATTEMPTS = 5  # in a row; after that the task fails, and commits again when it is restored
-
-
-class _Arrival(Struct, frozen=True):
-    """The first barrier of a checkpoint: its arrival, the delay since the trigger, and the records taken before."""
-
-    at: float
-    start_delay_ms: int
-    bytes_in: int
-
 
 class TaskCheckpoints:
     """The checkpoints of one task; without cost until the first checkpoint."""
@@ -72,17 +66,12 @@ class TaskCheckpoints:
         self._services = services
         self.copies = services.copies.of(task.deployment.vertex_id, task.deployment.subtask)
         self._aligner: BarrierAligner | None = None
-        self._arrivals: dict[int, _Arrival] = {}
+        self.records = CheckpointRecords()
+        """What is known of each checkpoint."""
         self._last_channel = COORDINATOR  # of the last barrier or end
         self._coordinator_ahead_ms = 0
         self._in_flight = InFlightRecords(task)
-        self._targets: dict[int, SnapshotTarget] = {}
-        self._held: dict[int, SnapshotWritten] = {}
-        self._writing: dict[int, CapturedTask] = {}
-        self._given_up: set[int] = set()
-        self._acknowledged: dict[int, tuple[str, tuple[str, ...]]] = {}
-        self._layouts: dict[int, TaskLayout] = {}
-        self._full_under_way: set[int] = set()
+        self.commits = TaskCommits(task.life, self._commit_failed)
         self._newest = 0
         self._draining: tuple[Barrier, frozenset[int]] | None = None
         self.alignment_seconds = 0.0
@@ -95,7 +84,7 @@ class TaskCheckpoints:
     @property
     def is_writing(self) -> bool:
         """Whether snapshots are being written: the task must not end before they are acknowledged."""
-        return bool(self._writing)
+        return self.records.is_writing
 
     @property
     def awaits_results(self) -> bool:
@@ -163,43 +152,31 @@ class TaskCheckpoints:
             self._services.send(InputsEnded(self._services.allocation_id, self._task.attempt_id))
 
     def completed(self, checkpoint_id: int) -> None:
-        """The checkpoint is durable: commits it. A failure is reported, so that the notification is repeated."""
-        self._acknowledged.pop(checkpoint_id, None)
-        self._full_under_way.discard(checkpoint_id)
+        """The checkpoint is durable: commits it."""
+        self.records.completed(checkpoint_id)
         if self.copies is not None:
             self._services.submit(partial(self.copies.completed, checkpoint_id))
-        if checkpoint_id in self._layouts:
-            self._layouts = {number: known for number, known in self._layouts.items() if number >= checkpoint_id}
-        failure: Exception | None = None
-        for operator in self._task.chain.operators:
+        operators = self._task.chain.operators
+        for operator in operators:
             if operator.keyed_state is not None:
                 operator.keyed_state.confirm(checkpoint_id)
-            try:
-                operator.notify_checkpoint_complete(checkpoint_id)
-            except Exception as error:
-                failure = failure or error
-        if failure is None:
-            self._task.life.committed(checkpoint_id)
-        elif self._task.life.commit_failed(checkpoint_id) >= _COMMIT_ATTEMPTS:
-            raise failure
-        else:
-            log.warning(
-                "failed to commit checkpoint %d of %s: %s", checkpoint_id, self._task.deployment.task_name, failure
-            )
-            allocation_id, attempt_id = self._services.allocation_id, self._task.attempt_id
-            self._services.send(CommitFailed(allocation_id, attempt_id, checkpoint_id, summary(failure)))
+        self.commits.completed(checkpoint_id, operators)
+
+    def _commit_failed(self, checkpoint_id: int, failure: Exception) -> None:
+        """Reported, so that the notification is repeated."""
+        log.warning("failed to commit checkpoint %d of %s: %s", checkpoint_id, self._task.deployment.task_name, failure)
+        allocation_id, attempt_id = self._services.allocation_id, self._task.attempt_id
+        self._services.send(CommitFailed(allocation_id, attempt_id, checkpoint_id, summary(failure)))
 
     def aborted(self, checkpoint_id: int) -> None:
         """The checkpoint was aborted: nothing of it is kept, and a task that it was to stop continues."""
         self._task.life.aborted(checkpoint_id)
         if self._draining is not None and self._draining[0].checkpoint_id == checkpoint_id:
             self._draining = None
-        self._full_under_way.discard(checkpoint_id)
-        self._layouts.pop(checkpoint_id, None)
         if self._task.gates:
             self._apply(self._alignment().aborted(checkpoint_id))
         self._give_up(checkpoint_id)
-        location, files = self._acknowledged.pop(checkpoint_id, ("", ()))
+        location, files = self.records.aborted(checkpoint_id)
         self._discard(checkpoint_id, location, files)
         for operator in self._task.chain.operators:
             operator.notify_checkpoint_aborted(checkpoint_id)
@@ -210,35 +187,32 @@ class TaskCheckpoints:
         A checkpoint that includes in-flight records is not acknowledged before the last of them is written.
         """
         number = mail.barrier.checkpoint_id
-        given_up = number in self._given_up
+        record = self.records.get(number)
+        assert record is not None, "it is being written"
+        given_up = record.stage is Stage.GIVEN_UP
         if number in self._in_flight and mail.written is not None:
-            self._held[number] = mail
+            record.hold(mail)
             self._settle()
             return
-        del self._writing[number]
         self._in_flight.drop(number)
-        self._targets.pop(number, None)
-        self._given_up.discard(number)
         if mail.written is None:
-            self._full_under_way.discard(number)
+            self.records.not_written(record)
             self._discard(number)
             if not given_up:
                 failure = self._described(mail.final) if mail.final is not None else None
                 self._decline(number, DeclineReason.NOT_WRITTEN, mail.error, failure)
         elif given_up:
+            self.records.settle(record)
             self._discard(number, mail.barrier.location, mail.written.new_files)
         else:
             if self.copies is not None and not mail.barrier.is_savepoint:
                 self.copies.written(number, mail.barrier.location, mail.written.files())
-            self._layouts[number] = mail.written.layout
             self.state_sizes = {
                 (operator.operator_id, state.name): sum(file.size for file in state.files)
                 for operator in mail.written.operators
                 for state in operator.states
             }
-            self._acknowledged[number] = (mail.barrier.location, mail.written.new_files)
-            while len(self._acknowledged) > _REMEMBERED:
-                del self._acknowledged[min(self._acknowledged)]
+            self.records.acknowledged(record, mail.barrier.location, mail.written.new_files, mail.written.layout)
             self._services.send(mail.ack)
 
     def _discard(self, checkpoint_id: int, location: str = "", files: tuple[str, ...] = ()) -> None:
@@ -248,12 +222,12 @@ class TaskCheckpoints:
 
     def release(self) -> None:
         """The task has ended: releases what is being written."""
-        for captured in self._writing.values():
-            captured.release()
-        for mail in self._held.values():
-            if mail.written is not None:
-                self._services.discard(mail.barrier.location, mail.written.new_files)
-        self._held.clear()
+        for record in self.records:
+            if record.captured is not None:
+                record.captured.release()
+            if record.held is not None and record.held.written is not None:
+                self._services.discard(record.held.barrier.location, record.held.written.new_files)
+                record.held = None
 
     def _alignment(self) -> BarrierAligner:
         if self._aligner is None:
@@ -274,7 +248,7 @@ class TaskCheckpoints:
                 case AllDelivered(number):
                     self._in_flight.inputs_delivered(number)
                 case Abandon(number, reason):
-                    self._arrivals.pop(number, None)
+                    self.records.abandoned(number)
                     if reason != "aborted":
                         self._give_up(number)
                         self._decline(number, DeclineReason.SUBSUMED, reason)
@@ -293,10 +267,10 @@ class TaskCheckpoints:
         return next((channel.name for channel in channels if channel.channel_id == self._last_channel), "")
 
     def _note_arrival(self, barrier: Barrier) -> None:
-        if barrier.checkpoint_id not in self._arrivals:
+        if self.records.get(barrier.checkpoint_id) is None:
             clock = self._services.clock
             at, delay = clock.monotonic(), max(0, clock.now_ms() - barrier.timestamp)
-            self._arrivals[barrier.checkpoint_id] = _Arrival(at, delay, self._bytes_in())
+            self.records.arrived(barrier.checkpoint_id, Arrival(at, delay, self._bytes_in()))
             # This is the only comparison of the wall clocks of two machines; from here on, the monotonic clock is used.
             self._coordinator_ahead_ms = barrier.timestamp + delay - int(at * 1000)
 
@@ -305,17 +279,18 @@ class TaskCheckpoints:
 
     def _give_up(self, number: int) -> None:
         self._in_flight.drop(number)
-        if number in self._writing:
-            self._given_up.add(number)
-            self._writing[number].release()
-            if number in self._held:
-                self.written(self._held.pop(number))
+        record = self.records.get(number)
+        if record is not None and record.is_writing and record.stage is not Stage.GIVEN_UP:
+            held = record.give_up()
+            if held is not None:
+                self.written(held)
 
     def _settle(self) -> None:
         """Writes the recorded in-flight data of checkpoints that are complete, and whose states are written."""
-        for number in self._in_flight.settled() & self._held.keys():
-            mail, target = self._held.pop(number), self._targets.pop(number)
-            caught = self._in_flight.take(number)
+        settled = self._in_flight.settled()
+        for record in [r for r in self.records if r.stage is Stage.HELD and r.number in settled]:
+            mail, target = record.go_on()
+            caught = self._in_flight.take(record.number)
             if caught.operators:
                 self._services.submit(partial(write_caught, caught, target, mail, self._services))
             else:
@@ -328,7 +303,8 @@ class TaskCheckpoints:
             self._draining = (barrier, recorded)
             return
         began = services.clock.monotonic()
-        arrival = self._arrivals.pop(number)
+        record = self.records.taken(number)
+        arrival = record.arrival
         self.alignment_seconds, self.start_delay_ms = began - arrival.at, arrival.start_delay_ms
         ack = CheckpointAck(
             services.allocation_id, self._task.attempt_id, number,
@@ -337,15 +313,15 @@ class TaskCheckpoints:
             ended=self._task.life.has_finished_operators, records=self._task.counts.records_taken,
             waited_for=self._awaited(barrier, began > arrival.at),
         )  # fmt: skip
-        self._arrivals = {known: first for known, first in self._arrivals.items() if known > number}
         self._task.life.captured(number, barrier.stop)
         captured: CapturedTask | None = None
         try:
-            target = self._target(barrier)
+            target = self._target(barrier, record)
             captured = capture_chain(self._task.chain, barrier, target.shared)
         except TaskInterrupted:
             raise
         except BaseException as error:
+            self.records.abandoned(number)
             self._decline(number, DeclineReason.RAISED, summary(error), self._described(error))
         try:
             if captured is not None:
@@ -358,13 +334,12 @@ class TaskCheckpoints:
         if captured is not None:
             ended = services.clock.monotonic()
             ack = replace(ack, sync_ms=millis(ended - began))
-            self._writing[number] = captured
-            self._targets[number] = target
+            record.write(captured, target)
             services.submit(partial(write_states, captured, target, ack, ended, services))
 
-    def _target(self, barrier: Barrier) -> SnapshotTarget:
+    def _target(self, barrier: Barrier, record: CheckpointRecord) -> SnapshotTarget:
         services = self._services
-        full = barrier.full or bool(self._full_under_way)
+        full = barrier.full or not self.records.may_share
         storage: FileTarget = services.storages.at(barrier.location)
         barrier = replace(barrier, location=plain_uri(location_of(barrier.location)), full=full)
         if self.copies is not None and not barrier.is_savepoint:
@@ -375,10 +350,8 @@ class TaskCheckpoints:
             and services.storages.shares_files(barrier.location, barrier.checkpoint_id)
         )
         if shared and barrier.full:
-            # Once it completes, the files of its predecessors may be deleted: nothing that starts before may refer to
-            # them.
-            self._full_under_way.add(barrier.checkpoint_id)
-        bases = {number: known for number, known in self._layouts.items() if number >= barrier.oldest_base}
+            record.is_full = True
+        bases = self.records.bases(barrier.oldest_base)
         inline_below = services.storages.sizes.inline_below
         return SnapshotTarget(storage, barrier, self._task.deployment, shared, bases, inline_below)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -25,10 +26,10 @@ from millstream.core.records.types import PICKLED
 from millstream.core.snapshot.errors import SnapshotError, UnwritableStateError
 from millstream.core.snapshot.metadata.model import OperatorSnapshot, StateFile, StateKind, StateSnapshot
 from millstream.core.snapshot.storage.storage import FileTarget
-from millstream.core.snapshot.tables.files import FileFormat, write_native, write_state
+from millstream.core.snapshot.tables.files import FileFormat, write_native, write_parts
 from millstream.core.snapshot.tables.table import KEY_GROUP, StateTypes, element_table
 from millstream.taskmanager.worker.checkpointing.capture import CapturedOperator, CapturedTask
-from millstream.taskmanager.worker.checkpointing.layout import Chunk, Layout, TaskLayout, cut, is_touched, slice_of
+from millstream.taskmanager.worker.checkpointing.layout import Chunk, Layout, TaskLayout, cut, is_touched
 from millstream.taskmanager.worker.checkpointing.storages import INLINE_BELOW
 from millstream.taskmanager.worker.checkpointing.throttle import WRITERS
 from millstream.taskmanager.worker.state.capturing.arrow_tables import operator_table
@@ -121,13 +122,13 @@ class _Writer:
         states: list[StateSnapshot] = []
         for kind, pickled in captured.elements:
             name = ELEMENT_STATES[kind]
-            files = self._write(captured.folder, name, element_table(pickled, SPLIT_TYPES, pickler=bytes))
+            files = self._write(captured.folder, name, [element_table(pickled, SPLIT_TYPES, pickler=bytes)])
             states.append(replace(SPLIT_TYPES.snapshot(name, kind), files=files))
         if captured.operator is not None:
             for declaration, contents in captured.operator.states:
                 with _naming(captured, declaration):
                     table = operator_table(declaration, contents)
-                states.append(_described(declaration, self._write(captured.folder, declaration.name, table)))
+                states.append(_described(declaration, self._write(captured.folder, declaration.name, [table])))
         if captured.keyed is not None:
             for state in captured.keyed.states:
                 with _naming(captured, state.declaration):
@@ -135,7 +136,7 @@ class _Writer:
                 states.append(_described(state.declaration, files))
         for caught in captured.in_flight:
             table = element_table(caught.elements(), SPLIT_TYPES, pickler=bytes)
-            files = self._write(captured.folder, caught.name, table)
+            files = self._write(captured.folder, caught.name, [table])
             states.append(replace(SPLIT_TYPES.snapshot(caught.name, StateKind.IN_FLIGHT), files=files))
         names = [state.name for state in states]
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -160,20 +161,19 @@ class _Writer:
         if state.dirty_groups:
             check_owned(owned, state.dirty_groups)
         if not self._target.shared:
-            table = _table(state, None, owned)
-            return self._write(owner.folder, declaration.name, table, owned)
+            return self._write(owner.folder, declaration.name, state.parts(None, WRITERS.work), owned)
         base, touched = self._base(operator_id, state), state.dirty_groups
         stale, chunks = [owned], []
         if base is not None and touched is not None:
             stale = [chunk.key_groups for chunk in base if is_touched(chunk, touched)]
             chunks = [chunk for chunk in base if not is_touched(chunk, touched)]
-        wanted = None if touched is None else [group for key_groups in stale for group in key_groups]
-        table = _table(state, wanted, owned)
-        total = table.num_rows + sum(file.rows for chunk in chunks for file in chunk.files)
+        entries = partial(state.entries, work=WRITERS.work)
+        total = sum(map(entries, stale)) + sum(chunk.entries for chunk in chunks)
         for block in stale:
-            for key_groups, part in cut(slice_of(table, block), block, total):
-                files = self._write(owner.folder, declaration.name, part, key_groups, len(self.new_files))
-                chunks.append(Chunk(key_groups, files))
+            for key_groups, count in cut(block, entries, total):
+                parts = state.parts(key_groups, WRITERS.work)
+                files = self._write(owner.folder, declaration.name, parts, key_groups, len(self.new_files))
+                chunks.append(Chunk(key_groups, files, entries=count))
         chunks.sort(key=lambda chunk: chunk.key_groups.start)
         self.layout[operator_id, declaration.name] = tuple(chunks)
         return tuple(file for chunk in chunks for file in chunk.files)
@@ -206,16 +206,15 @@ class _Writer:
         return self._target.bases.get(state.base, {}).get((operator_id, state.declaration.name))
 
     def _write(
-        self, folder: str, name: str, table: pa.Table, key_groups: range | None = None, first_part: int = 0
+        self, folder: str, name: str, parts: Iterable[pa.Table], key_groups: range | None = None, first_part: int = 0
     ) -> tuple[StateFile, ...]:
         target = self._target
-        location = target.barrier.location
-        with WRITERS.work():
-            files = write_state(
-                target.storage, location, folder, name, target.deployment.subtask, table, target.format,
-                key_groups=key_groups, shared=target.shared and key_groups is not None, first_part=first_part,
-                inline_below=0 if target.barrier.is_savepoint else target.inline_below,
-            )  # fmt: skip
+        files = write_parts(
+            target.storage, target.barrier.location, folder, name, target.deployment.subtask,
+            parts if key_groups is None else _owned(parts, key_groups), target.format,
+            key_groups=key_groups, shared=target.shared and key_groups is not None, first_part=first_part,
+            inline_below=0 if target.barrier.is_savepoint else target.inline_below, work=WRITERS.work,
+        )  # fmt: skip
         self._count(files)
         return files
 
@@ -239,13 +238,13 @@ def _naming(operator: CapturedOperator, declaration: StateDeclaration) -> Iterat
         raise SnapshotError(f"{operator.name}: state '{declaration.name}'", f"cannot be written: {error}") from error
 
 
-def _table(state: CapturedTable, wanted: Collection[int] | None, owned: range) -> pa.Table:
-    """The rows in some key groups, all of which the subtask owns."""
-    table = state.table(wanted, WRITERS.work)
-    if table.num_rows:
-        groups = table.column(KEY_GROUP)  # sorted
-        check_owned(owned, (groups[0].as_py(), groups[-1].as_py()))
-    return table
+def _owned(parts: Iterable[pa.Table], key_groups: range) -> Iterator[pa.Table]:
+    """The parts, none of which may have rows of other key groups."""
+    for part in parts:
+        if part.num_rows:
+            groups = part.column(KEY_GROUP)  # sorted
+            check_owned(key_groups, (groups[0].as_py(), groups[-1].as_py()))
+        yield part
 
 
 def _described(declaration: StateDeclaration, files: tuple[StateFile, ...]) -> StateSnapshot:

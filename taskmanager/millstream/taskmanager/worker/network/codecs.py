@@ -17,6 +17,7 @@ from __future__ import annotations
 import io
 import pickle
 from array import array
+from collections.abc import Coroutine
 from enum import IntEnum
 from typing import Any
 
@@ -215,9 +216,11 @@ def _pickle(batch: RowBatch) -> bytes:
         return to_bytes(value)
     except Exception as error:
         record = _first_unsendable(batch.rows)
-        raise UnsendableRecordError(
-            f"{record!r:.500} cannot be sent to another slot, because it cannot be pickled: {error}"
-        ) from error
+        reason = f"because it cannot be pickled: {error}"
+        if isinstance(record, Coroutine):
+            record.close()
+            reason = "because it is a coroutine: the result of an async function, which only AsyncDataStream awaits"
+        raise UnsendableRecordError(f"{record!r:.500} cannot be sent to another slot, {reason}") from error
 
 
 def _first_unsendable(rows: list[Any]) -> Any:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from millstream.core.jobs.barriers import Alignment
 from millstream.core.jobs.ids import ChannelId
 from millstream.core.records.batches import (
     MIN_TIMESTAMP,
@@ -217,7 +218,7 @@ class RemoteOutputChannel(OutputChannel):
 
     def hurry(self, frame: Data, barrier: Barrier) -> list[Data]:
         """Lets a queued barrier overtake the buffers ahead of it; returns those."""
-        _, frame.payload = self._codec.encode(replace(barrier, unaligned=True))
+        _, frame.payload = self._codec.encode(replace(barrier, alignment=Alignment.UNALIGNED))
         passed = overtake(self.queue, frame, self._in_batch)
         frame.priority = True
         self.pump()

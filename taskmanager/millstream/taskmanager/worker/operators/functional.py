@@ -110,7 +110,7 @@ class FilterOperator(FunctionOperator):
         mask: list[bool] = []
         has_more = batch.is_timed or batch.kinds is not None  # beside the records, to be chosen by the mask
         try:
-            if isinstance(batch, ColumnBatch):
+            if batch.in_columns:
                 mask = [bool(call(row)) for row in source]
             elif batch.plain or not self.handover.copies:
                 if not has_more:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from millstream.core.jobs.plan import plan
-from millstream.core.records.batches import Batch, ColumnBatch, RowBatch
+from millstream.core.records.batches import Batch, ColumnBatch
 from millstream.core.records.conversion import to_record_batch
 from millstream.core.records.copying import private_columns
+from millstream.core.records.types import PICKLED
 from millstream.datastream.functions import as_callable
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, FunctionOperator, OperatorError, record_of
@@ -45,8 +46,7 @@ class MapBatchesOperator(FunctionOperator):
         record = record_of(error)
         if record is not NO_RECORD or not len(batch):
             return record
-        first = batch.rows[0] if isinstance(batch, RowBatch) else batch.data.slice(0, 1).to_pylist()[0]
-        return _InBatch(len(batch), first)
+        return _InBatch(len(batch), batch.slice(0, 1).to_rows(PICKLED).rows[0])
 
 
 class _InBatch(NamedTuple):

@@ -112,9 +112,15 @@ class KeyedStateBackend(Protocol):
         """The checkpoint has completed: incremental ones can build upon it."""
 
     def restore(self, states: Iterable[RestoredState]) -> None:
-        """Adds restored state, before any is requested. Rows are read when the program requests the state.
+        """Adds restored state, before any is requested. It is read when the program requests it.
 
         State that the program does not request is kept, and is part of later captures.
+        """
+
+    def hold_restored(self) -> None:
+        """Reads the restored state that was not requested so far: its files may be deleted from now on.
+
+        The task calls it when its functions are open, before the first record.
         """
 
     def close(self) -> None:

@@ -18,8 +18,7 @@ from millstream.datastream.state import ListState, MapState, State
 from millstream.datastream.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from millstream.datastream.state.ttl import StateTtlConfig, StateVisibility, UpdateType
 from millstream.taskmanager.worker.state.address import AnyAddress
-from millstream.taskmanager.worker.state.columns import ColumnAccess
-from millstream.taskmanager.worker.state.table import MISSING, StateTable
+from millstream.taskmanager.worker.state.table import MISSING, StateTable, taken_one_after_another
 from millstream.taskmanager.worker.state.table_states import AddressedState, single_value
 
 Stamped = tuple[int, Any]
@@ -81,7 +80,7 @@ def expiring_state(table: StateTable, address: AnyAddress, descriptor: StateDesc
     return single_value(ExpiringTable(table, expiry), address, descriptor)
 
 
-class ExpiringTable(ColumnAccess):
+class ExpiringTable:
     """One value per entry, of a table that stores them stamped."""
 
     def __init__(self, table: StateTable, expiry: Expiry) -> None:
@@ -134,6 +133,10 @@ class ExpiringTable(ColumnAccess):
         deadline = _enter(self._table, self._expiry) + self._expiry.ttl_ms
         stamped = [value if value is MISSING else (deadline, value) for value in values]
         self._table.put_all(keys, stamped, namespaces)
+
+    def take_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
+        """Removes many entries; returns the values that have not expired."""
+        return taken_one_after_another(self, keys, namespaces)
 
     def fold(
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],

@@ -162,6 +162,10 @@ class KeyedTables(ABC, Generic[T, Q]):
         """Adds restored state; its rows are read when the program requests it."""
         self._tables.restore(states)
 
+    def hold_restored(self) -> None:
+        """Reads the state that was not requested so far into memory."""
+        self._tables.hold_restored()
+
     def close(self) -> None:
         """Releases everything; captures keep what they share with it."""
         self._address.key = NO_KEY

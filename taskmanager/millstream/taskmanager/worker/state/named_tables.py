@@ -7,7 +7,8 @@ as it was stored, so that nothing is lost if a program requests it later, or not
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from millstream.core.clock import Clock
@@ -42,11 +43,14 @@ class LoadedTable(Protocol):
     def __len__(self) -> int:
         """The number of entries, possibly estimated: see `KeyedStateBackend.entry_counts`."""
 
-    def load(self, rows: Rows) -> None:
-        """Adds rows of a snapshot, with their deadlines if the state has a time-to-live."""
+    def load(self, parts: Iterable[Rows]) -> None:
+        """Adds rows of a snapshot, with their deadlines if the state has a time-to-live.
 
-    def load_native(self, files: Sequence[RestoredFile]) -> None:
-        """Adds files of the backend's own format; raises if they are in another."""
+        The elements of a list may come in any order, in one part or in several.
+        """
+
+    def load_native(self, file: RestoredFile) -> None:
+        """Adds a file of the backend's own format; raises if it is in another."""
 
 
 T = TypeVar("T", bound=LoadedTable)
@@ -62,12 +66,14 @@ class NamedTables(Generic[T]):
         self._make = make
         self._clock = clock
         self._restored: dict[str, list[RestoredState]] = {}
+        self._was_restored = False
         self._kept: dict[str, T] = {}  # as stored: the program has not requested them yet
         self.declared: dict[str, T] = {}
 
     def restore(self, states: Iterable[RestoredState]) -> None:
         """Adds parts of states, before any is declared."""
         for part in states:
+            self._was_restored = True
             self._restored.setdefault(part.declaration.name, []).append(part)
 
     def declare(
@@ -99,8 +105,8 @@ class NamedTables(Generic[T]):
         for part in self._restored.pop(name, ()):
             check_restored(part.declaration, declaration)
             tables += part.tables(declaration.types)
-            if files := part.native_files(declaration.types):
-                table.load_native(files)
+            for file in part.native_files(declaration.types):
+                table.load_native(file)
         return tables
 
     def loaded(self) -> list[T]:
@@ -115,6 +121,20 @@ class NamedTables(Generic[T]):
                 self._kept[name] = self._loaded(stored, ttl_config(stored.ttl), None)
         return self.loaded()
 
+    def hold_restored(self) -> None:
+        """Reads the states that were not requested so far into memory.
+
+        Returns what reading took to the system: it would stay with the process otherwise.
+        """
+        for parts in self._restored.values():
+            for part in parts:
+                part.hold()
+        if self._was_restored:
+            import pyarrow as pa
+
+            pa.default_memory_pool().release_unused()
+            pa.system_memory_pool().release_unused()
+
     def clear(self) -> None:
         """Removes all tables."""
         for tables in (self.declared, self._kept, self._restored):
@@ -124,11 +144,12 @@ class NamedTables(Generic[T]):
         table = self._make(declaration, ttl)
         for part in self._restored.get(declaration.name, ()):
             check_restored(part.declaration, declaration)
-            rows = part.rows(types)
-            if declaration.ttl is not None:
-                rows = stamped(rows, part.declaration.ttl, declaration.ttl.ttl_ms, self._clock.now_ms())
+            rows: Iterable[Rows] = part.rows(types)
+            if (ttl_settings := declaration.ttl) is not None:
+                stored, ttl_ms, now = part.declaration.ttl, ttl_settings.ttl_ms, self._clock.now_ms()
+                rows = map(partial(stamped, stored_ttl=stored, ttl_ms=ttl_ms, now=now), rows)
             table.load(rows)
-            if files := part.native_files(types):
+            for file in part.native_files(types):
                 check_native(part.declaration, declaration)
-                table.load_native(files)
+                table.load_native(file)
         return table

@@ -10,15 +10,13 @@ duplicates. The table treats equal keys as identical.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import repeat
+from typing import Any, Protocol
 
 from millstream.core.records.handover import Handover
 from millstream.datastream.state import ListState, MapState
 from millstream.taskmanager.worker.state.address import AnyAddress
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MISSING: Any = object()
 """The value of an entry that has none; None is a valid value."""
@@ -49,12 +47,6 @@ class ValueTable(Protocol):
     def take_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
         """Removes many entries; returns their values, MISSING where there is none. There are no duplicates."""
 
-    def get_columns(self, keys: pa.Array, namespaces: pa.Array | None = None) -> pa.Array:
-        """The values of many entries as a column of the declared type, null where there is none."""
-
-    def put_columns(self, keys: pa.Array, values: pa.Array, namespaces: pa.Array | None = None) -> None:
-        """Sets the values of many entries; null removes. If an entry occurs twice, the last value counts."""
-
     def fold(
         self, keys: Sequence[Any], records: Iterator[Any], reduce: Callable[[Any, Any], Any],
         handover: Handover | None = None, *, namespaces: Iterable[Any] | None = None,
@@ -67,6 +59,16 @@ class ValueTable(Protocol):
         that it and the caller may change them in place. If a function raises, the record that it failed on is the last
         one taken from `records`.
         """
+
+
+def taken_one_after_another(
+    table: ValueTable, keys: Collection[Any], namespaces: Iterable[Any] | None = None
+) -> list[Any]:
+    """What `take_all` does, for a table without a faster way."""
+    of_keys, of_namespaces = list(keys), None if namespaces is None else list(namespaces)
+    found = table.get_all(of_keys, of_namespaces)
+    table.put_all(of_keys, repeat(MISSING, len(of_keys)), of_namespaces)
+    return found
 
 
 class StateTable(ValueTable, Protocol):

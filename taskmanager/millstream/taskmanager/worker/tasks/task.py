@@ -109,6 +109,8 @@ class Task:
         """Opens the operators, emits the in-flight records of the restored snapshot, and grants the first credit."""
         self.life.move_to(Phase.RUNNING)
         self.chain.open()
+        for backend in self.keyed_backends:
+            backend.hold_restored()
         for emit, batches in self.restored_in_flight:
             for batch in batches:
                 emit(batch)
@@ -123,6 +125,7 @@ class Task:
                 result = operator.on_mail(mail.content)
                 if operator is self.chain.source:
                     self.steps.wake_up()
+                self.checkpoints.commits.look(self.chain.operators)
                 return result
         return None
 

@@ -11,9 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from millstream.core.errors import InvalidProgramError
 from millstream.core.overriding import override
-from millstream.core.records.batches import Batch
+from millstream.core.records.batches import Batch, lines_of
 from millstream.datastream.connectors.errors import ConnectorError
-from millstream.datastream.connectors.file_system.sink.part_formats import records_of
 
 _PATTERN = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?")
@@ -113,7 +112,7 @@ class _ByFunction(BucketAssigner):
     def split(self, batch: Batch, now_ms: int) -> Iterable[tuple[str, Batch]]:
         """Rows as lists, columns by their positions."""
         positions: dict[str, list[int]] = {}
-        for position, record in enumerate(records_of(batch)):
+        for position, record in enumerate(lines_of(batch)):
             bucket = self._function(record)
             if not isinstance(bucket, str):
                 raise ConnectorError(f"file sink: the bucket of {record!r:.200} must be a text, got {bucket!r:.100}")

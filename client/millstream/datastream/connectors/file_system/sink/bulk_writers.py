@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 
 from millstream.common.serialization import BulkWriter, BulkWriterFactory
 from millstream.core.overriding import override
-from millstream.core.records.batches import Batch, RowBatch
-from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter, records_of
+from millstream.core.records.batches import Batch, RowBatch, lines_of
+from millstream.datastream.connectors.file_system.sink.part_formats import PartFormat, PartWriter
 
 _AT_ONCE = 1024  # records
 
@@ -70,7 +70,7 @@ class _ElementWriter(PartWriter):
 
     @override
     def write(self, batch: Batch) -> None:
-        for record in records_of(batch):
+        for record in lines_of(batch):
             self._writer.add_element(record)
 
     @override

@@ -8,8 +8,7 @@ from typing import Any, BinaryIO
 
 from millstream.common.serialization import Encoder
 from millstream.core.overriding import override
-from millstream.core.records.batches import Batch, ColumnBatch
-from millstream.core.records.conversion import VALUE_COLUMN
+from millstream.core.records.batches import Batch, lines_of
 from millstream.core.records.types import TypeInformation
 from millstream.datastream.connectors.errors import ConnectorError
 
@@ -56,14 +55,6 @@ class PartFormat(ABC):
         """A writer for a new part file, or with a state for one that holds what was written up to there."""
 
 
-def records_of(batch: Batch) -> list[Any]:
-    """The records; of a batch with the single column `value`, those are the values."""
-    rows = batch.records()
-    if isinstance(batch, ColumnBatch) and batch.data.schema.names == [VALUE_COLUMN]:
-        return [row[0] for row in rows]
-    return rows
-
-
 class TextFormat(PartFormat):
     """A line for each record."""
 
@@ -99,7 +90,7 @@ class _TextWriter(PartWriter):
     @override
     def write(self, batch: Batch) -> None:
         try:
-            self._stream.write(self._encoder.lines(records_of(batch), self._incremental.encode))
+            self._stream.write(self._encoder.lines(lines_of(batch), self._incremental.encode))
         except UnicodeEncodeError as error:
             charset = self._encoder.charset
             raise ConnectorError(f"file sink: {error.object!r:.200} cannot be written as {charset}") from error

@@ -1,13 +1,14 @@
-"""Captured state as the tables of the snapshot format, for backends that keep Python values.
+"""Captured state as tables of the snapshot format, part by part.
 
-Converting them holds the interpreter lock, which the task needs too, so it is done in steps of some milliseconds.
+Converting Python values holds the interpreter lock, which the task needs too, so it is done in steps of some
+milliseconds. A part is converted when its reader takes it: only what is between two parts is in memory twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from itertools import compress
-from operator import itemgetter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import compress, groupby
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -17,21 +18,24 @@ from millstream.core.snapshot.tables.columns import OversizedColumnError
 from millstream.core.snapshot.tables.table import (
     broadcast_table,
     element_table,
-    key_groups_in,
     list_table,
     map_table,
     timer_table,
     value_table,
 )
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration, Work
+from millstream.taskmanager.worker.state.capturing.key_group_order import KeyGroupOrder
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
 
+PART_ROWS = 64 * 1024
+_PART_BYTES = 4 * 1024 * 1024
 _STEP = 16 * 1024  # rows
-_AT_ONCE = 1 << 30  # bytes: Arrow rearranges no column of more than 2 GiB
+_FIRST_STEP = 1024  # rows, which may be large
+_STEP_BYTES = 1024 * 1024
 
 
 class StateRows(Struct, frozen=True):
@@ -49,18 +53,6 @@ class StateRows(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.values)
 
-    def part(self, start: int, end: int) -> StateRows:
-        """Some of the entries."""
-        cut = slice(start, end)
-        namespaces = None if self.namespaces is None else self.namespaces[cut]
-        return StateRows(self.values[cut], self.keys[cut], namespaces, self.key_groups[cut])
-
-    def of_groups(self, wanted: Collection[int]) -> StateRows:
-        """The entries in some key groups."""
-        import numpy as np
-
-        return self.where(np.isin(self.key_groups, np.fromiter(wanted, np.int32, len(wanted))))
-
     def where(self, chosen: npt.NDArray[np.bool_]) -> StateRows:
         """The entries selected by a mask."""
         kept = chosen.tolist()
@@ -72,49 +64,53 @@ class StateRows(Struct, frozen=True):
         )
 
 
-def stepwise_table(declaration: StateDeclaration, rows: StateRows, max_parallelism: int, work: Work) -> pa.Table:
-    """The rows of a keyed state, sorted by key group; converted in steps."""
-    tables: list[pa.Table] = []
-    for start in range(0, max(1, len(rows)), _STEP):
-        tables += _tables(declaration, rows.part(start, start + _STEP), max_parallelism, work)
-    with work():
-        if len(tables) == 1:
-            return tables[0]
-        if any(table.schema != tables[0].schema for table in tables):  # timestamps in the time zones of their step
-            return keyed_table(declaration, rows, max_parallelism)
-        return in_order(tables)
+def parts_by_key_group(
+    order: KeyGroupOrder, key_groups: Collection[int] | None, convert: Callable[[npt.NDArray[np.uint32]], pa.Table],
+    work: Work,
+) -> Iterator[pa.Table]:  # fmt: skip
+    """The rows of some key groups, or of all, sorted by key group; at least one part, which may be empty.
 
-
-def _tables(declaration: StateDeclaration, rows: StateRows, max_parallelism: int, work: Work) -> list[pa.Table]:
-    """The rows as one table, or as more if they are too large for one."""
-    try:
-        with work():
-            return [keyed_table(declaration, rows, max_parallelism)]
-    except OversizedColumnError:
-        if len(rows) < 2:
-            raise
-    middle = len(rows) // 2
-    halves = rows.part(0, middle), rows.part(middle, len(rows))
-    return [table for half in halves for table in _tables(declaration, half, max_parallelism, work)]
-
-
-def in_order(tables: Sequence[pa.Table], at_once: int = _AT_ONCE) -> pa.Table:
-    """The rows of tables that are each sorted by key group, merged by key group, and otherwise in the same order."""
+    `convert` makes a table of the rows of some numbers, which are in this order. It is called in steps, and again with
+    fewer rows if those are too large for one table.
+    """
     import numpy as np
     import pyarrow as pa
 
-    table = pa.concat_tables(tables)
-    groups = key_groups_in(table).astype(np.uint16)  # they fit, and so NumPy uses a radix sort
-    if table.nbytes <= at_once:
-        return table.combine_chunks().take(pa.array(np.argsort(groups, kind="stable")))
-    present = np.unique(groups)
-    ends = [np.searchsorted(key_groups_in(part), present, side="right").tolist() for part in tables]
-    starts = [[0, *those] for those in ends]
-    return pa.concat_tables(
-        part.slice(starts[n][number], ends[n][number] - starts[n][number])
-        for number in range(len(present))
-        for n, part in enumerate(tables)
-    )
+    most, is_empty = _FIRST_STEP, True
+    for numbers in order.parts(key_groups, PART_ROWS):
+        tables: list[pa.Table] = []
+        start = size = 0
+        while start < len(numbers):
+            chosen = numbers[start : start + most]
+            try:
+                with work():
+                    table = convert(chosen)
+            except OversizedColumnError:
+                if len(chosen) < 2:
+                    raise
+                most = len(chosen) // 2
+                continue
+            start += len(chosen)
+            most = max(1, min(_STEP, most * 8, _STEP_BYTES * len(chosen) // max(1, table.nbytes)))
+            if tables and (size + table.nbytes > _PART_BYTES or table.schema != tables[0].schema):
+                yield pa.concat_tables(tables)
+                tables, size, is_empty = [], 0, False
+            tables.append(table)
+            size += table.nbytes
+        yield pa.concat_tables(tables)
+        is_empty = False
+    if is_empty:
+        yield convert(np.empty(0, np.uint32))
+
+
+def joined(parts: Iterable[pa.Table]) -> list[pa.Table]:
+    """As few tables as possible with the rows of parts, in their order.
+
+    More than one if the columns differ in type, such as those of times with and without a time zone.
+    """
+    import pyarrow as pa
+
+    return [pa.concat_tables(alike) for _, alike in groupby(parts, attrgetter("schema"))]
 
 
 def keyed_table(declaration: StateDeclaration, rows: StateRows, max_parallelism: int) -> pa.Table:

@@ -8,7 +8,7 @@ another thread reads it, if its checkpoint is aborted: what that thread reads th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -83,15 +83,20 @@ class CapturedTable(Protocol):
     def dirty_groups(self) -> frozenset[int] | None:
         """The key groups to write; None: all of them."""
 
-    def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
-        """The rows of some key groups, sorted by key group; without an argument, of those to write.
+    def parts(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> Iterator[pa.Table]:
+        """The rows of some key groups, in parts that together are sorted by key group; at least one part.
 
-        In the columns of the snapshot format. Called on the writer's thread; a backend that needs the interpreter lock
-        for it works in steps of some milliseconds, each inside of a `work()`.
+        Without an argument, of those to write. In the columns of the snapshot format, whose types may differ between
+        parts where a type can be stored in several ways. A part has a bounded size: it is made when it is taken, and
+        not kept. Called on the writer's thread, as often as needed; a backend that needs the interpreter lock for it
+        works in steps of some milliseconds, each inside of a `work()`.
         """
 
+    def entries(self, key_groups: Collection[int], work: Work = nullcontext) -> int:
+        """How many entries some key groups have, or about so many: a checkpoint is divided into files by it."""
+
     def native_files(self) -> NativeFiles | None:
-        """The native files for a checkpoint, of all key groups; None: the table is everything.
+        """The native files for a checkpoint, of all key groups; None: the parts are everything.
 
         Savepoints are tables.
         """
@@ -150,17 +155,21 @@ class RestoredState(Protocol):
     def declaration(self) -> StateDeclaration:
         """The stored declaration."""
 
-    def rows(self, declared: StateTypes | None) -> Rows:
+    def rows(self, declared: StateTypes | None) -> Iterator[Rows]:
         """The rows as the types that the program declares now; None: as stored, for state that was not requested.
 
-        As stored, a pickled value stays `Pickled`: its class may not exist any more.
+        In parts of a bounded size, each read when it is taken. As stored, a pickled value stays `Pickled`: its class
+        may not exist any more.
         """
 
-    def tables(self, declared: StateTypes) -> list[pa.Table]:
+    def tables(self, declared: StateTypes) -> Iterable[pa.Table]:
         """The rows in the columns of the snapshot format, of the types that the program declares now."""
 
-    def native_files(self, declared: StateTypes | None) -> tuple[RestoredFile, ...]:
-        """The parts in a backend's own format, which are not among the rows.
+    def native_files(self, declared: StateTypes | None) -> Iterator[RestoredFile]:
+        """The parts in a backend's own format, which are not among the rows; each is read when it is taken.
 
         The declared types must be the stored ones.
         """
+
+    def hold(self) -> None:
+        """Reads everything into memory, where it stays: the snapshot may be deleted before it is taken."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,7 +15,9 @@ class ForeignKeyError(Exception):
     """State of a key that belongs to another subtask: it would be lost in a restore."""
 
 
-def check_owned(owned: range, groups: npt.NDArray[np.int32] | Collection[int], keys: Sequence[Any] = ()) -> None:
+def check_owned(
+    owned: range, groups: npt.NDArray[np.integer[Any]] | Collection[int], keys: Iterable[Any] | None = None
+) -> None:
     """Raises a ForeignKeyError unless the subtask owns all of the key groups, which are those of the keys, if given."""
     import numpy as np
 
@@ -22,7 +25,7 @@ def check_owned(owned: range, groups: npt.NDArray[np.int32] | Collection[int], k
     if not len(found) or (found.min() in owned and found.max() in owned):
         return
     position = int(((found < owned.start) | (found >= owned.stop)).argmax())
-    what = f"the key {keys[position]!r:.200}" if keys else "a key"
+    what = "a key" if keys is None else f"the key {next(islice(keys, position, None))!r:.200}"
     raise ForeignKeyError(
         f"it holds {what} of key group {found[position]}, and this subtask has the key groups {owned.start} to "
         f"{owned.stop - 1}: the key selector has to return the same key for a record each time, and nothing may change "

@@ -23,11 +23,10 @@ def owned_rows(rows: Rows, index: KeyGroupIndex) -> Sequence[int]:
     return [row for row, group in enumerate(groups) if group in owned]
 
 
-def refuse_native(declaration: StateDeclaration, files: Sequence[RestoredFile]) -> NoReturn:
-    """Refuses native files, for a backend without a format of its own."""
-    first = files[0]
-    reason = f"holds state '{declaration.name}' in the format of the state backend {first.format}"
-    raise IncompatibleStateError(first.where, f"{reason}: start with that one, or from a savepoint, which all can read")
+def refuse_native(declaration: StateDeclaration, file: RestoredFile) -> NoReturn:
+    """Refuses a native file, for a backend without a format of its own."""
+    reason = f"holds state '{declaration.name}' in the format of the state backend {file.format}"
+    raise IncompatibleStateError(file.where, f"{reason}: start with that one, or from a savepoint, which all can read")
 
 
 def stamped(rows: Rows, stored_ttl: TtlSettings | None, ttl_ms: int, now: int) -> Rows:

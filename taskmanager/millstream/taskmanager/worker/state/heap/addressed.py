@@ -24,6 +24,7 @@ class HeapState(AddressedState):
     def clear(self) -> None:
         self._table.remove(self._at.key)
 
-    def _changed(self, entry: Any) -> None:
-        if self._table.dirty is not None:
-            self._table.dirty.add(entry)
+    def _changing(self, entry: Any) -> None:
+        """Called before an entry is changed."""
+        if self._table.changes is not None:
+            self._table.changes.add(entry)

@@ -1,17 +1,21 @@
-"""Captures of heap tables: a shallow copy of the dictionary, and how the writer reads it."""
+"""Captures of heap tables: their entries and values as two lists, and how the writer reads them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
-from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from millstream.core.snapshot.metadata.model import StateKind
-from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, stepwise_table
+from millstream.taskmanager.worker.state.capturing.arrow_tables import (
+    StateRows,
+    keyed_table,
+    parts_by_key_group,
+)
 from millstream.taskmanager.worker.state.capturing.captured import StateDeclaration, Work
+from millstream.taskmanager.worker.state.capturing.key_group_order import KeyGroupOrder
 from millstream.taskmanager.worker.state.capturing.owned_groups import check_owned
 from millstream.taskmanager.worker.state.expiring import unexpired
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
@@ -21,7 +25,18 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-_AT_ONCE = 16_384  # keys: processing them holds the interpreter lock, which the task needs too
+_AT_ONCE = 16_384  # entries: processing them holds the interpreter lock, which the task needs too
+
+
+def key_groups_of(
+    entries: list[Any], namespaced: bool, index: KeyGroupIndex, start: int = 0
+) -> Iterator[npt.NDArray[np.uint16]]:
+    """The key groups of the entries from one on, some at a time."""
+    import numpy as np
+
+    for first in range(start, len(entries), _AT_ONCE):
+        some = entries[first : first + _AT_ONCE]
+        yield index.column(list(map(itemgetter(0), some)) if namespaced else some).astype(np.uint16)
 
 
 class GroupColumn:
@@ -35,29 +50,38 @@ class GroupColumn:
     def __init__(self) -> None:
         self._known: tuple[int, Any] | None = None
 
-    def of(self, keys: list[Any], deletions: int, index: KeyGroupIndex) -> npt.NDArray[np.int32]:
-        """The key groups of all keys, where `deletions` counts how often the table lost an entry."""
+    def of(self, entries: list[Any], namespaced: bool, deletions: int, index: KeyGroupIndex) -> npt.NDArray[np.uint16]:
+        """The key groups of all entries, where `deletions` counts how often the table lost one."""
         import numpy as np
 
         known = self._known
-        is_usable = known is not None and known[0] == deletions and len(known[1]) <= len(keys)
+        is_usable = known is not None and known[0] == deletions and len(known[1]) <= len(entries)
         parts = [known[1]] if known is not None and is_usable else []
-        for start in range(sum(map(len, parts)), len(keys), _AT_ONCE):
-            parts.append(index.column(keys[start : start + _AT_ONCE]))
-        groups = parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0, np.int32)])
+        parts += key_groups_of(entries, namespaced, index, sum(map(len, parts)))
+        groups = parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0, np.uint16)])
         self._known = (deletions, groups)
         return groups
 
 
+def released_in_steps(items: list[Any]) -> None:
+    """Empties a list: half a million items at once would hold the interpreter lock for 40 ms."""
+    while items:
+        del items[-_AT_ONCE:]
+
+
 class HeapCapture:
-    """The entries of one table at the moment of the capture. Created by the owner's thread; read by any."""
+    """The entries of one table at the moment of the capture. Created by the owner's thread; read by any.
+
+    Lists take 16 bytes an entry, where a copy of the dictionary takes 56, and no longer to make. `replaced` is of the
+    owner's thread: the values that the capture has of entries that were changed since.
+    """
 
     def __init__(
         self,
         declaration: StateDeclaration,
-        entries: dict[Any, Any],
+        contents: dict[Any, Any],
         index: KeyGroupIndex,
-        groups: Callable[[list[Any]], npt.NDArray[np.int32]],
+        groups: Callable[[list[Any]], npt.NDArray[np.uint16]],
         base: int | None = None,
         dirty_groups: frozenset[int] | None = None,
         drop_expired_at: int | None = None,
@@ -65,46 +89,55 @@ class HeapCapture:
         self.declaration = declaration
         self.base = base
         self.dirty_groups = dirty_groups
-        self.entries = entries
+        self.replaced: dict[Any, Any] = {}
+        self.is_released = False
+        self._entries, self._values = list(contents), list(contents.values())
         self._index = index
         self._groups = groups
+        self._order: KeyGroupOrder | None = None
+        self._found: Any = None  # the key groups of all entries
         self._drop_expired_at = drop_expired_at
 
-    def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
+    def parts(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> Iterator[pa.Table]:
         """The rows of some key groups; without an argument, of those to write."""
-        with work():
-            rows = self._rows(self.dirty_groups if key_groups is None else key_groups)
-            check_owned(self._index.owned, rows.key_groups, rows.keys)
-        return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)
+        wanted = self.dirty_groups if key_groups is None else key_groups
+        return parts_by_key_group(self._sorted(work), wanted, self._table, work)
 
-    def _rows(self, wanted: Collection[int] | None) -> StateRows:
-        entries = _listed(self.entries)
-        values = _listed(self.entries.values())
-        keys, namespaces = entries, None
+    def entries(self, key_groups: Collection[int], work: Work = nullcontext) -> int:
+        """How many entries some key groups have."""
+        return self._sorted(work).count(key_groups)
+
+    def _sorted(self, work: Work) -> KeyGroupOrder:
+        if self._order is None:
+            with work():
+                self._found = self._groups(self._entries)
+                keys = map(itemgetter(0), self._entries) if self.declaration.namespaced else self._entries
+                check_owned(self._index.owned, self._found, keys)
+                self._order = KeyGroupOrder(self._found, self._index.max_parallelism)
+        return self._order
+
+    def _table(self, numbers: npt.NDArray[np.uint32]) -> pa.Table:
+        entries, values, chosen = self._entries, self._values, numbers.tolist()
+        keys, namespaces = [entries[number] for number in chosen], None
         if self.declaration.namespaced:
-            keys, namespaces = list(map(itemgetter(0), entries)), list(map(itemgetter(1), entries))
-        rows = StateRows(values, keys, namespaces, self._groups(keys))
-        rows = rows if wanted is None else rows.of_groups(wanted)
-        return rows if self._drop_expired_at is None else _unexpired(rows, self.declaration.kind, self._drop_expired_at)
+            keys, namespaces = list(map(itemgetter(0), keys)), list(map(itemgetter(1), keys))
+        rows = StateRows([values[number] for number in chosen], keys, namespaces, self._found[numbers])
+        if self._drop_expired_at is not None:
+            rows = _unexpired(rows, self.declaration.kind, self._drop_expired_at)
+        return keyed_table(self.declaration, rows, self._index.max_parallelism)
 
     def native_files(self) -> None:
         """None: values are Python objects."""
 
     def release(self) -> None:
-        """Releases the entries one by one: half a million at once would hold the interpreter lock for 40 ms."""
-        entries, self.entries = self.entries, {}
+        """Releases the entries."""
+        self.is_released = True
+        self._order = self._found = None
+        released_in_steps(self._entries)
+        released_in_steps(self._values)
         with contextlib.suppress(KeyError):
             while True:
-                entries.popitem()
-
-
-def _listed(items: Iterable[Any]) -> list[Any]:
-    """Creates a list in steps: in one, half a million items would hold the interpreter lock for 25 ms."""
-    listed: list[Any] = []
-    remaining = iter(items)
-    while step := list(islice(remaining, _AT_ONCE)):
-        listed += step
-    return listed
+                self.replaced.popitem()
 
 
 def _unexpired(rows: StateRows, kind: StateKind, now: int) -> StateRows:

@@ -27,11 +27,11 @@ class HeapListState(HeapState, MergingListState):
     def add(self, value: Any) -> None:
         entry = self._at.key
         elements = self._dict.get(entry)
+        self._changing(entry)
         if elements is None:
             self._dict[entry] = [value]
         else:
             self._table.own(entry, elements).append(value)
-        self._changed(entry)
 
     @override
     def add_all(self, values: Iterable[Any]) -> None:
@@ -41,8 +41,8 @@ class HeapListState(HeapState, MergingListState):
         if elements is None:
             self.update(added)
             return
+        self._changing(entry)
         self._table.own(entry, elements).extend(added)
-        self._changed(entry)
 
     @override
     def update(self, values: Iterable[Any]) -> None:
@@ -51,5 +51,5 @@ class HeapListState(HeapState, MergingListState):
             self.clear()
             return
         entry = self._at.key
+        self._changing(entry)
         self._dict[entry] = elements
-        self._changed(entry)

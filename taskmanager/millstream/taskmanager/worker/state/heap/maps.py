@@ -49,11 +49,11 @@ class HeapMapState(HeapState, MapState[Any, Any]):
     def put(self, key: Any, value: Any) -> None:
         entry = self._at.key
         found = self._dict.get(entry)
+        self._changing(entry)
         if found is None:
             self._dict[entry] = {key: value}
         else:
             self._table.own(entry, found)[key] = value
-        self._changed(entry)
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Sets the values of several keys."""
@@ -62,11 +62,11 @@ class HeapMapState(HeapState, MapState[Any, Any]):
             return
         entry = self._at.key
         found = self._dict.get(entry)
+        self._changing(entry)
         if found is None:
             self._dict[entry] = values
         else:
             self._table.own(entry, found).update(values)
-        self._changed(entry)
 
     @override
     def remove(self, key: Any) -> None:
@@ -77,8 +77,8 @@ class HeapMapState(HeapState, MapState[Any, Any]):
         if len(found) == 1:
             self._table.remove(entry)
             return
+        self._changing(entry)
         del self._table.own(entry, found)[key]
-        self._changed(entry)
 
 
 class HeapBroadcastState(HeapMapState, BroadcastState[Any, Any]):

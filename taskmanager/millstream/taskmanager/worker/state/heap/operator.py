@@ -32,13 +32,14 @@ _ENTRY = 0
 class _SubtaskTable(HeapTable):
     """A table with a single entry, and no key groups."""
 
-    def load(self, rows: Rows) -> None:
-        if not rows.content:
-            return
-        if self.declaration.kind is StateKind.BROADCAST:
-            self.values.setdefault(_ENTRY, {}).update(zip(rows.detail, rows.content, strict=True))
-        else:
-            self.values.setdefault(_ENTRY, []).extend(rows.content)
+    def load(self, parts: Iterable[Rows]) -> None:
+        for rows in parts:
+            if not rows.content:
+                continue
+            if self.declaration.kind is StateKind.BROADCAST:
+                self.values.setdefault(_ENTRY, {}).update(zip(rows.detail, rows.content, strict=True))
+            else:
+                self.values.setdefault(_ENTRY, []).extend(rows.content)
 
 
 class HeapOperatorStateBackend(OperatorStateStore):

@@ -1,9 +1,11 @@
 """One state on the heap: a dictionary from entry (the key, or key and namespace) to its contents.
 
-The dictionary is the same object for as long as the table lives, so state objects hold it directly. A capture takes a
-shallow copy of it. From then on until the capture is released, values that both share are copied before they are
-changed or returned to a caller that could change them; a value is shared exactly if the capture's entry is the same
-object. List and map state count as mutable as a whole: copying one copies its elements too, unless they are immutable.
+The dictionary is the same object for as long as the table lives, so state objects hold it directly. A capture lists its
+entries and values. From then on until the capture is released, values that both share are copied before they are
+changed or returned to a caller that could change them; a value is shared exactly if the capture's value of the entry is
+the same object, so before an entry is changed, the capture is given the value that it has of it. Values of immutable
+types need none of this. List and map state count as mutable as a whole: copying one copies its elements too, unless
+they are immutable.
 """
 
 from __future__ import annotations
@@ -22,21 +24,20 @@ from millstream.taskmanager.worker.state.address import AnyAddress
 from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, StateDeclaration
 from millstream.taskmanager.worker.state.capturing.dirty import DirtyKeyGroups
 from millstream.taskmanager.worker.state.capturing.restored_rows import owned_rows, refuse_native
-from millstream.taskmanager.worker.state.columns import ColumnAccess
 from millstream.taskmanager.worker.state.declarations import check_namespaces
 from millstream.taskmanager.worker.state.expiring import Expiry, unexpired
 from millstream.taskmanager.worker.state.heap.captured import GroupColumn, HeapCapture
 from millstream.taskmanager.worker.state.heap.lists import HeapListState
 from millstream.taskmanager.worker.state.heap.maps import HeapMapState
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
-from millstream.taskmanager.worker.state.table import MISSING
+from millstream.taskmanager.worker.state.table import MISSING, taken_one_after_another
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 
-class HeapTable(ColumnAccess):
+class HeapTable:
     """The entries of one state. Owned by the task's thread."""
 
     def __init__(
@@ -45,8 +46,10 @@ class HeapTable(ColumnAccess):
         self.declaration = declaration
         self.values: dict[Any, Any] = {}
         self.expiry = expiry
-        self.dirty = DirtyKeyGroups(index, itemgetter(0) if declaration.namespaced else None) if tracked else None
         self.watched = False
+        self.changes: Changes | DirtyKeyGroups | None = None
+        """Is given each entry before it is changed, if something depends on it."""
+        self._dirty = DirtyKeyGroups(index, itemgetter(0) if declaration.namespaced else None) if tracked else None
         self._index = index
         self._captures: tuple[HeapCapture, ...] = ()
         self._deletions = 0
@@ -54,6 +57,7 @@ class HeapTable(ColumnAccess):
         self._round: Iterator[Any] = iter(())
         self._unexpired = unexpired(declaration.kind)
         self._changeable = not is_immutable_type(declaration.kept_type)
+        self._has_containers = declaration.kind in (StateKind.LIST, StateKind.MAP)
         self._watch()
 
     def list_state(self, address: AnyAddress) -> HeapListState:
@@ -73,17 +77,17 @@ class HeapTable(ColumnAccess):
 
     def put(self, entry: Any, value: Any) -> None:
         """Sets the entry's value."""
+        if self.changes is not None:
+            self.changes.add(entry)
         self.values[entry] = value
-        if self.dirty is not None:
-            self.dirty.add(entry)
 
     def remove(self, entry: Any) -> None:
         """Removes an entry."""
         if entry in self.values:  # not `pop`, which does not hash the entry if the dictionary is empty
+            if self.changes is not None:
+                self.changes.add(entry)
             del self.values[entry]
             self._deletions += 1
-            if self.dirty is not None:
-                self.dirty.add(entry)
 
     def private(self, entry: Any, value: Any) -> Any:
         """An entry's value for a caller that may change it: if a capture shares it, a copy, which replaces it.
@@ -92,13 +96,16 @@ class HeapTable(ColumnAccess):
         """
         if is_immutable(value):
             return value
-        if self.dirty is not None:
-            self.dirty.add(entry)
+        if self.changes is not None:
+            self.changes.add(entry)
         return self.own(entry, value)
 
     def own(self, entry: Any, value: Any) -> Any:
-        """An entry's contents, to be changed: a copy, which replaces them, if a capture shares them."""
-        if self._captures and self._is_captured(entry, value):
+        """An entry's contents, to be changed: a copy, which replaces them, if a capture shares them.
+
+        `changes` has got the entry before.
+        """
+        if self._captures and any(captured.replaced.get(entry) is value for captured in self._captures):
             value = self.values[entry] = private_copy(value) if self._changeable else value.copy()
         return value
 
@@ -137,8 +144,8 @@ class HeapTable(ColumnAccess):
         """Sets the values of many entries; MISSING removes."""
         entries = self._entries(keys, namespaces)
         written = list(values)
-        if self.dirty is not None:
-            self.dirty.add_all(entries)
+        if self.changes is not None:
+            self.changes.add_all(entries)
         if not all(map(is_, written, repeat(MISSING))):
             self.values.update(zip(entries, written, strict=True))
             if not any(map(is_, written, repeat(MISSING))):
@@ -152,10 +159,10 @@ class HeapTable(ColumnAccess):
     def take_all(self, keys: Collection[Any], namespaces: Iterable[Any] | None = None) -> list[Any]:
         """Removes many entries; returns their values. Each is looked up once, unless a capture may share it."""
         if self.watched:
-            return super().take_all(keys, namespaces)
+            return taken_one_after_another(self, keys, namespaces)
         entries, before = self._entries(keys, namespaces), len(self.values)
-        if self.dirty is not None:
-            self.dirty.add_all(entries)
+        if self.changes is not None:
+            self.changes.add_all(entries)
         found = list(map(self.values.pop, entries, repeat(MISSING)))
         self._deletions += before != len(self.values)
         return found
@@ -174,13 +181,15 @@ class HeapTable(ColumnAccess):
         canonical: Callable[[Any], Any] = self._index.canonical
         if namespaces is not None or self.declaration.namespaced:
             keys, canonical = self._entries(keys, namespaces), _itself
-        if self.dirty is not None:
+        self.forget_released()
+        if self._captures and self._changeable:
+            keys = self._index.canonical_keys(list(keys)) if namespaces is None else keys
+        if self.changes is not None:
             try:
-                self.dirty.add_all(keys)
+                self.changes.add_all(keys)
             except TypeError:  # a list
                 keys = list(map(canonical, keys))
-                self.dirty.add_all(keys)
-        self.forget_released()
+                self.changes.add_all(keys)
         if handover is not None:
             return self._fold_apart(keys, records, reduce, canonical, first, handover)
         if self._captures and self._changeable:
@@ -269,66 +278,104 @@ class HeapTable(ColumnAccess):
         """Captures the entries. If incremental: with what was modified since the last one completed."""
         base: int | None = None
         dirty_groups: frozenset[int] | None = None
-        if incremental and self.dirty is not None:
-            base, dirty_groups = self.dirty.close_interval(checkpoint_id)
-        deletions, groups, index = self._deletions, self._groups, self._index
+        if incremental and self._dirty is not None:
+            base, dirty_groups = self._dirty.close_interval(checkpoint_id)
+        deletions, groups, index, namespaced = self._deletions, self._groups, self._index, self.declaration.namespaced
 
-        def key_groups(keys: list[Any]) -> npt.NDArray[np.int32]:
-            return groups.of(keys, deletions, index)
+        def key_groups(entries: list[Any]) -> npt.NDArray[np.uint16]:
+            return groups.of(entries, namespaced, deletions, index)
 
         captured = HeapCapture(
             self.declaration,
-            self.values.copy(),
+            self.values,
             self._index,
             key_groups,
             base,
             dirty_groups,
             self.expiry.now() if self.expiry is not None and self.expiry.in_snapshots else None,
         )
-        self._captures = (*self._captures, captured)
+        if self.values:
+            self._captures = (*self._captures, captured)
         self.forget_released()
         self._watch()
         return captured
 
     def confirm(self, checkpoint_id: int) -> None:
         """The checkpoint has completed: incremental ones can build upon it."""
-        if self.dirty is not None:
-            self.dirty.confirm(checkpoint_id)
+        if self._dirty is not None:
+            self._dirty.confirm(checkpoint_id)
 
-    def load(self, rows: Rows) -> None:
+    def load(self, parts: Iterable[Rows]) -> None:
         """Adds the rows of a snapshot in the key groups that this subtask owns."""
-        chosen = owned_rows(rows, self._index)
-        entries = self._index.canonical_keys(rows.keys)
-        if self.declaration.namespaced:
-            entries = list(zip(entries, rows.namespaces, strict=True))
-        match self.declaration.kind:
-            case StateKind.LIST:
-                for row in sorted(chosen, key=rows.detail.__getitem__):
-                    self.values.setdefault(entries[row], []).append(rows.content[row])
-            case StateKind.MAP:
-                for row in chosen:
-                    self.values.setdefault(entries[row], {})[rows.detail[row]] = rows.content[row]
-            case _:
-                if isinstance(chosen, range):
+        positions: dict[Any, list[int]] = {}  # of lists whose elements do not come in order
+        for rows in parts:
+            chosen = owned_rows(rows, self._index)
+            entries = self._index.canonical_keys(rows.keys)
+            if self.declaration.namespaced:
+                entries = list(zip(entries, rows.namespaces, strict=True))
+            match self.declaration.kind:
+                case StateKind.LIST:
+                    self._load_elements(rows, entries, chosen, positions)
+                case StateKind.MAP:
+                    for row in chosen:
+                        self.values.setdefault(entries[row], {})[rows.detail[row]] = rows.content[row]
+                case _ if isinstance(chosen, range):
                     self.values.update(zip(entries, rows.content, strict=True))
-                else:
+                case _:
                     self.values.update((entries[row], rows.content[row]) for row in chosen)
+        for entry, found in positions.items():
+            elements = self.values[entry]
+            self.values[entry] = [elements[number] for number in sorted(range(len(found)), key=found.__getitem__)]
 
-    def load_native(self, files: Sequence[RestoredFile]) -> NoReturn:
+    def _load_elements(
+        self, rows: Rows, entries: list[Any], chosen: Iterable[int], positions: dict[Any, list[int]]
+    ) -> None:
+        for row in sorted(chosen, key=rows.detail.__getitem__):
+            entry, position = entries[row], rows.detail[row]
+            elements = self.values.setdefault(entry, [])
+            if entry in positions:
+                positions[entry].append(position)
+            elif position != len(elements):
+                positions[entry] = [*range(len(elements)), position]
+            elements.append(rows.content[row])
+
+    def load_native(self, file: RestoredFile) -> NoReturn:
         """Raises: the heap has no native format."""
-        refuse_native(self.declaration, files)
+        refuse_native(self.declaration, file)
 
     def forget_released(self) -> None:
         """Stops copying for captures that were released on other threads; called from time to time."""
-        if self._captures and not all(captured.entries for captured in self._captures):
-            self._captures = tuple(captured for captured in self._captures if captured.entries)
+        if self._captures and any(captured.is_released for captured in self._captures):
+            self._captures = tuple(captured for captured in self._captures if not captured.is_released)
             self._watch()
 
-    def _is_captured(self, entry: Any, value: Any) -> bool:
-        return any(captured.entries.get(entry) is value for captured in self._captures)
-
     def _watch(self) -> None:
-        self.watched = self._changeable and (bool(self._captures) or self.dirty is not None)
+        shares = (self._changeable or self._has_containers) and bool(self._captures)
+        self.watched = self._changeable and (shares or self._dirty is not None)
+        self.changes = Changes(self.values, self._captures, self._dirty) if shares else self._dirty
+
+
+class Changes:
+    """Gives captures the values that they have of entries which are about to be changed."""
+
+    def __init__(self, values: dict[Any, Any], captures: tuple[HeapCapture, ...], dirty: DirtyKeyGroups | None) -> None:
+        self._values, self._captures, self._dirty = values, captures, dirty
+
+    def add(self, entry: Any) -> None:
+        """An entry is about to be changed."""
+        if self._dirty is not None:
+            self._dirty.add(entry)
+        for captured in self._captures:
+            captured.replaced.setdefault(entry, self._values.get(entry, MISSING))
+
+    def add_all(self, entries: Collection[Any]) -> None:
+        """Entries are about to be changed."""
+        if self._dirty is not None:
+            self._dirty.add_all(entries)
+        for captured in self._captures:
+            known = captured.replaced
+            new = [entry for entry in entries if entry not in known]
+            known.update(zip(new, map(self._values.get, new, repeat(MISSING)), strict=True))
 
 
 def _itself(entry: Any) -> Any:

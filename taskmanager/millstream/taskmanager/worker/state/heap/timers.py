@@ -3,43 +3,32 @@
 Windows have many keys for one timestamp, and these are registered, deleted and taken at the cost of one dictionary
 operation each. Timestamps are sorted at once when some are due: taking a million one by one out of a heap costs three
 times as much. Later ones are added to a heap until there are many of them. A timestamp without timers is removed when
-it comes up, or when there are more such timestamps than others. As in a table, shared values are copied before they are
-changed. Owned by the task's thread.
+it comes up, or when there are more such timestamps than others. As in a table, what a capture shares is copied before
+it is changed. Owned by the task's thread.
 """
 
 from __future__ import annotations
 
-import contextlib
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import nullcontext
-from itertools import islice, repeat
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from millstream.core.snapshot.tables.restore import Rows
 from millstream.datastream.state import StateAccessError
 from millstream.taskmanager.worker.state.address import NO_KEY, Address
-from millstream.taskmanager.worker.state.capturing.arrow_tables import StateRows, stepwise_table
-from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, StateDeclaration, Work
+from millstream.taskmanager.worker.state.capturing.captured import RestoredFile, StateDeclaration
 from millstream.taskmanager.worker.state.capturing.dirty import DirtyKeyGroups
-from millstream.taskmanager.worker.state.capturing.owned_groups import check_owned
 from millstream.taskmanager.worker.state.capturing.restored_rows import owned_rows, refuse_native
 from millstream.taskmanager.worker.state.declarations import check_namespaces
+from millstream.taskmanager.worker.state.heap.captured_timers import Buckets, CapturedQueue, HeapTimerCapture
 from millstream.taskmanager.worker.state.key_group_index import KeyGroupIndex
 from millstream.taskmanager.worker.state.timers import DueTimers, TimeDomain, Timer
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _TURNED = 8  # entries of a timestamp from which reversing them pays off
 _FEW = 64  # timestamps that may be stale even if there are few others
 
-Buckets = dict[int, Any]
-"""By timestamp: a single entry itself, several as a dictionary.
-
-An entry is never a dictionary, since it is hashable.
-"""
 _NONE: Any = object()
 _COUNTED = 1000  # timestamps whose timers are counted: 40 µs
 
@@ -67,11 +56,10 @@ class HeapTimers:
         dirty_groups: frozenset[int] | None = None
         if incremental and self._dirty is not None:
             base, dirty_groups = self._dirty.close_interval(checkpoint_id)
-        buckets = {domain: queue.buckets.copy() for domain, queue in self._queues.items()}
-        captured = HeapTimerCapture(self.declaration, self._index, buckets, base, dirty_groups)
+        queues = {domain: CapturedQueue(queue.buckets) for domain, queue in self._queues.items()}
         for domain, queue in self._queues.items():
-            queue.watch(buckets[domain])
-        return captured
+            queue.watch(queues[domain])
+        return HeapTimerCapture(self.declaration, self._index, queues, base, dirty_groups)
 
     def confirm(self, checkpoint_id: int) -> None:
         """The checkpoint has completed: incremental ones can build upon it."""
@@ -83,23 +71,25 @@ class HeapTimers:
         for queue in self._queues.values():
             queue.forget_released()
 
-    def load(self, rows: Rows) -> None:
+    def load(self, parts: Iterable[Rows]) -> None:
         """Adds the rows of a snapshot in the key groups that this subtask owns."""
-        chosen = owned_rows(rows, self._index)
-        for domain, queue in self._queues.items():
-            numbers = [row for row in chosen if rows.detail[row] == domain.value]
-            namespaces = [rows.namespaces[row] for row in numbers] if self.declaration.namespaced else None
-            queue.register_all([rows.content[row] for row in numbers], [rows.keys[row] for row in numbers], namespaces)
-        unknown = set(rows.detail) - {domain.value for domain in TimeDomain}
-        if unknown:
-            raise StateAccessError(
-                f"state '{self.declaration.name}' holds timers of the domain {unknown.pop()!r}, "
-                "and there are only 'event' and 'processing'"
-            )
+        for rows in parts:
+            unknown = set(rows.detail) - {domain.value for domain in TimeDomain}
+            if unknown:
+                raise StateAccessError(
+                    f"state '{self.declaration.name}' holds timers of the domain {unknown.pop()!r}, "
+                    "and there are only 'event' and 'processing'"
+                )
+            chosen = owned_rows(rows, self._index)
+            for domain, queue in self._queues.items():
+                numbers = [row for row in chosen if rows.detail[row] == domain.value]
+                namespaces = [rows.namespaces[row] for row in numbers] if self.declaration.namespaced else None
+                times, keys = [rows.content[row] for row in numbers], [rows.keys[row] for row in numbers]
+                queue.register_all(times, keys, namespaces)
 
-    def load_native(self, files: Sequence[RestoredFile]) -> NoReturn:
+    def load_native(self, file: RestoredFile) -> NoReturn:
         """Raises: the heap has no native format."""
-        refuse_native(self.declaration, files)
+        refuse_native(self.declaration, file)
 
 
 class HeapTimerQueue:
@@ -117,7 +107,7 @@ class HeapTimerQueue:
         self._declaration = declaration
         self._namespaced = declaration.namespaced
         self._dirty = dirty
-        self._captured: tuple[Buckets, ...] = ()
+        self._captured: tuple[CapturedQueue, ...] = ()
 
     def __len__(self) -> int:
         looked_at = list(islice(self.buckets.values(), _COUNTED))
@@ -215,6 +205,8 @@ class HeapTimerQueue:
         # In a large dictionary only the last entry can be removed quickly, so the first is made the last.
         many = len(entries) > _TURNED
         left = buckets[timestamp] = dict.fromkeys(reversed(entries)) if many else entries
+        if many:
+            self._is_new(timestamp)
         heapq.heappush(order, timestamp)
         while left and buckets.get(timestamp) is left and order[0] >= timestamp:
             if self._captured:
@@ -252,16 +244,16 @@ class HeapTimerQueue:
             return DueTimers(timestamp, entries, None)
         return DueTimers(timestamp, list(map(itemgetter(0), entries)), list(map(itemgetter(1), entries)))
 
-    def watch(self, captured: Buckets) -> None:
-        """Marks these buckets as shared with a capture, until they are empty."""
+    def watch(self, captured: CapturedQueue) -> None:
+        """Marks all buckets as shared with a capture, until that is released."""
         self.forget_released()
-        if captured:
+        if self.buckets:
             self._captured = (*self._captured, captured)
 
     def forget_released(self) -> None:
         """Stops copying for captures that were released."""
-        if self._captured and not all(self._captured):
-            self._captured = tuple(filter(None, self._captured))
+        if self._captured and any(captured.is_released for captured in self._captured):
+            self._captured = tuple(captured for captured in self._captured if not captured.is_released)
 
     def _entries(self, keys: Collection[Any], namespaces: Iterable[Any] | None) -> list[Any]:
         check_namespaces(self._declaration, namespaces is not None)
@@ -281,6 +273,7 @@ class HeapTimerQueue:
             return
         else:
             self.buckets[timestamp] = {held: None, entry: None}
+            self._is_new(timestamp)
         if self._dirty is not None:
             self._dirty.add(entry)
 
@@ -303,56 +296,16 @@ class HeapTimerQueue:
             self._dirty.add(entry)
 
     def _own(self, timestamp: int, bucket: dict[Any, None]) -> dict[Any, None]:
-        """The bucket, to be changed: a copy if a capture shares it."""
-        if self._captured and any(captured.get(timestamp) is bucket for captured in self._captured):
+        """The bucket, to be changed: a copy if a capture may share it.
+
+        What replaces a bucket is never shared: that of the capture does not come back once another one took its place.
+        """
+        if self._captured and any(timestamp not in captured.replaced for captured in self._captured):
             bucket = self.buckets[timestamp] = bucket.copy()
+            self._is_new(timestamp)
         return bucket
 
-
-class HeapTimerCapture:
-    """The timers of one name at the moment of the capture."""
-
-    def __init__(
-        self, declaration: StateDeclaration, index: KeyGroupIndex, buckets: dict[TimeDomain, Buckets],
-        base: int | None, dirty_groups: frozenset[int] | None,
-    ) -> None:  # fmt: skip
-        self.declaration = declaration
-        self.base = base
-        self.dirty_groups = dirty_groups
-        self._index = index
-        self._buckets = buckets
-
-    def table(self, key_groups: Collection[int] | None = None, work: Work = nullcontext) -> pa.Table:
-        """The timers of some key groups; without an argument, of those to write."""
-        with work():
-            rows = self._rows()
-            wanted = self.dirty_groups if key_groups is None else key_groups
-            rows = rows if wanted is None else rows.of_groups(wanted)
-            check_owned(self._index.owned, rows.key_groups, rows.keys)
-        return stepwise_table(self.declaration, rows, self._index.max_parallelism, work)
-
-    def _rows(self) -> StateRows:
-        times: list[Any] = []
-        entries: list[Any] = []
-        for domain, buckets in self._buckets.items():
-            for timestamp, held in buckets.items():
-                if type(held) is dict:
-                    times += repeat((timestamp, domain.value), len(held))
-                    entries += held
-                else:
-                    times.append((timestamp, domain.value))
-                    entries.append(held)
-        namespaced = self.declaration.namespaced
-        keys = list(map(itemgetter(0), entries)) if namespaced else entries
-        namespaces = list(map(itemgetter(1), entries)) if namespaced else None
-        return StateRows(times, keys, namespaces, self._index.column(keys))
-
-    def native_files(self) -> None:
-        """None: values are Python objects."""
-
-    def release(self) -> None:
-        """Releases the timers, one timestamp after the other."""
-        for buckets in self._buckets.values():
-            with contextlib.suppress(KeyError):
-                while True:
-                    buckets.popitem()
+    def _is_new(self, timestamp: int) -> None:
+        """The bucket is another one than those of all captures."""
+        for captured in self._captured:
+            captured.replaced.add(timestamp)

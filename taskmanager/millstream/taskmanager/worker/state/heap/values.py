@@ -37,9 +37,9 @@ class HeapValueState(HeapState, ValueState[Any]):
             self.clear()
             return
         entry = self._at.key
+        if self._table.changes is not None:
+            self._table.changes.add(entry)
         self._dict[entry] = value
-        if self._table.dirty is not None:
-            self._table.dirty.add(entry)
 
 
 class HeapReducingState(TableReducingState):
@@ -62,6 +62,6 @@ class HeapReducingState(TableReducingState):
         before = self._dict.get(entry, MISSING)
         if before is not MISSING:
             value = self._reduce(table.private(entry, before) if table.watched else before, value)
+        if table.changes is not None:
+            table.changes.add(entry)
         self._dict[entry] = value
-        if table.dirty is not None:
-            table.dirty.add(entry)

@@ -1,1 +1,1 @@
-"""Windows over columns: partial aggregates of each key, kept as Arrow tables."""
+"""Windows over columns: their rows, in panes or sessions of partial aggregates, kept as Arrow tables."""

@@ -34,13 +34,13 @@ from millstream.datastream.window import (
 from millstream.datastream.window.assigner import missing_timestamp
 from millstream.taskmanager.worker.interruption import TaskInterrupted
 from millstream.taskmanager.worker.operators.base import NO_RECORD, Operator, OperatorError, record_of
+from millstream.taskmanager.worker.operators.columns.inputs import InputColumns
+from millstream.taskmanager.worker.operators.columns.partials import Partials
 from millstream.taskmanager.worker.operators.registry import builds
 from millstream.taskmanager.worker.operators.setup import OperatorSetup
 from millstream.taskmanager.worker.operators.time.machine_clock import fire_due
 from millstream.taskmanager.worker.operators.windows.columns.fired import END, START, ColumnWindows
-from millstream.taskmanager.worker.operators.windows.columns.inputs import InputColumns
 from millstream.taskmanager.worker.operators.windows.columns.panes import PaneWindows
-from millstream.taskmanager.worker.operators.windows.columns.partials import Partials
 from millstream.taskmanager.worker.operators.windows.columns.sessions import SessionWindows
 from millstream.taskmanager.worker.operators.windows.columns.stored import StoredWindows
 from millstream.taskmanager.worker.operators.windows.operator import LATE

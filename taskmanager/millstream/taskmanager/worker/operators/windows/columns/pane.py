@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from millstream.taskmanager.worker.operators.columns.partials import Partials
 from millstream.taskmanager.worker.operators.windows.columns.fired import START
-from millstream.taskmanager.worker.operators.windows.columns.partials import Partials
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.core.jobs.progress import COUNTED_OF_ALL_KEYS, TimedKind
 from millstream.core.records.batches import MIN_TIMESTAMP
+from millstream.taskmanager.worker.operators.columns.partials import Partials
 from millstream.taskmanager.worker.operators.windows.columns.fired import END, FIRED, START, Frozen, Waiting
 from millstream.taskmanager.worker.operators.windows.columns.pane import AT_LEAST, FEW, Pane, by_start
-from millstream.taskmanager.worker.operators.windows.columns.partials import Partials
 from millstream.taskmanager.worker.operators.windows.columns.suffixes import Suffixes
 from millstream.taskmanager.worker.operators.windows.columns.times import PaneTimes
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from millstream.core.jobs.progress import TimedKind
 from millstream.core.records.batches import MAX_TIMESTAMP, MIN_TIMESTAMP
+from millstream.taskmanager.worker.operators.columns.partials import Partials
 from millstream.taskmanager.worker.operators.windows.columns.fired import END, FIRED, START, Frozen, Waiting
 from millstream.taskmanager.worker.operators.windows.columns.intervals import components
-from millstream.taskmanager.worker.operators.windows.columns.partials import Partials
 
 if TYPE_CHECKING:
     import numpy.typing as npt

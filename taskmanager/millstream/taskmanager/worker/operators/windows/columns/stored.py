@@ -31,9 +31,9 @@ from millstream.core.snapshot.metadata.model import StateKind
 from millstream.core.snapshot.tables.columns import from_array
 from millstream.core.snapshot.tables.table import KEY, MAP_KEY, NAMESPACE, StateTypes
 from millstream.core.snapshot.tables.table import VALUE as STORED_VALUE
+from millstream.taskmanager.worker.operators.columns.keys import GroupedColumn
+from millstream.taskmanager.worker.operators.columns.partials import VALUE, Partials
 from millstream.taskmanager.worker.operators.windows.columns.fired import END, FIRED, START, ColumnWindows, Frozen
-from millstream.taskmanager.worker.operators.windows.columns.keys import GroupedColumn
-from millstream.taskmanager.worker.operators.windows.columns.partials import VALUE, Partials
 from millstream.taskmanager.worker.state.backend import KeyedStateBackend
 from millstream.taskmanager.worker.state.column_state import KeyedColumns
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from millstream.taskmanager.worker.operators.windows.columns.partials import Partials
+from millstream.taskmanager.worker.operators.columns.partials import Partials
 
 if TYPE_CHECKING:
     import pyarrow as pa
