@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.core.kernels import native
 from millstream.core.kernels.contract import Kernels
 from millstream.core.kernels.key_encoding import decode_keys
 from millstream.core.kernels.twin import NumpyKernels
@@ -93,21 +90,10 @@ def test_columns_of_other_lengths_are_refused(kernels: Kernels, columns: list[An
         kernels.encode_keys(columns)
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        lambda: pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(bytes(16))]),
-        lambda: pa.Array.from_buffers(pa.int64(), 9, [pa.py_buffer(b"\1"), pa.py_buffer(bytes(72))], null_count=1),
-        lambda: pa.Array.from_buffers(
-            pa.string(), 1, [None, pa.py_buffer(np.array([0, 9], np.int32)), pa.py_buffer(b"abc")]
-        ),
-        lambda: pa.Array.from_buffers(
-            pa.string(), 9,
-            [pa.py_buffer(b"\1"), pa.py_buffer(np.zeros(10, np.int32)), pa.py_buffer(b"abc")], null_count=1,
-        ),
-    ],
-    ids=["values", "validity", "offsets", "validity of texts"],
-)  # fmt: skip
-def test_buffers_that_are_too_small_are_refused(tested_library: Path, broken: Callable[[], Any]) -> None:
-    with pytest.raises(ValueError, match="an array's"):
-        native.load(tested_library).encode_keys([broken()])
+@pytest.mark.parametrize("offsets", [[0, 2, 1, 3], [0, -1, 2, 3], [0, 9, 1, 3]], ids=str)
+def test_offsets_outside_of_the_data_are_refused(kernels: Kernels, offsets: list[int]) -> None:
+    if kernels.name == "numpy":
+        pytest.skip("NumPy is given arrays of Arrow, which trusts what it finds in them")
+    buffers = [None, pa.py_buffer(np.array(offsets, np.int32)), pa.py_buffer(b"abc")]
+    with pytest.raises(ValueError, match="outside of its data"):
+        kernels.encode_keys([pa.array([1, 2, 3]), pa.Array.from_buffers(pa.string(), 3, buffers)])
